@@ -1,0 +1,91 @@
+"""Engines: a plan and an array in, pooled values and indices out. Every engine gives the same answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.attributes import one_of
+from poolcli.engine.choose import choose_engine
+from poolcli.engine.indices import plane_to_plan
+from poolcli.engine.threads import allowed_threads
+from poolcli.errors import RequestError
+from poolcli.plan import Plan
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENGINES = ("auto", "numba", "numpy")
+LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
+
+
+def run(
+    plan: Plan,
+    x: NDArray[Any],
+    *,
+    out: NDArray[Any] | None = None,
+    indices: bool = False,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
+    """Pooled values in the plan's output shape and dtype, and their indices when asked for."""
+    one_of("engine", engine, ENGINES)
+    if indices and plan.index is None:
+        raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
+    _check_size(plan)
+    target = _output_array(plan, out)
+    if target.size:
+        chosen = choose_engine(plan) if engine == "auto" else engine
+        if chosen == "numba":
+            from poolcli.engine.compiled import pool
+        else:
+            from poolcli.engine.reference import pool
+        flat = pool(plan, x, target, indices=indices, threads=allowed_threads(threads))
+    else:
+        import numpy as np
+
+        flat = np.empty(plan.output_shape, np.int64) if indices else None
+    return target, None if flat is None else plane_to_plan(flat, plan)
+
+
+def _check_size(plan: Plan) -> None:
+    for axis in plan.axes:
+        begin, end = getattr(axis.windows, "pad_begin", 0), getattr(axis.windows, "pad_end", 0)
+        if axis.windows.size + begin + end >= LARGEST_PADDED:
+            raise RequestError(
+                f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
+            )
+
+
+def _output_array(plan: Plan, out: NDArray[Any] | None) -> NDArray[Any]:
+    import numpy as np
+
+    dtype = numpy_dtype(plan.output_dtype)
+    if out is None:
+        try:
+            return np.empty(plan.output_shape, dtype)
+        except (MemoryError, ValueError) as error:
+            size = dtype.itemsize
+            for length in plan.output_shape:
+                size *= length
+            raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
+    if out.shape != plan.output_shape or out.dtype != dtype:
+        raise RequestError(
+            f"out has shape {out.shape} and dtype {out.dtype}, the result has {plan.output_shape} and {dtype}"
+        )
+    return out
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype called `name`; bfloat16 comes from ml_dtypes."""
+    import numpy as np
+
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise RequestError("bfloat16 needs ml_dtypes: pip install 'poolcli[bfloat16]'") from None
+    return np.dtype(ml_dtypes.bfloat16)

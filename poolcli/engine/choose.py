@@ -1,0 +1,30 @@
+"""The choice of `auto`: numpy where starting numba would cost more than the work."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+
+from poolcli.plan import Plan
+from poolcli.windows import Sliding
+
+
+def choose_engine(plan: Plan) -> str:
+    """`numba` or `numpy`, from the plan alone and whether numba is loaded already."""
+    started = "poolcli.engine.compiled" in sys.modules
+    return "numba" if work_of(plan) > (WORTH_CALLING if started else WORTH_STARTING) else "numpy"
+
+
+WORTH_STARTING = 20_000_000
+WORTH_CALLING = 20_000
+
+
+def work_of(plan: Plan) -> int:
+    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap."""
+    shape, work = list(plan.input_shape), 0
+    for axis in reversed(plan.axes):
+        windows = axis.windows
+        taps = len(windows.taps) if isinstance(windows, Sliding) else windows.lengths[1]
+        shape[axis.position] = windows.output
+        work += prod(shape) * taps
+    return work

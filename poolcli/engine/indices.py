@@ -1,0 +1,41 @@
+"""From positions inside one plane to the indices that the plan's dialect defines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.layouts import size_of
+from poolcli.plan import Plan
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def plane_to_plan(flat: NDArray[np.int64], plan: Plan) -> NDArray[Any]:
+    """Indices by the plan's rule from positions inside a plane, both in the output's shape; -1 stays -1."""
+    import numpy as np
+
+    assert plan.index is not None
+    channels, batch = (_positions(letter, flat.shape, plan) for letter in "CN")
+    count = size_of("C", plan.layout, plan.input_shape)
+    if plan.index.base == "channels_last":
+        indices = flat * count + channels
+    else:
+        plane = 1
+        for axis in plan.axes:
+            plane *= axis.windows.size
+        indices = ((batch * count + channels) * plane + flat) % plan.index.modulus
+    return np.where(flat < 0, -1, indices).astype(plan.index.dtype)
+
+
+def _positions(letter: str, shape: tuple[int, ...], plan: Plan) -> NDArray[np.int64]:
+    """The position along axis `letter`, shaped to broadcast over the output; 0 where the layout has no such axis."""
+    import numpy as np
+
+    if letter not in plan.layout:
+        return np.zeros((1,) * len(shape), np.int64)
+    at = plan.layout.index(letter)
+    return np.arange(shape[at]).reshape([-1 if i == at else 1 for i in range(len(shape))])

@@ -1,0 +1,239 @@
+"""The windows of one axis: which input indices each output index reads, and what its sum is divided by.
+
+All index arithmetic of the project is here, in integers. Where a method says "an index or an array of
+indices", plain `int` and numpy `int64` arrays both work, because only + - * // and comparisons are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Index = TypeVar("Index", int, "NDArray[np.int64]")
+Counted = Literal["inside", "clipped", "kernel"]
+CLASSES_COUNTED = 100_000  # above this many stride classes the unused rows are not counted
+
+
+def ceil_div(a: Index, b: int) -> Index:
+    """Division rounded up, for any sign of `a`."""
+    return -(-a // b)
+
+
+def _at_least(a: Index, low: int) -> Index:
+    return a + (low - a) * (a < low)
+
+
+def _at_most(a: Index, high: int) -> Index:
+    return a - (a - high) * (a > high)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Sliding windows: output o reads `o*stride - pad_begin + j*dilation` for j < kernel, where inside the input.
+
+    `counted` says which taps the divisor counts: those inside the input, those before the end of the
+    end padding (`clipped`), or all of the kernel.
+    """
+
+    size: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad_begin: int
+    pad_end: int
+    counted: Counted = "inside"
+
+    @property
+    def extent(self) -> int:
+        """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
+        return extent(self.kernel, self.dilation)
+
+    def start(self, o: Index) -> Index:
+        """Position of the first tap of window o (an index or an array of indices); negative in the padding."""
+        return o * self.stride - self.pad_begin
+
+    def first_tap(self, o: Index) -> Index:
+        """The number of taps of window o that lie before the input."""
+        return _at_most(_at_least(ceil_div(-self.start(o), self.dilation), 0), self.kernel)
+
+    def _taps_below(self, o: Index, end: int) -> Index:
+        """The number of taps of window o at positions below `end`."""
+        return _at_most(_at_least(ceil_div(end - self.start(o), self.dilation), 0), self.kernel)
+
+    def inside(self, o: Index) -> Index:
+        """The number of taps of window o that lie inside the input."""
+        return _at_least(self._taps_below(o, self.size) - self.first_tap(o), 0)
+
+    def divisor(self, o: Index) -> Index:
+        """This axis' factor of the divisor of window o; 0 where the window counts nothing."""
+        if self.counted == "inside":
+            return self.inside(o)
+        if self.counted == "clipped":
+            return self._taps_below(o, self.size + self.pad_end)
+        return o * 0 + self.kernel
+
+    def span(self, o: int) -> range:
+        """The input indices that window o reads."""
+        first = self.start(o) + self.first_tap(o) * self.dilation
+        return range(first, first + self.inside(o) * self.dilation, self.dilation)
+
+    @property
+    def taps(self) -> range:
+        """The taps that lie inside the input for at least one output (a kernel may be far longer than the input)."""
+        low = max(0, ceil_div(-self.start(self.output - 1), self.dilation))
+        return range(low, max(low, min(self.kernel, (self.size - 1 + self.pad_begin) // self.dilation + 1)))
+
+    def outputs_of_tap(self, j: int) -> range:
+        """The outputs whose tap j lies inside the input."""
+        offset = self.pad_begin - j * self.dilation
+        low = max(0, ceil_div(offset, self.stride))
+        return range(low, max(low, min(self.output, ceil_div(self.size + offset, self.stride))))
+
+    @property
+    def interior(self) -> range:
+        """The outputs whose windows lie wholly inside the input."""
+        low = ceil_div(self.pad_begin, self.stride)
+        high = (self.size + self.pad_begin - self.extent) // self.stride + 1
+        low = min(low, self.output)
+        return range(low, max(low, min(high, self.output)))
+
+    @property
+    def empty_windows(self) -> int:
+        """How many windows hold no input element, in closed form."""
+        past = self.output - min(self.output, ceil_div(self.size + self.pad_begin, self.stride))
+        before = min(self.output, max(0, ceil_div(self.pad_begin - self.extent + 1, self.stride)))
+        if self.size >= self.dilation:
+            return past + before
+        # Taps can step over an input that is shorter than the dilation: window o with a negative start has
+        # its first tap at or after 0 at `start mod dilation`.
+        starts_before = min(self.output, ceil_div(self.pad_begin, self.stride))
+        offset = before * self.stride - self.pad_begin
+        return past + before + _residues_at_least(starts_before - before, self.stride, offset, self.dilation, self.size)
+
+    @property
+    def unused(self) -> int | None:
+        """How many input indices no window reads; None where the pattern is too large to count."""
+        if self.kernel >= self.stride and self.dilation == 1:
+            return max(0, self.size - max(0, self.start(self.output - 1) + self.kernel))
+        common = gcd(self.stride, self.dilation)
+        period, shift = self.stride // common, self.dilation // common
+        if min(self.kernel, period) > CLASSES_COUNTED:
+            return None
+        return self.size - sum(self._read_by_class(j, period, shift) for j in range(min(self.kernel, period)))
+
+    def _read_by_class(self, j: int, period: int, shift: int) -> int:
+        """Input indices read by taps j, j + period, ...: all lie at q * stride + c for one c."""
+        c = j * self.dilation - self.pad_begin
+        low, high = ceil_div(-c, self.stride), ceil_div(self.size - c, self.stride)
+        last = (ceil_div(self.kernel - j, period) - 1) * shift
+
+        def below(q: int) -> int:
+            """How many of the quotients read lie below q; they fill [m*shift, m*shift + output) for each m."""
+            q = max(0, min(q, last + self.output))
+            if self.output >= shift:
+                return q
+            if q > last:
+                return last // shift * self.output + (q - last)
+            return q // shift * self.output + min(q % shift, self.output)
+
+        return below(high) - below(low)
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers."""
+
+    size: int
+    output: int
+
+    def start(self, i: Index) -> Index:
+        """The first input index of bin i (an index or an array of indices)."""
+        return i * self.size // self.output
+
+    def stop(self, i: Index) -> Index:
+        """One past the last input index of bin i."""
+        return ceil_div((i + 1) * self.size, self.output)
+
+    def inside(self, i: Index) -> Index:
+        """The number of input elements of bin i."""
+        return self.stop(i) - self.start(i)
+
+    def divisor(self, i: Index) -> Index:
+        """This axis' factor of the divisor: the length of bin i."""
+        return self.inside(i)
+
+    def span(self, i: int) -> range:
+        """The input indices that bin i reads."""
+        return range(self.start(i), self.stop(i))
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The shortest and the longest bin; they differ by at most 1."""
+        whole, rest = divmod(self.size, self.output)
+        if rest == 0:
+            return whole, whole
+        return whole + 1, whole + 1 + (rest > gcd(rest, self.output))
+
+    @property
+    def equal_to(self) -> tuple[int, int] | None:
+        """The (kernel, stride) that give the same windows, or None where no such pair does."""
+        whole, rest = divmod(self.size, self.output)
+        return (whole + rest, whole) if whole and rest <= 1 else None
+
+    @property
+    def empty_windows(self) -> int:
+        """Always 0: every bin holds at least one element."""
+        return 0
+
+    @property
+    def unused(self) -> int:
+        """Always 0: the bins cover the input."""
+        return 0
+
+
+AxisWindows = Sliding | Bins
+
+
+def extent(kernel: int, dilation: int) -> int:
+    """The length of a dilated window: (kernel - 1) * dilation + 1."""
+    return (kernel - 1) * dilation + 1
+
+
+def same_pads(size: int, kernel: int, stride: int, dilation: int, upper: bool) -> tuple[int, int]:
+    """The pads of same_upper (extra at the end) or same_lower (extra at the beginning)."""
+    total = max(0, (ceil_div(size, stride) - 1) * stride + extent(kernel, dilation) - size)
+    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+
+
+def sliding_output(size: int, window: int, stride: int, pad_begin: int, pad_end: int, rounding: str) -> int:
+    """The number of outputs under `floor`, `ceil` or `ceil_torch` (which drops a window that starts past the input)."""
+    span = size + pad_begin + pad_end - window
+    if rounding == "floor":
+        return span // stride + 1
+    output = ceil_div(span, stride) + 1
+    if rounding == "ceil_torch" and (output - 1) * stride >= size + pad_begin:
+        return output - 1
+    return output
+
+
+def _residues_at_least(count: int, step: int, offset: int, modulus: int, low: int) -> int:
+    """How many i in [0, count) have (i*step + offset) mod modulus >= low."""
+    return _floor_sum(count, step, offset + modulus - low, modulus) - _floor_sum(count, step, offset, modulus)
+
+
+def _floor_sum(count: int, a: int, b: int, m: int) -> int:
+    """The sum of (a*i + b) // m over i in [0, count), in O(log m) steps of Euclid's algorithm."""
+    total = 0
+    while True:
+        total += (count - 1) * count // 2 * (a // m) + count * (b // m)
+        a, b = a % m, b % m
+        top = a * count + b
+        if top < m:
+            return total
+        count, b, m, a = top // m, top % m, a, m

@@ -1,0 +1,127 @@
+"""The windows of one axis, held against lists made by the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from poolcli.windows import Bins, Sliding, ceil_div, extent, same_pads, sliding_output
+
+small = st.integers(1, 9)
+
+
+@st.composite
+def sliding(draw: st.DrawFn) -> Sliding:
+    size, kernel, stride, dilation = draw(small), draw(st.integers(1, 6)), draw(small), draw(st.integers(1, 12))
+    begin, end = draw(st.integers(0, 30)), draw(st.integers(0, 30))
+    rounding = draw(st.sampled_from(["floor", "ceil", "ceil_torch"]))
+    window = extent(kernel, dilation)
+    begin += max(0, window - size - begin - end)
+    output = max(1, sliding_output(size, window, stride, begin, end, rounding))
+    return Sliding(
+        size, output, kernel, stride, dilation, begin, end, draw(st.sampled_from(["inside", "clipped", "kernel"]))
+    )
+
+
+def taps(w: Sliding, o: int) -> list[int]:
+    return [o * w.stride - w.pad_begin + j * w.dilation for j in range(w.kernel)]
+
+
+def inside(w: Sliding, o: int) -> list[int]:
+    return [t for t in taps(w, o) if 0 <= t < w.size]
+
+
+@given(sliding())
+def test_a_sliding_window_reads_its_taps_inside_the_input(w: Sliding) -> None:
+    everything = range(w.output)
+    assert [list(w.span(o)) for o in everything] == [inside(w, o) for o in everything]
+    assert [w.inside(o) for o in everything] == [len(inside(w, o)) for o in everything]
+
+
+@given(sliding())
+def test_divisors_count_what_the_rule_says(w: Sliding) -> None:
+    end = {"inside": None, "clipped": w.size + w.pad_end, "kernel": None}[w.counted]
+    for o in range(w.output):
+        expected = {
+            "inside": len(inside(w, o)),
+            "kernel": w.kernel,
+            "clipped": sum(t < (end or 0) for t in taps(w, o)),
+        }[w.counted]
+        assert w.divisor(o) == expected
+
+
+@given(sliding())
+def test_arrays_of_indices_give_the_same_numbers_as_single_ones(w: Sliding) -> None:
+    o = np.arange(w.output)
+    assert w.inside(o).tolist() == [w.inside(i) for i in range(w.output)]
+    assert w.divisor(o).tolist() == [w.divisor(i) for i in range(w.output)]
+    assert w.start(o).tolist() == [w.start(i) for i in range(w.output)]
+
+
+@given(sliding())
+def test_empty_windows_unused_rows_and_interior_match_a_count(w: Sliding) -> None:
+    everything = range(w.output)
+    assert w.empty_windows == sum(not inside(w, o) for o in everything)
+    assert w.unused == len(set(range(w.size)) - {t for o in everything for t in inside(w, o)})
+    whole = [o for o in everything if taps(w, o)[0] >= 0 and taps(w, o)[-1] < w.size]
+    assert list(w.interior) == whole
+
+
+@given(sliding())
+def test_each_tap_knows_the_outputs_that_read_through_it(w: Sliding) -> None:
+    reached = {j: [o for o in range(w.output) if 0 <= taps(w, o)[j] < w.size] for j in range(w.kernel)}
+    assert {j: list(w.outputs_of_tap(j)) for j in range(w.kernel)} == reached
+    assert {j for j, outputs in reached.items() if outputs} <= set(w.taps) <= set(range(w.kernel))
+
+
+@given(st.integers(1, 40), st.integers(1, 90))
+@example(7, 25)
+@example(2, 98)
+def test_bins_follow_integer_division(size: int, output: int) -> None:
+    w = Bins(size, output)
+    expected = [range(i * size // output, ceil_div((i + 1) * size, output)) for i in range(output)]
+    assert [w.span(i) for i in range(output)] == expected
+    lengths = [len(r) for r in expected]
+    assert w.lengths == (min(lengths), max(lengths))
+    assert w.inside(np.arange(output)).tolist() == lengths
+
+
+def test_bin_24_of_25_over_7_elements_ends_at_7_not_8() -> None:
+    assert Bins(7, 25).span(24) == range(6, 7)
+
+
+@pytest.mark.parametrize("size", range(1, 30))
+def test_bins_equal_a_sliding_window_exactly_where_they_say_so(size: int) -> None:
+    for output in range(1, 40):
+        bins = [Bins(size, output).span(i) for i in range(output)]
+        pairs = [
+            (k, s)
+            for k in range(1, size + 1)
+            for s in range(1, size + 1)
+            if [range(i * s, i * s + k) for i in range(output)] == bins and (size - k) // s + 1 == output
+        ]
+        claimed = Bins(size, output).equal_to
+        assert (claimed in pairs) if claimed else not pairs
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "s", "d", "upper", "pads"),
+    [(32, 2, 2, 1, True, (0, 0)), (32, 5, 2, 1, True, (1, 2)), (32, 5, 2, 1, False, (2, 1)), (5, 3, 1, 2, True, (2, 2)),
+     (11, 1, 4, 1, True, (0, 0)), (8, 1, 3, 1, False, (0, 0)), (7, 4, 1, 3, False, (5, 4))],
+)  # fmt: skip
+def test_same_pads_use_the_dilated_kernel_and_never_go_below_zero(
+    n: int, k: int, s: int, d: int, upper: bool, pads: tuple[int, int]
+) -> None:
+    assert same_pads(n, k, s, d, upper) == pads
+
+
+def test_closed_forms_answer_at_once_near_2_to_the_63() -> None:
+    n = 2**63 - 1
+    w = Sliding(n, sliding_output(n, 3, 2, 2**62, 0, "floor"), 3, 2, 1, 2**62, 0)
+    assert w.output == (2**62 + n - 3) // 2 + 1
+    assert w.empty_windows == (2**62 - 2 + 1) // 2
+    assert w.unused == 0
+    assert Sliding(3, 2**40, 2, 7, 2**20, 2**42, 2**50).empty_windows > 0
+    assert Bins(n, n - 1).lengths == (2, 2)
