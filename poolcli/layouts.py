@@ -62,7 +62,7 @@ def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int
     for letter, size in zip(source, shape, strict=True):
         if letter not in target and size != 1:
             raise RequestError(
-                f"output layout {target} drops axis {letter}, which is {size} long; only an axis of length 1 can be dropped"
+                f"output layout {target} drops axis {letter}, which is {size} long; only a length of 1 can be dropped"
             )
     for letter in target:
         if letter not in source and letter not in "NC":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from poolcli.attributes import (
     AdaptiveAvgAttributes,
@@ -20,6 +20,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+class RunOptions(TypedDict, total=False):
+    """Keywords of everything that runs: names of axes, result type, result array, engine and threads."""
+
+    layout: str | None
+    dtype: object
+    out: Array | None
+    engine: str
+    threads: int | None
+
+
+class MaxPoolOptions(RunOptions, total=False):
+    """Keywords of `max_pool` beside `return_indices`."""
+
+    strides: PerAxis | None
+    pads_begin: PerAxis
+    pads_end: PerAxis
+    dilations: PerAxis
+    auto_pad: str
+    rounding_type: str
+    axis: int | None
+    index_element_type: str
+    like: str
+
+
+class AdaptiveMaxPoolOptions(RunOptions, total=False):
+    """Keywords of `adaptive_max_pool` beside `return_indices`."""
+
+    index_element_type: str
+    like: str
 
 
 class _Operator:
@@ -43,97 +74,67 @@ class _Operator:
         attributes: Attributes = self
         return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype)
 
-    def _run(
-        self,
-        x: Array,
-        layout: str | None,
-        dtype: object,
-        out: Array | None,
-        indices: bool,
-        engine: str,
-        threads: int | None,
-    ) -> tuple[Array, Array | None]:
+    def _run(self, x: Array, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
         import numpy as np
 
         from poolcli.engine import run
 
         array = np.asanyarray(x)
-        plan = self.plan(array.shape, array.dtype, layout=layout, output_dtype=dtype)
-        return run(plan, array, out=out, indices=indices, engine=engine, threads=threads)
+        plan = self.plan(array.shape, array.dtype, layout=options.get("layout"), output_dtype=options.get("dtype"))
+        return run(
+            plan,
+            array,
+            out=options.get("out"),
+            indices=indices,
+            engine=options.get("engine", "auto"),
+            threads=options.get("threads"),
+        )
 
 
-@dataclass(frozen=True)
-class AvgPool(AvgAttributes, _Operator):
-    """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
-
-    def __call__(
-        self,
-        x: Array,
-        *,
-        layout: str | None = None,
-        dtype: object = None,
-        out: Array | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-    ) -> Array:
-        """The averages of `x`; see `avg_pool`."""
-        return self._run(x, layout, dtype, out, False, engine, threads)[0]
-
-
-@dataclass(frozen=True)
-class AdaptiveAvgPool(AdaptiveAvgAttributes, _Operator):
-    """Adaptive average pooling: OpenVINO AdaptiveAvgPool-8."""
-
-    def __call__(
-        self,
-        x: Array,
-        *,
-        layout: str | None = None,
-        dtype: object = None,
-        out: Array | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
-    ) -> Array:
-        """The averages of the bins of `x`; see `adaptive_avg_pool`."""
-        return self._run(x, layout, dtype, out, False, engine, threads)[0]
+class _AvgOperator(_Operator):
+    def __call__(self, x: Array, **options: Unpack[RunOptions]) -> Array:
+        """The averages of `x`; keywords as in `avg_pool`."""
+        return self._run(x, False, options)[0]
 
 
 class _MaxOperator(_Operator):
     @overload
-    def __call__(self, x: Array, *, return_indices: Literal[False] = False, **options: Any) -> Array: ...
+    def __call__(self, x: Array, *, return_indices: Literal[False] = False, **options: Unpack[RunOptions]) -> Array: ...
     @overload
-    def __call__(self, x: Array, *, return_indices: Literal[True], **options: Any) -> tuple[Array, Array]: ...
+    def __call__(
+        self, x: Array, *, return_indices: Literal[True], **options: Unpack[RunOptions]
+    ) -> tuple[Array, Array]: ...
     @overload
-    def __call__(self, x: Array, *, return_indices: bool, **options: Any) -> Array | tuple[Array, Array]: ...
+    def __call__(
+        self, x: Array, *, return_indices: bool, **options: Unpack[RunOptions]
+    ) -> Array | tuple[Array, Array]: ...
 
     def __call__(
-        self,
-        x: Array,
-        *,
-        return_indices: bool = False,
-        layout: str | None = None,
-        dtype: object = None,
-        out: Array | None = None,
-        engine: str = "auto",
-        threads: int | None = None,
+        self, x: Array, *, return_indices: bool = False, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]:
-        """The maxima of `x`, and where they are when `return_indices` is true."""
-        values, indices = self._run(x, layout, dtype, out, return_indices, engine, threads)
+        """The maxima of `x`, and where they are when `return_indices` is true; keywords as in `max_pool`."""
+        values, indices = self._run(x, return_indices, options)
         return values if indices is None else (values, indices)
+
+
+@dataclass(frozen=True)
+class AvgPool(AvgAttributes, _AvgOperator):
+    """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
 
 
 @dataclass(frozen=True)
 class MaxPool(MaxAttributes, _MaxOperator):
     """Max pooling: OpenVINO MaxPool-8, -14."""
 
-    __call__ = _MaxOperator.__call__
+
+@dataclass(frozen=True)
+class AdaptiveAvgPool(AdaptiveAvgAttributes, _AvgOperator):
+    """Adaptive average pooling: OpenVINO AdaptiveAvgPool-8."""
 
 
 @dataclass(frozen=True)
 class AdaptiveMaxPool(AdaptiveMaxAttributes, _MaxOperator):
     """Adaptive max pooling: OpenVINO AdaptiveMaxPool-8."""
-
-    __call__ = _MaxOperator.__call__
 
 
 OPS = {record.name: record for record in (AvgPool, MaxPool, AdaptiveAvgPool, AdaptiveMaxPool)}
@@ -178,11 +179,17 @@ def avg_pool(
 
 
 @overload
-def max_pool(x: Array, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Any) -> Array: ...
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[MaxPoolOptions]
+) -> Array: ...
 @overload
-def max_pool(x: Array, kernel: PerAxis, *, return_indices: Literal[True], **options: Any) -> tuple[Array, Array]: ...
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[MaxPoolOptions]
+) -> tuple[Array, Array]: ...
 @overload
-def max_pool(x: Array, kernel: PerAxis, *, return_indices: bool, **options: Any) -> Array | tuple[Array, Array]: ...
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: bool, **options: Unpack[MaxPoolOptions]
+) -> Array | tuple[Array, Array]: ...
 
 
 def max_pool(
@@ -248,15 +255,15 @@ def adaptive_avg_pool(
 
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: Literal[False] = False, **options: Any
+    x: Array, output_size: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[AdaptiveMaxPoolOptions]
 ) -> Array: ...
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: Literal[True], **options: Any
+    x: Array, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[AdaptiveMaxPoolOptions]
 ) -> tuple[Array, Array]: ...
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: bool, **options: Any
+    x: Array, output_size: PerAxis, *, return_indices: bool, **options: Unpack[AdaptiveMaxPoolOptions]
 ) -> Array | tuple[Array, Array]: ...
 
 

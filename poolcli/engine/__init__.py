@@ -47,7 +47,9 @@ def run(
         import numpy as np
 
         flat = np.empty(plan.output_shape, np.int64) if indices else None
-    return target, None if flat is None else plane_to_plan(flat, plan)
+    if flat is None or plan.index is None:
+        return target, None
+    return target, plane_to_plan(flat, plan, plan.index)
 
 
 def _check_size(plan: Plan) -> None:
@@ -88,4 +90,5 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise RequestError("bfloat16 needs ml_dtypes: pip install 'poolcli[bfloat16]'") from None
-    return np.dtype(ml_dtypes.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.layouts import size_of
-from poolcli.plan import Plan
+from poolcli.plan import IndexPlan, Plan
 
 if TYPE_CHECKING:
     from typing import Any
@@ -14,21 +14,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def plane_to_plan(flat: NDArray[np.int64], plan: Plan) -> NDArray[Any]:
+def plane_to_plan(flat: NDArray[np.int64], plan: Plan, index: IndexPlan) -> NDArray[Any]:
     """Indices by the plan's rule from positions inside a plane, both in the output's shape; -1 stays -1."""
     import numpy as np
 
-    assert plan.index is not None
     channels, batch = (_positions(letter, flat.shape, plan) for letter in "CN")
     count = size_of("C", plan.layout, plan.input_shape)
-    if plan.index.base == "channels_last":
+    if index.base == "channels_last":
         indices = flat * count + channels
     else:
         plane = 1
         for axis in plan.axes:
             plane *= axis.windows.size
-        indices = ((batch * count + channels) * plane + flat) % plan.index.modulus
-    return np.where(flat < 0, -1, indices).astype(plan.index.dtype)
+        indices = ((batch * count + channels) * plane + flat) % index.modulus
+    return np.where(flat < 0, -1, indices).astype(index.dtype)
 
 
 def _positions(letter: str, shape: tuple[int, ...], plan: Plan) -> NDArray[np.int64]:
