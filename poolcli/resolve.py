@@ -235,14 +235,14 @@ def _check_override(divisor: int) -> None:
 
 
 def _formula(size: int, window: int, stride: int, begin: int, end: int, rounding: str, output: int) -> str:
-    span = f"{size} + {begin} + {end} - {window}"
+    span = f"{size}+{begin}+{end}-{window}"
     if rounding == "floor":
-        return f"({span}) // {stride} + 1 = {output}"
+        return f"({span})//{stride} + 1 = {output}"
     full = sliding_output(size, window, stride, begin, end, "ceil")
-    formula = f"ceil(({span}) / {stride}) + 1 = {full}"
+    formula = f"ceil(({span})/{stride}) + 1 = {full}"
     if output == full:
         return formula
-    return f"{formula}, less 1 because the last window would start past the input = {output}"
+    return f"{formula}, less the last: it would start past the input = {output}"
 
 
 def index_axis(op: MaxAttributes, dialect: Dialect, rank: int) -> int:

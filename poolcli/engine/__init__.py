@@ -52,6 +52,15 @@ def run(
     return target, plane_to_plan(flat, plan, plan.index)
 
 
+def prepare(plan: Plan, engine: str = "auto") -> str:
+    """The engine that will run `plan`, loaded."""
+    one_of("engine", engine, ENGINES)
+    chosen = choose_engine(plan) if engine == "auto" else engine
+    if chosen == "numba":
+        import poolcli.engine.compiled  # noqa: F401  # loading is the point
+    return chosen
+
+
 def _check_size(plan: Plan) -> None:
     for axis in plan.axes:
         begin, end = getattr(axis.windows, "pad_begin", 0), getattr(axis.windows, "pad_end", 0)

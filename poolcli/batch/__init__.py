@@ -1,0 +1,1 @@
+"""Many inputs: which files, to which outputs, and the run of each."""

@@ -1,0 +1,1 @@
+"""The command line: options, thin commands and one boundary for errors."""

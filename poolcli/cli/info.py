@@ -1,0 +1,76 @@
+"""The `info` command: what a file holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from poolcli.cli.app import complain
+from poolcli.errors import PoolError
+from poolcli.formats import Header, list_arrays
+from poolcli.layouts import named_shape
+from poolcli.report.text import printable
+
+
+def info(values: Mapping[str, Any]) -> int:
+    """Prints the arrays of every file; returns the exit code."""
+    failed = False
+    for path in values["files"]:
+        try:
+            headers = list_arrays(path)
+        except PoolError as error:
+            if values["debug"]:
+                raise
+            failed = True
+            if values["json"]:
+                _print_json(path, [], error)
+            complain(error)
+            continue
+        if values["json"]:
+            _print_json(path, headers, None)
+        else:
+            _print_table(path, headers)
+    return 1 if failed else 0
+
+
+def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:
+    from poolcli.report.document import SCHEMA_VERSION, error_document, to_json
+
+    arrays = [
+        {"dataset": h.key, "shape": list(h.shape), "dtype": h.dtype, "layout": h.layout, "notes": list(h.notes)}
+        for h in headers
+    ]
+    kind = headers[0].format if headers else None
+    print(
+        to_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "path": path,
+                "format": kind,
+                "arrays": arrays,
+                "error": error_document(error),
+            }
+        )
+    )
+
+
+def _print_table(path: str, headers: list[Header]) -> None:
+    from rich.text import Text
+
+    from poolcli.report.console import console
+    from poolcli.report.plan import notes_view, plain_table
+
+    out = console(sys.stdout)
+    kind = headers[0].format if headers else "no arrays"
+    out.print(Text(f"{printable(path)}: {kind}", style="bold"))
+    table = plain_table()
+    for heading in ("array", "shape", "dtype"):
+        table.add_column(heading, overflow="fold")
+    for header in headers:
+        shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
+        table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
+    out.print(table)
+    notes = [note for header in headers for note in header.notes]
+    if notes:
+        out.print(notes_view(notes))

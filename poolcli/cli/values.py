@@ -1,0 +1,56 @@
+"""Reading numbers as people type them: `2`, `2,2`, `2x2`, `[2,2]`."""
+
+from __future__ import annotations
+
+import re
+
+from poolcli.errors import RequestError
+
+_ITEM = re.compile(r"[^,x\s]+|[,x]")
+LONGEST_NUMBER = 20  # digits; 2**63 has 19
+
+
+def parse_numbers(option: str, text: str) -> tuple[int, ...]:
+    """The integers in `text`; a bad element is shown with a caret under it."""
+    inner_start, inner_stop = _inside_brackets(text)
+    numbers: list[int] = []
+    number_next = True
+    for match in _ITEM.finditer(text, inner_start, inner_stop):
+        item = match.group()
+        if (item in (",", "x")) == number_next or (number_next and not _is_number(item)):
+            raise _bad(option, text, match.start(), item)
+        if number_next:
+            numbers.append(int(item))
+        number_next = not number_next
+    if number_next:
+        raise _bad(option, text, inner_stop, "")
+    return tuple(numbers)
+
+
+def is_number_list(text: str) -> bool:
+    """Whether `text` can be read by `parse_numbers`."""
+    try:
+        parse_numbers("", text)
+    except RequestError:
+        return False
+    return True
+
+
+def _inside_brackets(text: str) -> tuple[int, int]:
+    start, stop = len(text) - len(text.lstrip()), len(text.rstrip())
+    if stop - start >= 2 and text[start] + text[stop - 1] in ("[]", "()"):
+        return start + 1, stop - 1
+    return start, stop
+
+
+def _is_number(item: str) -> bool:
+    digits = item.removeprefix("-").removeprefix("+")
+    return digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_NUMBER
+
+
+def _bad(option: str, text: str, at: int, item: str) -> RequestError:
+    found = "nothing" if not item else f"{item[:30]!r}"
+    return RequestError(
+        f"{option} has {found} where a whole number is needed, for example 2 or 2,3 or 2x3\n"
+        f"  {text[:70]}\n  {' ' * at}^"
+    )

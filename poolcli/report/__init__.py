@@ -1,0 +1,1 @@
+"""What people and programs are told: text for a terminal, JSON, and safe names."""

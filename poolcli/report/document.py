@@ -1,0 +1,113 @@
+"""The JSON report, schema version 1."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from poolcli.batch.run import Outcome, Stored
+from poolcli.errors import PoolError
+from poolcli.plan import AxisPlan, Plan
+from poolcli.windows import Bins
+
+SCHEMA_VERSION = 1
+
+
+def to_json(document: dict[str, Any]) -> str:
+    """The document on one line, ASCII only, so that any name survives."""
+    return json.dumps(document, ensure_ascii=True, allow_nan=False)
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """What a plan alone can say; `outcome_document` has the same keys and fills in the rest."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "op": plan.op,
+        "like": plan.like,
+        "attributes": plan.attributes,
+        "input": {
+            "path": None,
+            "dataset": None,
+            "shape": list(plan.input_shape),
+            "dtype": plan.dtype,
+            "layout": plan.layout,
+        },
+        "output": {"path": None, "shape": list(plan.output_shape), "dtype": plan.output_dtype, "layout": plan.layout},
+        "axes": [axis_document(axis) for axis in plan.axes],
+        "indices": None,
+        "notes": list(plan.notes),
+        "engine": None,
+        "threads": None,
+        "seconds": None,
+        "error": None,
+    }
+
+
+def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
+    """The report of one job."""
+    plan, job = outcome.plan, outcome.job
+    document = (
+        plan_document(plan)
+        if plan
+        else dict.fromkeys(_KEYS) | {"schema_version": SCHEMA_VERSION, "axes": [], "notes": []}
+    )
+    document |= {
+        "op": op,
+        "like": like,
+        "notes": list(outcome.notes),
+        "engine": outcome.engine,
+        "threads": outcome.threads,
+    }
+    document["input"] = (document["input"] or {"shape": None, "dtype": None, "layout": None}) | {
+        "path": job.source.path,
+        "dataset": outcome.header.key if outcome.header else job.source.key,
+    }
+    document["output"] = _stored_document(outcome.output) or {"path": job.output}
+    if outcome.indices:
+        document["indices"] = {"path": outcome.indices.path, "dtype": outcome.indices.dtype}
+    document["seconds"] = {phase: round(seconds, 6) for phase, seconds in outcome.seconds.items()}
+    document["error"] = error_document(outcome.error)
+    if outcome.skipped:
+        document["notes"] = ["skipped: the output exists"]
+    return document
+
+
+def error_document(error: PoolError | None) -> dict[str, str] | None:
+    """Kind and message of an error; None without one."""
+    return {"kind": error.kind, "message": str(error)} if error else None
+
+
+def axis_document(axis: AxisPlan) -> dict[str, Any]:
+    """One spatial axis. An adaptive axis has a kernel and a stride where fixed ones give the same windows."""
+    windows = axis.windows
+    if isinstance(windows, Bins):
+        kernel, stride = windows.equal_to or (None, None)
+        dilation, pad_begin, pad_end = 1, 0, 0
+    else:
+        kernel, stride, dilation = windows.kernel, windows.stride, windows.dilation
+        pad_begin, pad_end = windows.pad_begin, windows.pad_end
+    return {
+        "name": axis.name,
+        "input": windows.size,
+        "output": windows.output,
+        "kernel": kernel,
+        "stride": stride,
+        "dilation": dilation,
+        "pad_begin": pad_begin,
+        "pad_end": pad_end,
+        "unused": windows.unused,
+        "empty_windows": windows.empty_windows,
+        "formula": axis.formula,
+    }
+
+
+def _stored_document(stored: Stored | None) -> dict[str, Any] | None:
+    if stored is None:
+        return None
+    return {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
+
+
+_KEYS = (
+    "schema_version", "op", "like", "attributes", "input", "output", "axes", "indices", "notes",
+    "engine", "threads", "seconds", "error",
+)  # fmt: skip

@@ -1,0 +1,83 @@
+"""The report of jobs for a person: one job in full, or a run over several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from poolcli.batch.run import Outcome, Stored
+from poolcli.layouts import named_shape
+from poolcli.report.plan import axes_table, ends_table, facts_table, notes_view, plain_table, title
+from poolcli.report.text import duration, printable
+
+
+def outcome_view(outcome: Outcome) -> RenderableType:
+    """The report of one job that ran or was planned."""
+    plan = outcome.plan
+    if plan is None:
+        return Text(f"{printable(outcome.job.source.path)}: skipped, the output exists")
+    header = outcome.header
+    source = outcome.job.source.path + (f":{header.key}" if header and header.key else "")
+    ends = [("input", named_shape(plan.layout, plan.input_shape), plan.dtype, source)]
+    for name, stored in (("output", outcome.output), ("indices", outcome.indices)):
+        if stored:
+            ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, _target(stored)))
+    rows: list[RenderableType] = [
+        Text(title(plan), style="bold"),
+        ends_table(ends),
+        axes_table(plan),
+        facts_table(plan),
+    ]
+    if outcome.notes:
+        rows.append(notes_view(outcome.notes))
+    rows.append(Text(_closing(outcome), style="dim"))
+    return Group(*rows)
+
+
+def summary_view(outcomes: Sequence[Outcome], dry_run: bool) -> RenderableType:
+    """The end of a run over several inputs: counts, then every failure with its reason."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    done = len(outcomes) - len(failed) - skipped
+    counts = f"{done} {'planned' if dry_run else 'done'}, {skipped} skipped, {len(failed)} failed"
+    noted: dict[str, int] = {}
+    for outcome in outcomes:
+        for note in outcome.notes:
+            noted[note] = noted.get(note, 0) + 1
+    rows: list[RenderableType] = [Text(counts, style="bold")]
+    if noted:
+        rows.append(notes_view(f"{note} ({count} of {len(outcomes)} files)" for note, count in noted.items()))
+    return Group(*rows)
+
+
+def shapes_view(outcomes: Sequence[Outcome]) -> Table:
+    """One row for each input: its shape, the output's shape and the output's path."""
+    table = plain_table()
+    for heading in ("input", "shape", "output shape", "output"):
+        table.add_column(heading, overflow="fold")
+    for outcome in outcomes:
+        if outcome.plan and outcome.output:
+            table.add_row(
+                Text(printable(outcome.job.source.path)),
+                named_shape(outcome.plan.layout, outcome.plan.input_shape),
+                named_shape(outcome.output.layout, outcome.output.shape),
+                Text(printable(outcome.output.path or "")),
+            )
+    return table
+
+
+def _target(stored: Stored) -> str:
+    return {None: "", "-": "standard output"}.get(stored.path, stored.path or "")
+
+
+def _closing(outcome: Outcome) -> str:
+    if outcome.engine is None:
+        return "dry run: nothing was written"
+    spent = ", ".join(
+        f"{phase} {duration(t)}" for phase, t in outcome.seconds.items() if t >= 0.0005 or phase != "compile"
+    )
+    threads = f"{outcome.threads} thread{'' if outcome.threads == 1 else 's'}"
+    return f"{outcome.engine}, {threads}: {spent}"

@@ -1,0 +1,106 @@
+"""The report of a plan for a person: tables that read well at 80 columns, without colour, and in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from poolcli.dialects import DIALECTS
+from poolcli.layouts import named_shape
+from poolcli.plan import Plan
+from poolcli.report.text import number, printable
+from poolcli.windows import Bins
+
+
+def plan_view(plan: Plan, notes: Sequence[str]) -> RenderableType:
+    """The report of a plan without any file."""
+    ends = [
+        ("input", named_shape(plan.layout, plan.input_shape), plan.dtype, ""),
+        ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
+    ]
+    rows: list[RenderableType] = [
+        Text(title(plan), style="bold"),
+        ends_table(ends),
+        axes_table(plan),
+        facts_table(plan),
+    ]
+    return Group(*rows, notes_view(notes)) if notes else Group(*rows)
+
+
+def title(plan: Plan) -> str:
+    """Operator and dialect: `avg pooling, as OpenVINO`."""
+    return f"{plan.op} pooling, as {DIALECTS[plan.like].title}"
+
+
+def axes_table(plan: Plan) -> Table:
+    """One row for each spatial axis, with the formula of its length."""
+    table = plain_table()
+    sliding = not isinstance(plan.axes[0].windows, Bins)
+    for heading in ("axis", "input", *(("kernel", "stride", "dilation", "pads") if sliding else ()), "output"):
+        table.add_column(heading, justify="left" if heading == "axis" else "right", no_wrap=True)
+    table.add_column("formula" if sliding else "windows", overflow="fold")
+    for axis in plan.axes:
+        w = axis.windows
+        if isinstance(w, Bins):
+            table.add_row(axis.name, str(w.size), str(w.output), _bins_text(w))
+        else:
+            pads = f"{w.pad_begin},{w.pad_end}"
+            middle = (str(w.kernel), str(w.stride), str(w.dilation), pads)
+            table.add_row(axis.name, str(w.size), *middle, str(w.output), axis.formula)
+    return table
+
+
+def facts_table(plan: Plan) -> Table:
+    """The attributes that are not numbers of an axis, the divisor's rule and the rule of the indices."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    words = [
+        f"{name} {number(plan.attributes[name])}"
+        for name in ("auto_pad", "rounding_type", "exclude_pad", "divisor_override")
+        if plan.attributes.get(name) is not None
+    ]
+    if words:
+        table.add_row("rules", ", ".join(words))
+    if plan.divisor_rule:
+        table.add_row("divisor", plan.divisor_rule)
+    if plan.index:
+        table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
+    return table
+
+
+def notes_view(notes: Iterable[str]) -> Table:
+    """Notes, one line each."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="yellow")
+    table.add_column(overflow="fold")
+    for note in notes:
+        table.add_row("note", Text(printable(note)))
+    return table
+
+
+def plain_table() -> Table:
+    """An empty table in the one style of all reports."""
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+
+
+def ends_table(rows: Iterable[tuple[str, str, str, str]]) -> Table:
+    """Input, output and indices: name, shape with axis names, dtype, path."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, shape, dtype, path in rows:
+        table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
+    return table
+
+
+def _bins_text(w: Bins) -> str:
+    if w.equal_to:
+        return "equal to kernel {}, stride {}".format(*w.equal_to)
+    low, high = w.lengths
+    return f"{low} long" if low == high else f"{low} or {high} long"
