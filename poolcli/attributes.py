@@ -84,6 +84,9 @@ class AdaptiveMaxAttributes(BinAttributes):
 
 
 Attributes = AvgAttributes | MaxAttributes | AdaptiveAvgAttributes | AdaptiveMaxAttributes
+OPERATORS: dict[str, type[Attributes]] = {
+    record.name: record for record in (AvgAttributes, MaxAttributes, AdaptiveAvgAttributes, AdaptiveMaxAttributes)
+}
 LARGEST = 2**63 - 1
 
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from poolcli.attributes import OPERATORS
 from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options
 from poolcli.cli.options import FILE_OPTIONS, RESULT_OPTIONS, RUN_OPTIONS, add_command
 from poolcli.errors import PoolError
-from poolcli.ops import OPS
 from poolcli.report.text import printable_lines
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
@@ -66,7 +66,7 @@ def _pool_body(name: str) -> Callable[[Mapping[str, Any]], None]:
     return body
 
 
-for _name in OPS:
+for _name in OPERATORS:
     _indices = ("indices",) if "max" in _name else ()
     _text, _examples = POOL_HELP[_name]
     add_command(

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from poolcli.attributes import Attributes, option
+from poolcli.attributes import OPERATORS, Attributes, option
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.ops import OPS
 
 NUMBER_LISTS = ("kernel", "strides", "pads", "pads_begin", "pads_end", "dilations", "output_size")
 REQUIRED = ("kernel", "output_size")
@@ -17,13 +16,13 @@ REQUIRED = ("kernel", "output_size")
 
 def attribute_options(name: str) -> tuple[str, ...]:
     """The options of operator `name`: its attributes, and `pads` for both ends where it has pads."""
-    names = [field.name for field in fields(OPS[name])]
+    names = [field.name for field in fields(OPERATORS[name])]
     if "pads_begin" in names:
         names.insert(names.index("pads_begin"), "pads")
     return tuple(names)
 
 
-SHAPE_ATTRIBUTES = tuple(dict.fromkeys(name for op in OPS for name in attribute_options(op)))
+SHAPE_ATTRIBUTES = tuple(dict.fromkeys(name for op in OPERATORS for name in attribute_options(op)))
 
 
 def operator_from(name: str, values: Mapping[str, Any]) -> Attributes:
@@ -38,6 +37,8 @@ def operator_from(name: str, values: Mapping[str, Any]) -> Attributes:
         if "pads_begin" in given or "pads_end" in given:
             raise RequestError("--pads sets both ends; give either --pads or --pads-begin and --pads-end")
         given |= {"pads_begin": pads, "pads_end": pads}
+    from poolcli.ops import OPS
+
     record = OPS[name]
     for field in fields(record):
         if field.name in REQUIRED and field.name not in given:

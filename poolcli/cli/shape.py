@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from poolcli.attributes import one_of, option
+from poolcli.attributes import OPERATORS, one_of, option
 from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options, operator_from
 from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.errors import RequestError
-from poolcli.ops import OPS
 from poolcli.plan import Plan, make_plan
 
 
 def shape(values: Mapping[str, Any]) -> int:
     """Prints the plan of an operator on a shape or a file's header; returns the exit code."""
-    name = one_of("op", values["op"], tuple(OPS))
+    name = one_of("op", values["op"], tuple(OPERATORS))
     for given in SHAPE_ATTRIBUTES:
         if values[given] is not None and given not in attribute_options(name):
             raise RequestError(f"{name} has no {option(given)}")
