@@ -105,7 +105,7 @@ def per_axis(field: str, value: object, axes: Sequence[str], lowest: int) -> tup
         names = ",".join(axes)
         raise RequestError(
             f"{option(field)} has {len(numbers)} numbers, the input has {len(axes)} spatial "
-            f"{'axis' if len(axes) == 1 else 'axes'} ({names}); give 1 or {len(axes)}"
+            f"{'axis' if len(axes) == 1 else 'axes'} ({names}); give 1{'' if len(axes) == 1 else f' or {len(axes)}'}"
         )
     for axis, number in zip(axes, numbers, strict=True):
         if number < lowest:

@@ -114,7 +114,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"poolcli {version('poolcli')}")
         return 0
     try:
-        return app(args=list(arguments), standalone_mode=False) or 0
+        return app(args=list(arguments), prog_name="poolcli", standalone_mode=False) or 0
     except typer.Exit as stop:
         return stop.exit_code
     except TyperException as error:

@@ -1,0 +1,52 @@
+"""The program under test, run in this process: its exit code and both of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolcli.cli.app import run
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    """Runs `poolcli ARGUMENTS...` at a fixed width without colour."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def call(*arguments: object, columns: int = 80) -> Result:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    yield call
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own working folder with `x.npy` (1, 2, 6, 8), `photo.png` 8 x 6 RGB and `bad.npy`, which is broken."""
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(96, dtype=np.float32).reshape(1, 2, 6, 8))
+    pixels = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+    Image.fromarray(pixels).save("photo.png")
+    Path("bad.npy").write_bytes(b"not an array")
+    return tmp_path
