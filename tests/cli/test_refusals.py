@@ -152,7 +152,8 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "divisor too small for the type",
         ["avg", SHAPE, "-k", "2", "--divisor-override", "2", "--input-dtype", "uint8"],
-        "--divisor-override 2 can give results from 0 to 510, outside uint8; use --dtype float64 or a wider integer type",
+        "--divisor-override 2 can give results from 0 to 510, outside uint8; "
+        "use --dtype float64 or a wider integer type",
     ),
     (
         "rank 2",
