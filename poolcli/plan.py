@@ -102,7 +102,7 @@ def make_plan(
         op=op.name,
         reducer=op.reducer,
         like=dialect.name,
-        attributes=resolved.attributes,
+        attributes=resolved.attributes | _index_attributes(op, layout),
         layout=layout,
         input_shape=shape,
         output_shape=tuple(output_shape),
@@ -174,6 +174,17 @@ def _window_notes(
             "use --rounding-type floor or ceil_torch, --include-pad with pads, or --dtype float32"
         )
     return [*notes, f"{many}: the average is nan"]
+
+
+def _index_attributes(op: Attributes, layout: str) -> dict[str, object]:
+    """The attributes of indices as they are used; `axis` is None where the dialect's base is no axis."""
+    if isinstance(op, AdaptiveMaxAttributes):
+        return {"index_element_type": op.index_element_type}
+    if not isinstance(op, MaxAttributes):
+        return {}
+    dialect = dialect_of(op.like)
+    axis = index_axis(op, dialect, 2 + len(spatial_axes(layout))) if dialect.index_base == "axis" else None
+    return {"axis": axis, "index_element_type": op.index_element_type}
 
 
 def _index_plan(op: Attributes, layout: str, shape: Sequence[int]) -> IndexPlan | None:

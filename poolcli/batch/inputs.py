@@ -45,7 +45,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
-    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())  # noqa: PTH207  # keeps the text as typed
+    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
     if not paths:
         raise RequestError(f"{pattern} matches no file")
     root = _fixed_part(pattern)

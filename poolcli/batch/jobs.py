@@ -72,7 +72,7 @@ def _refuse_clashes(jobs: Sequence[Job]) -> None:
     taken: dict[str, str] = {}
     for job in jobs:
         for path in job.outputs:
-            name = unicodedata.normalize("NFC", os.path.abspath(path)).casefold()  # noqa: PTH100  # links are not followed
+            name = unicodedata.normalize("NFC", os.path.abspath(path)).casefold()
             if name in taken:
                 raise RequestError(
                     f"{taken[name]} and {job.source.path} would both be written to {path}; "
@@ -93,7 +93,7 @@ def _refuse_inputs(jobs: Sequence[Job]) -> None:
 def _identity(path: str) -> Iterator[tuple[int, int]]:
     """Device and inode of the file behind `path`, links followed; nothing where there is none."""
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)
     except OSError:
         return
     yield status.st_dev, status.st_ino

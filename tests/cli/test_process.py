@@ -71,7 +71,7 @@ def test_a_reader_that_goes_away_causes_no_message(folder: Path) -> None:
         f"{sys.executable} -m poolcli shape avg 1,1,9 -k 2 | true",
         shell=True,
         capture_output=True,
-        text=True,  # noqa: S602
+        text=True,
     )
     assert done.stderr == ""
 

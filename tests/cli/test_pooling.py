@@ -1,0 +1,278 @@
+"""The main job: files in, pooled files out, checked against plain numpy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.conftest import SAMPLES, Cli
+
+
+def pooled(x: np.ndarray, k: int = 2) -> np.ndarray:
+    """Averages of k x k blocks over the last two axes, in float64."""
+    *outer, h, w = x.shape
+    return x.astype(np.float64).reshape(*outer, h // k, k, w // k, k).mean((-3, -1))
+
+
+def test_a_photograph_is_halved_to_the_rounded_mean_of_each_2_by_2_block(cli: Cli, folder: Path) -> None:
+    result = cli("avg", SAMPLES / "astronaut.png", "-o", "half.png", "-k", "2", "-s", "2")
+    assert (result.code, result.err) == (0, "")
+    pixels = np.asarray(Image.open(SAMPLES / "astronaut.png")).transpose(2, 0, 1)
+    expected = np.rint(pooled(pixels)).astype(np.uint8).transpose(1, 2, 0)
+    np.testing.assert_array_equal(np.asarray(Image.open("half.png")), expected)
+
+
+def test_a_tensor_file_is_pooled_with_indices_into_the_whole_input(cli: Cli, folder: Path) -> None:
+    result = cli("max", SAMPLES / "features.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--indices", "at.npy")
+    assert (result.code, result.err) == (0, "")
+    x = np.load(SAMPLES / "features.npy")
+    np.testing.assert_array_equal(np.load("y.npy"), x.reshape(1, 4, 14, 2, 14, 2).max((3, 5)))
+    np.testing.assert_array_equal(x.ravel()[np.load("at.npy")], np.load("y.npy"))
+
+
+def test_a_volume_in_hdf5_is_pooled_into_hdf5_under_its_own_name(cli: Cli, folder: Path) -> None:
+    result = cli("adaptive-avg", SAMPLES / "volume.h5", "-o", "small.h5", "--output-size", "4,8,8")
+    assert (result.code, result.err) == (0, "")
+    with h5py.File(SAMPLES / "volume.h5") as file:
+        x = file["volume"][...].astype(np.float64)
+    expected = np.rint(x.reshape(1, 1, 4, 4, 8, 4, 8, 4).mean((3, 5, 7)))
+    with h5py.File("small.h5") as file:
+        np.testing.assert_array_equal(file["volume"][...], expected.astype(np.uint8))
+
+
+def test_an_image_becomes_nchw_in_a_tensor_file(cli: Cli, folder: Path) -> None:
+    assert cli("avg", "photo.png", "-o", "y.npy", "-k", "2", "-s", "2", "--dtype", "float32").code == 0
+    pixels = np.asarray(Image.open("photo.png")).transpose(2, 0, 1)[None]
+    np.testing.assert_array_equal(np.load("y.npy"), pooled(pixels).astype(np.float32))
+
+
+def test_a_tensor_becomes_an_image_where_the_image_can_hold_it(cli: Cli, folder: Path) -> None:
+    np.save("u8.npy", np.arange(3 * 4 * 4, dtype=np.uint8).reshape(1, 3, 4, 4))
+    assert cli("max", "u8.npy", "-o", "y.png", "-k", "2", "-s", "2").code == 0
+    expected = np.load("u8.npy").reshape(3, 2, 2, 2, 2).max((2, 4)).transpose(1, 2, 0)
+    np.testing.assert_array_equal(np.asarray(Image.open("y.png")), expected)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_both_engines_and_any_thread_count_write_the_same_bytes(cli: Cli, folder: Path, engine: str) -> None:
+    cli("avg", "x.npy", "-o", "auto.npy", "-k", "3", "-s", "2", "-p", "1")
+    assert (
+        cli("avg", "x.npy", "-o", "y.npy", "-k", "3", "-s", "2", "-p", "1", "--engine", engine, "--threads", "1").code
+        == 0
+    )
+    assert Path("y.npy").read_bytes() == Path("auto.npy").read_bytes()
+
+
+def test_layouts_are_followed_and_turned(cli: Cli, folder: Path) -> None:
+    x = np.load("x.npy")
+    np.save("nhwc.npy", x.transpose(0, 2, 3, 1))
+    options = ("-k", "2", "-s", "2")
+    assert cli("avg", "nhwc.npy", "-o", "a.npy", "--layout", "NHWC", *options).code == 0
+    assert cli("avg", "nhwc.npy", "-o", "b.npy", "--layout", "nhwc", "--output-layout", "NCHW", *options).code == 0
+    np.testing.assert_array_equal(np.load("a.npy").transpose(0, 3, 1, 2), pooled(x).astype(np.float32))
+    np.testing.assert_array_equal(np.load("b.npy"), pooled(x).astype(np.float32))
+
+
+def test_a_folder_keeps_names_and_tree_and_one_bad_file_costs_only_itself(cli: Cli, folder: Path) -> None:
+    (folder / "in" / "deep").mkdir(parents=True)
+    for name in ("in/a.npy", "in/deep/b.npy"):
+        np.save(name, np.load("x.npy"))
+    (folder / "in" / "bad.npy").write_bytes(b"not an array")
+    (folder / "in" / "notes.txt").write_text("passed over")
+    result = cli("avg", "in", "-r", "-o", "out/", "-k", "2", "-s", "2")
+    assert result.code == 1
+    assert sorted(str(p.relative_to("out")) for p in Path("out").rglob("*.*")) == ["a.npy", "deep/b.npy"]
+    assert result.out.splitlines()[0] == "2 done, 0 skipped, 1 failed"
+    assert result.err.startswith("poolcli: in/bad.npy: ")
+    assert result.err.count("\n") == 1
+
+
+def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, folder: Path) -> None:
+    assert cli("max", "pho*.png", "-o", "out/", "--format", "npy", "-k", "2", "-s", "2").code == 0
+    assert os.listdir("out") == ["photo.npy"]
+
+
+def test_a_glob_that_matches_nothing_is_a_wrong_request(cli: Cli, folder: Path) -> None:
+    result = cli("max", "no*.png", "-o", "out/", "-k", "2")
+    assert (result.code, result.err) == (2, "poolcli: no*.png matches no file\n")
+
+
+def test_a_missing_input_fails_with_exit_code_1(cli: Cli, folder: Path) -> None:
+    result = cli("max", "none.npy", "-o", "y.npy", "-k", "2")
+    assert (result.code, result.err) == (1, "poolcli: none.npy: No such file or directory\n")
+
+
+def test_a_file_whose_windows_do_not_fit_is_named_and_not_read(cli: Cli, folder: Path) -> None:
+    result = cli("avg", "x.npy", "-o", "y.npy", "-k", "7")
+    message = "axis H is 6 long, kernel 7 without padding leaves no window; use --kernel 6 or --pads 1"
+    assert (result.code, result.err) == (2, f"poolcli: x.npy: {message}\n")
+    assert not Path("y.npy").exists()
+
+
+OUTPUT_REFUSALS = [
+    ("no output", ["x.npy"], "--output is missing: name a file, a folder or - (or plan only, with --dry-run)"),
+    (
+        "existing output",
+        ["x.npy", "-o", "old.npy"],
+        "old.npy exists; use --overwrite or --skip-existing, or another --output",
+    ),
+    (
+        "output is the input",
+        ["x.npy", "-o", "x.npy", "--overwrite"],
+        "output x.npy is the input x.npy; name another file or folder",
+    ),
+    (
+        "output is a link to the input",
+        ["x.npy", "-o", "link.npy", "--overwrite"],
+        "output link.npy is the input x.npy; name another file or folder",
+    ),
+    (
+        "several into one file",
+        ["x.npy", "photo.png", "-o", "y.npy"],
+        "--output y.npy is one file, but the inputs are several; name a folder: y.npy/",
+    ),
+    (
+        "two inputs to one name",
+        ["photo.png", "photo.bmp", "-o", "out/", "--format", "npy"],
+        "photo.png and photo.bmp would both be written to out/photo.npy; "
+        "pool them into different folders or rename one",
+    ),
+    (
+        "names that differ by case only",
+        ["photo.png", "PHOTO.png", "-o", "out/"],
+        "photo.png and PHOTO.png would both be written to out/PHOTO.png; "
+        "pool them into different folders or rename one",
+    ),
+    (
+        "overwrite and skip",
+        ["x.npy", "-o", "y.npy", "--overwrite", "--skip-existing"],
+        "--overwrite and --skip-existing contradict each other; give one",
+    ),
+    (
+        "stdin into a folder",
+        ["-", "-o", "out/"],
+        "--output out/ is a folder, and stdin has no name to keep; name the file",
+    ),
+    ("stdin twice", ["-", "-", "-o", "out/"], "stdin (-) can be read only once"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [r[1:] for r in OUTPUT_REFUSALS], ids=[r[0] for r in OUTPUT_REFUSALS]
+)
+def test_outputs_that_cannot_be_are_refused_before_any_work(
+    cli: Cli, folder: Path, arguments: list[str], message: str
+) -> None:
+    Path("old.npy").write_bytes(b"precious")
+    Path("link.npy").symlink_to("x.npy")
+    for name in ("photo.bmp", "PHOTO.png"):
+        Image.open("photo.png").save(name)
+    before = {p: p.read_bytes() for p in folder.iterdir()}
+    result = cli("avg", *arguments, "-k", "2")
+    assert (result.code, result.out, result.err) == (2, "", f"poolcli: {message}\n")
+    assert {p: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_overwrite_replaces_and_skip_existing_leaves(cli: Cli, folder: Path) -> None:
+    Path("y.npy").write_bytes(b"old")
+    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--skip-existing").code == 0
+    assert Path("y.npy").read_bytes() == b"old"
+    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--overwrite").code == 0
+    assert np.load("y.npy").shape == (1, 2, 5, 7)
+
+
+def test_a_dry_run_plans_everything_and_writes_nothing(cli: Cli, folder: Path) -> None:
+    before = sorted(os.listdir())
+    assert "dry run: nothing was written" in cli("avg", "x.npy", "-k", "2", "-n").out
+    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2", "-n")
+    assert result.code == 0
+    assert "H=5 W=7" in result.out
+    assert sorted(os.listdir()) == before
+
+
+def test_json_is_one_document_with_the_keys_of_schema_1(cli: Cli, folder: Path) -> None:
+    result = cli("max", "x.npy", "-o", "y.npy", "-k", "3", "-s", "2", "-p", "1", "--indices", "at.npy", "--json")
+    document = json.loads(result.out)
+    seconds = document.pop("seconds")
+    assert list(seconds) == ["read", "compile", "compute", "write"]
+    assert document == {
+        "schema_version": 1,
+        "op": "max",
+        "like": "openvino",
+        "attributes": {
+            "kernel": [3, 3],
+            "strides": [2, 2],
+            "pads_begin": [1, 1],
+            "pads_end": [1, 1],
+            "dilations": [1, 1],
+            "auto_pad": "explicit",
+            "rounding_type": "floor",
+            "axis": 0,
+            "index_element_type": "i64",
+        },
+        "input": {"path": "x.npy", "dataset": None, "shape": [1, 2, 6, 8], "dtype": "float32", "layout": "NCHW"},
+        "output": {"path": "y.npy", "shape": [1, 2, 3, 4], "dtype": "float32", "layout": "NCHW"},
+        "axes": [
+            {
+                "name": name,
+                "input": n,
+                "output": out,
+                "kernel": 3,
+                "stride": 2,
+                "dilation": 1,
+                "pad_begin": 1,
+                "pad_end": 1,
+                "unused": 0,
+                "empty_windows": 0,
+                "formula": f"({n}+1+1-3)//2 + 1 = {out}",
+            }
+            for name, n, out in (("H", 6, 3), ("W", 8, 4))
+        ],
+        "indices": {"path": "at.npy", "dtype": "int64"},
+        "notes": [],
+        "engine": "numpy",
+        "threads": 1,
+        "error": None,
+    }
+
+
+def test_json_of_several_inputs_is_one_line_each_with_failures_in_their_place(cli: Cli, folder: Path) -> None:
+    result = cli("avg", "x.npy", "bad.npy", "photo.png", "-o", "out/", "-k", "2", "--json")
+    documents = [json.loads(line) for line in result.out.splitlines()]
+    assert result.code == 1
+    assert [d["input"]["path"] for d in documents] == ["x.npy", "bad.npy", "photo.png"]
+    assert [d["error"] and d["error"]["kind"] for d in documents] == [None, "file", None]
+
+
+def test_quiet_prints_nothing_and_verbose_prints_each_report(cli: Cli, folder: Path) -> None:
+    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "-q").out == ""
+    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2", "-v")
+    assert result.out.count("avg pooling, as OpenVINO") == 2
+
+
+def test_names_with_markup_and_control_characters_are_shown_as_data(cli: Cli, folder: Path) -> None:
+    name = "[red]\x1b[31m\n.npy"
+    os.rename("x.npy", name)
+    result = cli("avg", name, "-o", "y.npy", "-k", "2")
+    assert result.code == 0
+    assert "[red]\\x1b[31m\\x0a.npy" in result.out.replace("\n", "")
+    assert "\x1b" not in result.out
+    os.unlink("y.npy")
+    assert cli("avg", name, "-o", "y.npy", "-k", "9").err.startswith("poolcli: [red]\\x1b[31m")
+
+
+def test_info_lists_what_a_file_holds(cli: Cli, folder: Path) -> None:
+    np.savez("two.npz", a=np.zeros((1, 1, 4)), b=np.zeros((2, 3), np.uint8))
+    result = cli("info", "two.npz", "x.npy", "--json")
+    documents = [json.loads(line) for line in result.out.splitlines()]
+    assert [[(a["dataset"], a["shape"], a["dtype"]) for a in d["arrays"]] for d in documents] == [
+        [("a", [1, 1, 4], "float64"), ("b", [2, 3], "uint8")],
+        [(None, [1, 2, 6, 8], "float32")],
+    ]
+    assert cli("info", "bad.npy").code == 1
