@@ -1,0 +1,179 @@
+"""File formats: one table row a format, and the four questions that are asked of every one of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.records import Header, Metadata, Source, Tensor, parse_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Header",
+    "Metadata",
+    "Source",
+    "Tensor",
+    "check_output",
+    "format_of",
+    "list_arrays",
+    "parse_source",
+    "read",
+    "read_header",
+    "write",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its suffixes, the first bytes of its files, and the module that knows it."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    magic: tuple[bytes, ...]
+    reads: bool = True
+    writes: bool = True
+
+    @property
+    def is_image(self) -> bool:
+        return self.module == "image"
+
+
+FORMATS = {
+    row.name: row
+    for row in (
+        Format("npy", (".npy",), "npy", (b"\x93NUMPY",)),
+        Format("npz", (".npz",), "npz", (b"PK\x03\x04", b"PK\x05\x06")),
+        Format("hdf5", (".h5", ".hdf5"), "hdf5", (b"\x89HDF\r\n\x1a\n",)),
+        Format("png", (".png",), "image", (b"\x89PNG\r\n\x1a\n",)),
+        Format("jpeg", (".jpg", ".jpeg"), "image", (b"\xff\xd8\xff",)),
+        Format("tiff", (".tif", ".tiff"), "image", (b"II*\x00", b"MM\x00*")),
+        Format("bmp", (".bmp",), "image", (b"BM",)),
+        Format("webp", (".webp",), "image", (b"RIFF",)),
+        Format("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), "image", tuple(b"P%d" % i for i in range(1, 8))),
+        Format("gif", (".gif",), "image", (b"GIF8",), writes=False),
+    )
+}
+
+
+def read_header(source: Source) -> Header:
+    """What a file's header says; its data is not read. Raises FileError for a file that cannot be read."""
+    row, notes = _format_by_content(source.path)
+    header: Header = _module(row).read_header(source)
+    return _with_notes(header, notes)
+
+
+def read(source: Source) -> Tensor:
+    """The array of a file; .npy files as read-only memory maps."""
+    row, notes = _format_by_content(source.path)
+    tensor: Tensor = _module(row).read(source)
+    return Tensor(tensor.array, _with_notes(tensor.header, notes), tensor.metadata)
+
+
+def list_arrays(path: str) -> list[Header]:
+    """All arrays of a file that can be pooled."""
+    row, _ = _format_by_content(path)
+    headers: list[Header] = _module(row).list_arrays(path)
+    return headers
+
+
+def format_of(path: str) -> Format:
+    """The format that an output's suffix names; `-` is .npy on standard output."""
+    if path == "-":
+        return FORMATS["npy"]
+    suffix = Path(path).suffix.lower()
+    for row in FORMATS.values():
+        if suffix in row.suffixes and row.writes:
+            return row
+    known = ", ".join(s for row in FORMATS.values() if row.writes for s in row.suffixes)
+    raise RequestError(f"{path}: {suffix or 'no suffix'} is no format that poolcli writes; use one of {known}")
+
+
+def check_output(path: str, shape: Sequence[int], dtype: str, layout: str) -> str:
+    """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
+    row = format_of(path)
+    if row.is_image:
+        from poolcli.formats.image import stored_layout
+
+        return stored_layout(row.name, shape, dtype, layout)
+    if dtype == "bfloat16":
+        raise RequestError(f"{row.name} files have no bfloat16; use --dtype float32")
+    from poolcli.formats.arrays import tensor_layout
+
+    return tensor_layout(shape, layout)
+
+
+def write(
+    path: str,
+    array: NDArray[Any],
+    layout: str,
+    *,
+    key: str | None = None,
+    metadata: Metadata | None = None,
+    overwrite: bool = False,
+) -> tuple[str, ...]:
+    """Writes the array whole or not at all; returns notes on what could not be kept."""
+    row = format_of(path)
+    kept = metadata or Metadata()
+    if row.is_image:
+        from poolcli.formats.image import write as write_image
+        from poolcli.layouts import convert_layout
+
+        return write_image(
+            path, convert_layout(array, layout, "HWC"), name=row.name, metadata=kept, overwrite=overwrite
+        )
+    notes: tuple[str, ...] = _module(row).write(path, array, key=key, metadata=kept, overwrite=overwrite)
+    return notes
+
+
+def _module(row: Format) -> Any:
+    return import_module(f"poolcli.formats.{row.module}")
+
+
+def _format_by_content(path: str) -> tuple[Format, tuple[str, ...]]:
+    """The format of a file by its first bytes, and a note where its suffix says otherwise."""
+    if path == "-":
+        return FORMATS["npy"], ()
+    start = _first_bytes(path)
+    if not start:
+        raise FileError(f"{path}: is empty")
+    suffix = Path(path).suffix.lower()
+    by_suffix = next((row for row in FORMATS.values() if suffix in row.suffixes), None)
+    by_content = next((row for row in FORMATS.values() if start.startswith(row.magic)), None)
+    if by_content and by_suffix and by_content is not by_suffix:
+        return by_content, (f"the file is {by_content.name}, whatever its name says",)
+    found = by_content or by_suffix
+    if found is None or not found.reads:
+        known = ", ".join(row.name for row in FORMATS.values() if row.reads)
+        raise FileError(f"{path}: is none of the formats that poolcli reads ({known})")
+    return found, ()
+
+
+def _first_bytes(path: str) -> bytes:
+    """The first bytes of a regular file; a device, a pipe or a folder is refused without waiting on it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise FileError(f"{path}: is not a regular file")
+            return stream.read(16)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path}: {error.strerror}") from error
+
+
+def _with_notes(header: Header, notes: tuple[str, ...]) -> Header:
+    from dataclasses import replace
+
+    return replace(header, notes=(*notes, *header.notes)) if notes else header

@@ -1,0 +1,81 @@
+"""Checks that every array format shares: types, sizes and the choice among several arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.records import Header, Source
+from poolcli.layouts import converted_shape, spatial_axes
+
+SHOWN = 20  # arrays in a listing
+
+
+def check_dtype(where: str, name: str) -> str:
+    """`name` when arrays of it can be pooled; refuses objects, structures, strings, complex numbers and so on."""
+    if name not in DTYPES:
+        raise FileError(f"{where}: holds {name[:60]}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
+    return name
+
+
+def check_rank(where: str, shape: Sequence[int]) -> None:
+    """Refuses a single number."""
+    if not shape:
+        raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
+
+
+def choose(source: Source, headers: Sequence[Header]) -> Header:
+    """The array that the source names, or the only one; refuses the rest with a listing."""
+    if source.key is not None:
+        wanted = source.key.strip("/")
+        for header in headers:
+            if (header.key or "").strip("/") == wanted:
+                return header
+        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}")
+    if not headers:
+        raise FileError(f"{source.path}: holds no array that can be pooled")
+    if len(headers) > 1:
+        raise RequestError(
+            f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
+            f"choose one: {source.path}:{headers[0].key} or --dataset {headers[0].key}"
+        )
+    return headers[0]
+
+
+def listing(headers: Sequence[Header]) -> str:
+    """Names, shapes and types: `a (1,3,8,8 float32), b (2,2 int8)`."""
+    shown = ", ".join(f"{h.key} ({','.join(map(str, h.shape))} {h.dtype})" for h in headers[:SHOWN])
+    more = f" and {len(headers) - SHOWN} more" if len(headers) > SHOWN else ""
+    return (shown or "none") + more
+
+
+def tensor_layout(shape: Sequence[int], layout: str) -> str:
+    """The layout in which a tensor file stores an array: images become N, C and spatial axes."""
+    if "N" in layout and "C" in layout:
+        return layout
+    target = "NC" + "".join(layout[i] for i in spatial_axes(layout))
+    converted_shape(shape, layout, target)
+    return target if _is_image(layout) else layout
+
+
+def _is_image(layout: str) -> bool:
+    return layout in ("HW", "HWC")
+
+
+def human_bytes(count: int) -> str:
+    """A size with its unit: `3.6 TiB`."""
+    step = min(max(count.bit_length() - 1, 0) // 10, 5)
+    return f"{count / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}"
+
+
+def native(array: Any) -> Any:
+    """The array in this machine's byte order; the array itself where it is so already."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def byte_count(shape: Sequence[int], itemsize: int) -> int:
+    """The bytes of an array, in Python integers that cannot overflow."""
+    return prod(shape) * itemsize

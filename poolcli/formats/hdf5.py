@@ -1,0 +1,204 @@
+"""HDF5 files through h5py. Links to other files, external storage and virtual datasets are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.atomic import whole_file
+from poolcli.formats.records import Header, Metadata, Source, Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_OBJECTS = 100_000
+LARGEST_CHUNK = 2 * 2**30
+
+
+def list_arrays(path: str) -> list[Header]:
+    """The numeric datasets of the file, by path; others and links to other files are left out."""
+    with _opened(path) as file:
+        return [_header(name, dataset) for name, dataset in _datasets(path, file)]
+
+
+def read_header(source: Source) -> Header:
+    """The header of the chosen dataset."""
+    if source.key is None:
+        return choose(source, list_arrays(source.path))
+    with _opened(source.path) as file:
+        return _header(source.key, _dataset(source.path, file, source.key))
+
+
+def read(source: Source) -> Tensor:
+    """The chosen dataset, read whole, with its attributes and how it was stored."""
+    header = read_header(source)
+    with _opened(source.path) as file:
+        dataset = _dataset(source.path, file, str(header.key))
+        _check_filters(source.path, dataset)
+        array = dataset[...]
+        stored = {
+            name: getattr(dataset, name)
+            for name in ("chunks", "compression", "compression_opts", "shuffle", "fletcher32")
+            if dataset.chunks is not None
+        }
+        attributes = {name: value for name, value in dataset.attrs.items() if not _is_reference(value)}
+    return Tensor(array, header, Metadata(dataset=stored, attributes=attributes))
+
+
+def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
+    """Writes one dataset (`data` without a name) with the attributes and the storage of the input's."""
+    import h5py
+    import numpy as np
+
+    stored = dict(metadata.dataset)
+    if array.size == 0 or array.ndim == 0:
+        stored = {}
+    elif stored.get("chunks"):
+        chunks = stored["chunks"] if len(stored["chunks"]) == array.ndim else array.shape
+        stored["chunks"] = tuple(min(c, n) for c, n in zip(chunks, array.shape, strict=True))
+    lost = False
+    with whole_file(path, overwrite) as part, _translated(path), h5py.File(part, "w") as file:
+        dataset = file.create_dataset((key or "data").strip("/"), data=np.ascontiguousarray(array), **stored)
+        for name, value in metadata.attributes.items():
+            try:
+                dataset.attrs[name] = value
+            except (TypeError, ValueError, OSError, RuntimeError):
+                lost = True
+    return ("some attributes of the dataset could not be kept",) if lost else ()
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    import h5py
+
+    open(path, "rb").close()  # the system's own words for a missing or forbidden file
+    with _translated(path):
+        if not h5py.is_hdf5(path):
+            raise FileError(f"{path}: is not an HDF5 file")
+        with h5py.File(path, "r") as file:
+            yield file
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Whatever h5py raises becomes one line."""
+    try:
+        yield
+    except PoolError:
+        raise
+    except BlockingIOError as error:
+        raise FileError(f"{path}: is open in another program; close it there first") from error
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        text = (str(error).splitlines() or [type(error).__name__])[0].strip("'\"")
+        raise FileError(f"{path}: HDF5 cannot read or write it: {text[:200]}") from error
+
+
+def _datasets(path: str, file: Any) -> Iterator[tuple[str, Any]]:
+    """Every usable dataset once, in the order of names, without following links out of the file or in circles."""
+    import h5py
+
+    waiting = [("/", file)]
+    seen: set[int] = set()
+    while waiting:
+        prefix, group = waiting.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in seen or len(seen) > MOST_OBJECTS:
+            continue
+        seen.add(address)
+        groups = []
+        for name in sorted(group, key=str):
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            child = group[name]
+            if isinstance(child, h5py.Group):
+                groups.append((f"{prefix}{name}/", child))
+            elif isinstance(child, h5py.Dataset) and _usable(child):
+                yield f"{prefix}{name}", child
+        waiting.extend(reversed(groups))
+
+
+def _usable(dataset: Any) -> bool:
+    try:
+        return dataset.dtype.name in DTYPES and bool(dataset.shape)
+    except (TypeError, ValueError):
+        return False
+
+
+def _dataset(path: str, file: Any, key: str) -> Any:
+    """The dataset called `key`, refused where its data is not in this file or is not numeric."""
+    import h5py
+
+    _check_links(path, file, key)
+    if key not in file:
+        names = [name for name, _ in _datasets(path, file)]
+        near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
+        raise RequestError(f"{path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
+    dataset, where = file[key], f"{path}:{key}"
+    if not isinstance(dataset, h5py.Dataset):
+        raise RequestError(f"{where}: is a group, name a dataset in it")
+    try:
+        name = dataset.dtype.name
+    except (TypeError, ValueError):
+        name = "a type that numpy does not have"
+    check_dtype(where, name)
+    check_rank(where, dataset.shape or ())
+    if dataset.is_virtual:
+        raise FileError(f"{where}: is a virtual dataset, whose data lies in other files; copy it into one file first")
+    if dataset.external:
+        raise FileError(
+            f"{where}: keeps its data in other files ({dataset.external[0][0]}), which poolcli does not read"
+        )
+    if dataset.chunks and dataset.dtype.itemsize * _product(dataset.chunks) > LARGEST_CHUNK:
+        size = human_bytes(dataset.dtype.itemsize * _product(dataset.chunks))
+        raise FileError(f"{where}: has chunks of {size}; at most {human_bytes(LARGEST_CHUNK)} are read")
+    return dataset
+
+
+def _check_links(path: str, file: Any, key: str) -> None:
+    """Refuses a link to another file anywhere on the way to `key`."""
+    import h5py
+
+    parts = key.strip("/").split("/")
+    for depth in range(1, len(parts) + 1):
+        prefix = "/".join(parts[:depth])
+        try:
+            link = file.get(prefix, getlink=True)
+        except KeyError:
+            return
+        if isinstance(link, h5py.ExternalLink):
+            raise FileError(f"{path}:{key}: is a link to the file {link.filename}, which poolcli does not follow")
+
+
+def _check_filters(path: str, dataset: Any) -> None:
+    """Names the missing filter where the library's own words mislead."""
+    import h5py
+
+    properties = dataset.id.get_create_plist()
+    for i in range(properties.get_nfilters()):
+        code, _, _, name = properties.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            known = name.decode("utf-8", "replace") or "no name"
+            raise FileError(f"{path}:{dataset.name}: needs the HDF5 filter {code} ({known}), which is not installed")
+
+
+def _header(name: str, dataset: Any) -> Header:
+    return Header("hdf5", tuple(int(n) for n in dataset.shape), dataset.dtype.name, key=name)
+
+
+def _is_reference(value: Any) -> bool:
+    import h5py
+
+    kind = getattr(value, "dtype", None)
+    return isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
+
+
+def _product(numbers: tuple[int, ...]) -> int:
+    result = 1
+    for number in numbers:
+        result *= int(number)
+    return result

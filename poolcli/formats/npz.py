@@ -1,0 +1,94 @@
+"""The .npz format: a zip of .npy members, read one at a time, never through pickle."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import FileError, RequestError
+from poolcli.formats import npy
+from poolcli.formats.arrays import choose, human_bytes
+from poolcli.formats.atomic import byte_stream
+from poolcli.formats.records import Header, Metadata, Source, Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST_MEMBER = 8 * 2**30
+HIGHEST_RATIO = 2000  # deflate reaches 1032 on zeros
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OSError)
+
+
+def list_arrays(path: str) -> list[Header]:
+    """The arrays of the file by key; members that are no numeric array are left out."""
+    with _opened(path) as archive:
+        names = archive.namelist()
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise FileError(f"{path}: holds two members called {doubled[0]}; it is ambiguous")
+        headers = []
+        for info in archive.infolist():
+            try:
+                headers.append(_member_header(path, archive, info))
+            except FileError:
+                continue
+        return headers
+
+
+def read_header(source: Source) -> Header:
+    """The header of the chosen array."""
+    return choose(source, list_arrays(source.path))
+
+
+def read(source: Source) -> Tensor:
+    """The chosen array, inflated."""
+    header = read_header(source)
+    with _opened(source.path) as archive:
+        info = archive.getinfo(f"{header.key}.npy" if f"{header.key}.npy" in archive.namelist() else str(header.key))
+        if info.file_size > LARGEST_MEMBER or info.file_size > HIGHEST_RATIO * max(info.compress_size, 1):
+            raise FileError(
+                f"{source.path}:{header.key}: inflates from {human_bytes(info.compress_size)} to "
+                f"{human_bytes(info.file_size)}, which is refused as a decompression bomb"
+            )
+        with archive.open(info) as stream:
+            data = stream.read(info.file_size + 1)
+    return Tensor(npy.read_stream(data, f"{source.path}:{header.key}").array, header)
+
+
+def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
+    """Writes one array, deflated, under `key` (the name `arr_0` without one)."""
+    import numpy as np
+
+    name = (key or "arr_0").strip("/").replace("/", "_")
+    with byte_stream(path, overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        # A fixed date: the same array gives the same bytes.
+        member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+        member.compress_type = zipfile.ZIP_DEFLATED
+        with archive.open(member, "w", force_zip64=True) as target:
+            np.lib.format.write_array(target, np.ascontiguousarray(array), allow_pickle=False)
+    return ()
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (FileError, RequestError):
+        raise
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0:1] or [type(error).__name__]
+        raise FileError(
+            f"{path}: is not a readable .npz file ({reason if isinstance(reason, str) else reason[0]})"
+        ) from error
+
+
+def _member_header(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
+    where = f"{path}:{info.filename}"
+    with archive.open(info) as stream:
+        _, header, _ = npy.parse_header(where, io.BytesIO(stream.read(npy.LONGEST_HEADER + 32)))
+    return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))
