@@ -62,6 +62,12 @@ FORMATS = {
         Format("webp", (".webp",), "image", (b"RIFF",)),
         Format("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), "image", tuple(b"P%d" % i for i in range(1, 8))),
         Format("gif", (".gif",), "image", (b"GIF8",), writes=False),
+        Format("jpeg2000", (".jp2", ".j2k"), "image", (b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51"), writes=False),
+        Format("avif", (".avif",), "image", (b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif"), writes=False),
+        Format("qoi", (".qoi",), "image", (b"qoif",), writes=False),
+        Format("sgi", (".sgi",), "image", (b"\x01\xda",), writes=False),
+        Format("dds", (".dds",), "image", (b"DDS ",), writes=False),
+        Format("tga", (".tga",), "image", (), writes=False),
     )
 }
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS = 100_000
 LARGEST_CHUNK = 2 * 2**30
+LARGEST_FILL = 2**30  # a dataset above this size must not be nearly all fill values
+HIGHEST_RATIO = 1000
 
 
 def list_arrays(path: str) -> list[Header]:
@@ -152,6 +154,12 @@ def _dataset(path: str, file: Any, key: str) -> Any:
     if dataset.external:
         raise FileError(
             f"{where}: keeps its data in other files ({dataset.external[0][0]}), which poolcli does not read"
+        )
+    declared, held = dataset.dtype.itemsize * _product(dataset.shape), dataset.file.id.get_filesize()
+    if declared > LARGEST_FILL and declared > HIGHEST_RATIO * held:
+        raise FileError(
+            f"{where}: claims {human_bytes(declared)} in a file of {human_bytes(held)}; "
+            "nearly all of it would be fill values, which is refused as a decompression bomb"
         )
     if dataset.chunks and dataset.dtype.itemsize * _product(dataset.chunks) > LARGEST_CHUNK:
         size = human_bytes(dataset.dtype.itemsize * _product(dataset.chunks))

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-READ = ("PNG", "JPEG", "MPO", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 ORIENTATION = 0x0112
 TURNED = (5, 6, 7, 8)
@@ -66,8 +65,8 @@ def read(source: Source) -> Tensor:
     with _opened(source.path) as (image, notes):
         header = _header(source.path, image, notes)
         mode = _mode(source.path, image)
-        metadata = _metadata(image)
         upright = ImageOps.exif_transpose(image)
+        metadata = _metadata(upright)
         if upright.mode != mode:
             upright = upright.convert(mode)
         array = np.asarray(upright, dtype=np.dtype(MODES[mode][1]))
@@ -194,6 +193,13 @@ def _truncated_to_8_bits(image: Image) -> bool:
     return any(count > 8 for count in (bits if isinstance(bits, tuple) else (bits,)))
 
 
+def _pillow_names() -> tuple[str, ...]:
+    """The formats that Pillow may try: those of the table and no others (it would start Ghostscript for EPS)."""
+    from poolcli.formats import FORMATS
+
+    return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Image, list[str]]]:
     """The open image and a list that gathers the library's warnings as notes."""
@@ -203,7 +209,7 @@ def _opened(path: str) -> Iterator[tuple[Image, list[str]]]:
     with open(path, "rb") as stream, _translated(path), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Image.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
-        with Image.open(stream, formats=READ) as image:
+        with Image.open(stream, formats=_pillow_names()) as image:
             pixels = image.size[0] * image.size[1]
             if pixels > MOST_PIXELS:
                 raise FileError(
@@ -223,7 +229,7 @@ def _translated(path: str) -> Iterator[None]:
     except (PoolError, MemoryError):
         raise
     except UnidentifiedImageError as error:
-        raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(READ)})") from error
+        raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(_pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError
         text = (str(error).splitlines() or [type(error).__name__])[0]
         raise FileError(f"{path}: the image cannot be read or written: {text[:200]}") from error
