@@ -1,0 +1,249 @@
+"""Both engines give the same answers, and the numpy engine gives those of a slow loop over the definition."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.engine import run
+from poolcli.plan import Plan
+
+INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30, -1e30)
+ENGINES = ("numpy", "numba")
+
+
+@st.composite
+def operators(draw: st.DrawFn, rank: int) -> Any:
+    """A legal or illegal operator for `rank` spatial axes; illegal ones are refused by the plan."""
+
+    def numbers(low: int, high: int) -> tuple[int, ...]:
+        return tuple(draw(st.integers(low, high)) for _ in range(rank))
+
+    kind = draw(st.sampled_from(["avg", "max", "adaptive-avg", "adaptive-max"]))
+    if kind.startswith("adaptive"):
+        return (AdaptiveAvgPool if kind == "adaptive-avg" else AdaptiveMaxPool)(numbers(1, 7))
+    shared: dict[str, Any] = {
+        "kernel": numbers(1, 4),
+        "strides": numbers(1, 4),
+        "pads_begin": numbers(0, 3),
+        "pads_end": numbers(0, 3),
+        "dilations": numbers(1, 3),
+        "auto_pad": draw(st.sampled_from(["explicit", "explicit", "same_upper", "same_lower", "valid"])),
+        "rounding_type": draw(st.sampled_from(["floor", "ceil", "ceil_torch"])),
+    }
+    if kind == "max":
+        return MaxPool(**shared, axis=draw(st.integers(-3, 2)))
+    override = draw(st.sampled_from([None, None, None, 3, -7, 1000]))
+    return AvgPool(**shared, exclude_pad=draw(st.sampled_from([None, True, False])), divisor_override=override)
+
+
+@st.composite
+def arrays(draw: st.DrawFn, rank: int, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """A small array, sometimes with ties, extreme values, NaN and infinities, or laid out in an unusual way."""
+    shape = (draw(st.integers(0, 2)), draw(st.integers(1, 3)), *(draw(st.integers(1, 7)) for _ in range(rank)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    if dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        low, high = draw(st.sampled_from([(0, 3), (limits.min, limits.max)]))
+        x = rng.integers(low, high, shape, dtype, endpoint=True)
+    else:
+        x = rng.integers(-3, 4, shape).astype(np.float64) if draw(st.booleans()) else rng.standard_normal(shape)
+        if draw(st.booleans()):
+            x = np.where(rng.random(shape) < 0.2, rng.choice(SPECIAL, shape), x)
+        with np.errstate(over="ignore"):
+            x = x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    form = draw(st.sampled_from(["plain", "fortran", "swapped", "strided", "read-only"]))
+    if form == "fortran":
+        x = np.asfortranarray(x)
+    elif form == "swapped" and dtype != "bfloat16":
+        x = x.astype(x.dtype.newbyteorder())
+    elif form == "strided":
+        x = np.repeat(x, 2, axis=-1)[..., ::2]
+    elif form == "read-only":
+        x = x.copy()
+        x.flags.writeable = False
+    return x
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Plan, Any]:
+    rank = draw(st.integers(1, 4))
+    dtype = draw(st.sampled_from((*INTEGERS, *FLOATS)))
+    op, x = draw(operators(rank)), draw(arrays(rank, dtype))
+    layout = None
+    if draw(st.booleans()):
+        layout = "N" + "STDHW"[-rank:] + "C"
+        x = np.moveaxis(x, 1, -1)
+        if draw(st.booleans()):
+            x = np.ascontiguousarray(x)
+    target = draw(st.sampled_from([None, None, "float32", "float64"]))
+    try:
+        return op.plan(x.shape, x.dtype, layout=layout, output_dtype=target), x
+    except RequestError:
+        return draw(problems())
+
+
+def assert_same(a: Any, b: Any, plan: Plan, x: Any) -> None:
+    """Same shape and dtype; integers and maxima identical; averages within 1 unit in the last place of mean |x|."""
+    assert (a.shape, a.dtype) == (b.shape, b.dtype)
+    if a.dtype.name == "bfloat16" and plan.reducer == "max":
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    if plan.reducer == "max" or a.dtype.kind in "iu":
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+        return
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(wide_a), np.isnan(wide_b))
+    with np.errstate(all="ignore"):
+        size = abs(run(plan, abs(x.astype(x.dtype.newbyteorder("="))), engine="numpy")[0])
+        unit = np.maximum(
+            abs(np.nextafter(size, size.dtype.type(np.inf)).astype(np.float64) - size.astype(np.float64)), 0
+        )
+        near = (wide_a == wide_b) | (abs(wide_a - wide_b) <= np.nan_to_num(unit, nan=0, posinf=0)) | np.isnan(wide_a)
+    assert near.all()
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(problems())
+def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
+    plan, x = problem
+    indices = plan.index is not None
+    (a, at_a), (b, at_b) = (run(plan, x, engine=engine, indices=indices) for engine in ENGINES)
+    assert_same(a, b, plan, x)
+    if at_a is not None and at_b is not None:
+        np.testing.assert_array_equal(at_a, at_b)
+        assert_same(run(plan, x, engine="numba")[0], b, plan, x)
+
+
+def by_definition(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
+    """Values and plane positions, window by window, in exact fractions (finite input)."""
+    values, positions = [], []
+    sizes = [w.size for w in plan.windows]
+    for n, c in product(range(x.shape[0]), range(x.shape[1])):
+        for o in product(*(range(w.output) for w in plan.windows)):
+            cells = list(product(*(w.span(i) for w, i in zip(plan.windows, o, strict=True))))
+            found = [(x[(n, c, *cell)].item(), np.ravel_multi_index(cell, sizes).item()) for cell in cells]
+            if plan.reducer == "max":
+                best = max(found, key=lambda pair: (pair[0], -pair[1]), default=(None, -1))
+                values.append(best[0])
+                positions.append(best[1])
+                continue
+            divisor = plan.divisor_override or 1
+            if plan.divisor_override is None:
+                for w, i in zip(plan.windows, o, strict=True):
+                    divisor *= w.divisor(i)
+            values.append(sum((Fraction(v) for v, _ in found), Fraction(0)) / divisor if divisor else None)
+    return values, positions
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.data())
+def test_the_numpy_engine_follows_the_definition(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+    dtype = data.draw(st.sampled_from(("int8", "uint16", "int64", "uint64", "float32", "float64")))
+    op, x = data.draw(operators(rank)), data.draw(arrays(rank, dtype))
+    if x.dtype.kind == "f":
+        x = np.nan_to_num(x, nan=1, posinf=2, neginf=-2)
+    try:
+        plan = op.plan(x.shape, x.dtype)
+    except RequestError:
+        return
+    y, _ = run(plan, x, engine="numpy")
+    values, _ = by_definition(plan, x)
+    for got, expected in zip(y.ravel().tolist(), values, strict=True):
+        if expected is None:
+            assert got != got or got in (-np.inf, poolcli.dtypes.lookup(dtype).limits[0])
+        elif x.dtype.kind in "iu" or plan.reducer == "max":
+            assert got == (round(expected) if plan.reducer == "mean" else expected)
+        else:
+            assert abs(Fraction(got) - expected) <= Fraction(float(np.spacing(np.asarray(abs(x).max(), x.dtype))))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.data())
+def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+    op, x = data.draw(operators(rank)), data.draw(arrays(rank, "int8"))
+    if not isinstance(op, MaxPool | AdaptiveMaxPool):
+        return
+    plane = AdaptiveMaxPool(op.output_size) if isinstance(op, AdaptiveMaxPool) else op
+    try:
+        plan = plane.plan(x.shape, x.dtype)
+    except RequestError:
+        return
+    _, expected = by_definition(plan, x)
+    from poolcli.engine.reference import pool
+
+    out = np.empty(plan.output_shape, x.dtype)
+    at = pool(plan, x, out, indices=True, threads=1)
+    assert at is not None
+    assert at.ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_numbers_near_the_largest_float_average_without_overflow(engine: str) -> None:
+    x = np.full((1, 1, 4), 1.7e308)
+    assert poolcli.avg_pool(x, 2, strides=2, engine=engine).tolist() == [[[1.7e308, 1.7e308]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_special_value_touches_only_the_windows_that_hold_it(engine: str, value: float) -> None:
+    x = np.ones((1, 1, 9, 9), np.float64)
+    x[0, 0, 4, 4] = value
+    y = poolcli.avg_pool(x, 3, engine=engine)[0, 0]
+    expected = np.ones((7, 7))
+    expected[2:5, 2:5] = value
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_windows_keep_every_digit(engine: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((1, 1, 300, 400)) * 1e3 + 1e6).astype(dtype)
+    exact = sum(map(Fraction, x.ravel().tolist()), Fraction(0)) / x.size
+    got = poolcli.avg_pool(x, (300, 400), engine=engine).item()
+    assert abs(Fraction(got) - exact) <= Fraction(float(np.spacing(np.asarray(1e6, dtype))))
+
+
+@pytest.mark.parametrize("name", ["avg", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_results_are_the_same_bits_for_any_number_of_threads(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
+    monkeypatch.setattr("poolcli.engine.compiled.TASK_SIZE", 100)
+    x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
+    plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
+    results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_out_receives_the_result_wherever_it_lies(engine: str) -> None:
+    x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+    whole = np.zeros((1, 1, 4, 8), np.float32)
+    result = poolcli.avg_pool(x, 2, strides=2, engine=engine, out=whole[..., ::2])
+    assert result.base is whole
+    np.testing.assert_array_equal(whole[..., ::2], x.reshape(1, 1, 4, 2, 4, 2).mean((3, 5)))
+    with pytest.raises(RequestError, match=r"^out has shape \(1, 1, 4, 8\) and dtype float32, the result has"):
+        poolcli.avg_pool(x, 2, strides=2, engine=engine, out=whole)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bool_has_a_maximum_and_an_average_as_a_number(engine: str) -> None:
+    x = np.array([[[True, False, False, False]]])
+    assert poolcli.max_pool(x, 2, strides=2, engine=engine).tolist() == [[[True, False]]]
+    assert poolcli.avg_pool(x, 4, dtype="float32", engine=engine).tolist() == [[[0.25]]]
+    assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
