@@ -99,6 +99,11 @@ class _Clock:
         finally:
             self.seconds[name] += time.perf_counter() - start
 
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Books seconds of one phase on another."""
+        self.seconds[source] -= seconds
+        self.seconds[target] += seconds
+
 
 def _prepare(job: Job, op: Attributes, settings: Settings, header: Header) -> dict[str, Any]:
     """Everything that the header is enough for: plan and stored arrays, every refusal included."""
@@ -133,16 +138,17 @@ class _Pooled:
 
 def _pool(outcome: Outcome, settings: Settings, array: NDArray[Any], clock: _Clock) -> _Pooled:
     from poolcli.engine import prepare, run
+    from poolcli.engine.cache import seconds_spent
+    from poolcli.engine.threads import allowed_threads
 
     assert outcome.plan is not None  # noqa: S101  # set by _prepare
-    with clock.phase("compile"):
-        engine = prepare(outcome.plan, settings.engine)
+    before = seconds_spent()
     with clock.phase("compute"):
+        engine = prepare(outcome.plan, settings.engine)
         values, indices = run(
             outcome.plan, array, indices=outcome.job.indices is not None, engine=engine, threads=settings.threads
         )
-    from poolcli.engine.threads import allowed_threads
-
+    clock.move("compute", "compile", seconds_spent() - before)
     threads = allowed_threads(settings.threads) if engine == "numba" else 1
     return _Pooled(replace(outcome, engine=engine, threads=threads), values, indices)
 

@@ -105,6 +105,15 @@ add_command(
     "Example:\n\npoolcli info volume.h5 photo.png",
 )
 
+add_command(
+    app,
+    "cache",
+    _late("cache", "cache"),
+    ("action", "json", "quiet", "debug"),
+    "Compiled kernels kept between runs.",
+    "Example:\n\npoolcli cache warm",
+)
+
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""

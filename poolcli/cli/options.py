@@ -29,6 +29,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "op": _argument(str, "OP", "avg, max, adaptive-avg or adaptive-max."),
     "shape": _argument(str, "SHAPE|FILE", "A shape such as 1,3,32,32, or a file whose header is read."),
+    "action": _argument(str, "info|warm|clear", "Show the cache, compile all kernels into it, or empty it."),
     "files": _argument(list[str], "FILE...", "Files to look into."),
     "kernel": _option(
         TEXT, "-k --kernel", WINDOWS,

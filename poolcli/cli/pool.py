@@ -13,6 +13,7 @@ from poolcli.batch.run import Outcome, Settings, run_job
 from poolcli.cli.app import complain
 from poolcli.cli.operators import operator_from
 from poolcli.cli.stop import Stopped
+from poolcli.engine import cache as kernels
 from poolcli.errors import RequestError
 from poolcli.report.console import console
 
@@ -25,9 +26,15 @@ def pool(name: str, values: Mapping[str, Any]) -> int:
     items, several = find_inputs(values["inputs"], values["dataset"], values["recursive"])
     jobs = plan_jobs(items, several, values["output"], values.get("indices"), values["format"])
     _refuse_existing(jobs, settings)
+    if not values["quiet"]:
+        kernels.announce = _say
     if several:
         return _run_several(jobs, op, settings, values)
     return _run_one(jobs[0], op, settings, values)
+
+
+def _say(text: str) -> None:
+    print(f"poolcli: {text}", file=sys.stderr, flush=True)
 
 
 def _check_values(values: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ def _say_nothing(text: str) -> None:
 
 
 announce: Callable[[str], None] = _say_nothing
+
+_spent: list[float] = []
 
 
 def root() -> Path:
@@ -74,9 +77,9 @@ def usable_folder() -> Path | None:
         probe.unlink()
     except OSError:
         return None
-    import numba
+    from numba.core import config
 
-    numba.config.CACHE_DIR = str(path)
+    config.CACHE_DIR = str(path)
     return path
 
 
@@ -100,6 +103,21 @@ def locked() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Adds the time inside to what this process has spent on compiling and loading kernels."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _spent.append(time.perf_counter() - start)
+
+
+def seconds_spent() -> float:
+    """What this process has spent on compiling and loading kernels."""
+    return sum(_spent)
 
 
 def is_ready(kernel: str) -> bool:

@@ -86,14 +86,11 @@ def _canonical_view(plan: Plan) -> _View:
     windows = (*(Sliding(1, 1, 1, 1, 1, 0, 0) for _ in range(fill)), *plan.windows)
     count = prod(plan.input_shape[i] for i in inner)
     first = prod(plan.input_shape[i] for i in outer)
-    shapes = [(first, *(getattr(w, field) for w in windows)) for field in ("size", "output")]
-    return _View(
-        plan,
-        (*outer, *spatial, *inner),
-        count,
-        *((*shape[:3], shape[3] * count) for shape in shapes),  # type: ignore[arg-type]  # two shapes of four
-        windows=windows,
-    )
+    shapes = [
+        (first, windows[0].size, windows[1].size, windows[2].size * count),
+        (first, windows[0].output, windows[1].output, windows[2].output * count),
+    ]
+    return _View(plan, (*outer, *spatial, *inner), count, shapes[0], shapes[1], windows)
 
 
 def _mean(plan: Plan, view: _View, x: Array, shape: tuple[int, ...], threads: int) -> Array:
@@ -207,7 +204,7 @@ def _prepare(name: str, variant: str, call: Callable[[int, int], None]) -> None:
     """Loads or compiles the kernel for these types, once and in one thread; a broken cache is emptied."""
     if variant in _ready:
         return
-    with _preparing, cache.locked():
+    with _preparing, cache.timed(), cache.locked():
         if variant in _ready:
             return
         _load(name)
@@ -226,11 +223,9 @@ def _prepare(name: str, variant: str, call: Callable[[int, int], None]) -> None:
 
 def _load(name: str, cached: bool = True) -> None:
     """Puts the kernel into the table; without the cache, as a fresh compilation of the same function."""
-    from numba import njit
-
     from poolcli.engine import kernels
 
     if cached and name in _kernels:
         return
     kernel = getattr(kernels, name)
-    _kernels[name] = kernel if cached else njit(**{**kernels.OPTIONS, "cache": False})(kernel.py_func)
+    _kernels[name] = kernel if cached else kernels.uncached(kernel.py_func)

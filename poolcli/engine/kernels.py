@@ -15,7 +15,8 @@ from numba import njit
 
 from poolcli.engine.cache import usable_folder
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "cache": usable_folder() is not None}
+kernel = njit(nogil=True, error_model="numpy", cache=usable_folder() is not None)
+uncached = njit(nogil=True, error_model="numpy")
 
 
 @njit(inline="always")
@@ -32,7 +33,7 @@ def _half_even(total, divisor):
     return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
 
 
-@njit(**OPTIONS)
+@kernel
 def mean_float(x, out, inner, tasks, begin, count, step, divisor):
     """Means of float16 (given as float32) and float32, summed in float64."""
     row = np.empty(x.shape[3], np.float64)
@@ -65,7 +66,7 @@ def _two_sum(total, error, addend):
     return new, error + ((total - (new - back)) + (addend - back))
 
 
-@njit(**OPTIONS)
+@kernel
 def mean_double(x, out, inner, tasks, begin, count, step, divisor, scale):
     """Means of float64 * scale / scale, with the rounding error of every addition carried along."""
     row = np.empty(x.shape[3], np.float64)
@@ -94,7 +95,7 @@ def mean_double(x, out, inner, tasks, begin, count, step, divisor, scale):
                 target[w * inner + c] = total / whole / scale
 
 
-@njit(**OPTIONS)
+@kernel
 def mean_integer(x, out, inner, tasks, begin, count, step, divisor, rounded):
     """Means of integers of up to 32 bits, summed exactly; rounded half to even, or as floats."""
     row = np.empty(x.shape[3], np.int64)
@@ -135,7 +136,7 @@ def _wide_half_even(high, low, divisor):
     return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
 
 
-@njit(**OPTIONS)
+@kernel
 def mean_wide(x, out, inner, tasks, begin, count, step, divisor, rounded, unsigned):
     """Means of 64-bit integers (unsigned ones given as int64), summed exactly in halves of 32 bits."""
     mask = np.int64(0xFFFFFFFF)
@@ -168,7 +169,7 @@ def mean_wide(x, out, inner, tasks, begin, count, step, divisor, rounded, unsign
                     target[w * inner + c] = (float(high) * 4294967296.0 + float(low)) / whole
 
 
-@njit(**OPTIONS)
+@kernel
 def maximum(x, out, inner, tasks, begin, count, step, lowest):
     """Maxima; NaN wins over every number."""
     row = np.empty(x.shape[3], x.dtype)
@@ -193,7 +194,7 @@ def maximum(x, out, inner, tasks, begin, count, step, lowest):
                 target[w * inner + c] = best
 
 
-@njit(**OPTIONS)
+@kernel
 def maximum_at(x, out, where, inner, tasks, begin, count, step, lowest):
     """Maxima and their positions inside the plane: the first in row-major order, the first NaN, -1 for none."""
     height, width = x.shape[2], x.shape[3] // inner

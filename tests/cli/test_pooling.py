@@ -17,7 +17,7 @@ from tests.cli.conftest import SAMPLES, Cli
 def pooled(x: np.ndarray, k: int = 2) -> np.ndarray:
     """Averages of k x k blocks over the last two axes, in float64."""
     *outer, h, w = x.shape
-    return x.astype(np.float64).reshape(*outer, h // k, k, w // k, k).mean((-3, -1))
+    return np.asarray(x.astype(np.float64).reshape(*outer, h // k, k, w // k, k).mean((-3, -1)))
 
 
 def test_a_photograph_is_halved_to_the_rounded_mean_of_each_2_by_2_block(cli: Cli, folder: Path) -> None:

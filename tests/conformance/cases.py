@@ -10,7 +10,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
-from poolcli.attributes import Attributes
 from poolcli.engine import run
 from poolcli.plan import Plan
 from poolcli.windows import Sliding
@@ -57,13 +56,13 @@ def cases(draw: st.DrawFn, peer: Peer, op_name: str) -> Case:
             continue
 
 
-def _operator(rng: np.random.Generator, peer: Peer, op_name: str, rank: int) -> Attributes:
+def _operator(rng: np.random.Generator, peer: Peer, op_name: str, rank: int) -> Any:
     def numbers(low: int, high: int) -> tuple[int, ...]:
         return tuple(rng.integers(low, high + 1, rank).tolist())
 
     if op_name.startswith("adaptive"):
         record = AdaptiveAvgPool if op_name == "adaptive-avg" else AdaptiveMaxPool
-        return record(numbers(1, 14), like=peer.like)  # type: ignore[no-any-return]
+        return record(numbers(1, 14), like=peer.like)
     pads = numbers(0, 3)
     shared: dict[str, Any] = {
         "kernel": numbers(1, 5),

@@ -1,0 +1,38 @@
+"""The `cache` command: compiled kernels that are kept between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from poolcli.attributes import one_of
+from poolcli.engine import cache as kernels
+
+
+def cache(values: Mapping[str, Any]) -> int:
+    """Shows, fills or empties the cache; returns the exit code."""
+    action = one_of("action", values["action"], ("info", "warm", "clear"))
+    if action == "clear":
+        freed = kernels.clear()
+        _say(values, {"freed": freed}, f"removed {freed:,} bytes")
+        return 0
+    if action == "warm":
+        from poolcli.engine.warm import warm
+
+        warm()
+    found = kernels.info()
+    document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
+    state = "" if found.usable else " (not writable: kernels are compiled for each run)"
+    _say(values, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
+    return 0
+
+
+def _say(values: Mapping[str, Any], document: Mapping[str, Any], text: str) -> None:
+    if values["json"]:
+        from poolcli.report.document import to_json
+
+        print(to_json(dict(document)))
+    elif not values["quiet"]:
+        from poolcli.report.text import printable
+
+        print(printable(text))
