@@ -79,7 +79,7 @@ def usable_folder() -> Path | None:
         return None
     from numba.core import config
 
-    config.CACHE_DIR = str(path)
+    config.CACHE_DIR = str(path)  # type: ignore[attr-defined]  # numba makes its settings at run time
     return path
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from poolcli.batch.run import Outcome, Stored
 from poolcli.layouts import named_shape
-from poolcli.report.plan import axes_table, ends_table, facts_table, notes_view, plain_table, title
+from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable
 
 
@@ -25,16 +25,8 @@ def outcome_view(outcome: Outcome) -> RenderableType:
     for name, stored in (("output", outcome.output), ("indices", outcome.indices)):
         if stored:
             ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, _target(stored)))
-    rows: list[RenderableType] = [
-        Text(title(plan), style="bold"),
-        ends_table(ends),
-        axes_table(plan),
-        facts_table(plan),
-    ]
-    if outcome.notes:
-        rows.append(notes_view(outcome.notes))
-    rows.append(Text(_closing(outcome), style="dim"))
-    return Group(*rows)
+    facts = Group(facts_view(plan, outcome.notes), Text(_closing(outcome), style="dim"))
+    return spaced(Text(title(plan), style="bold"), ends_table(ends), axes_table(plan), facts)
 
 
 def summary_view(outcomes: Sequence[Outcome], dry_run: bool) -> RenderableType:

@@ -21,13 +21,15 @@ def plan_view(plan: Plan, notes: Sequence[str]) -> RenderableType:
         ("input", named_shape(plan.layout, plan.input_shape), plan.dtype, ""),
         ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
     ]
-    rows: list[RenderableType] = [
-        Text(title(plan), style="bold"),
-        ends_table(ends),
-        axes_table(plan),
-        facts_table(plan),
-    ]
-    return Group(*rows, notes_view(notes)) if notes else Group(*rows)
+    return spaced(Text(title(plan), style="bold"), ends_table(ends), axes_table(plan), facts_view(plan, notes))
+
+
+def spaced(heading: RenderableType, *parts: RenderableType) -> Group:
+    """The heading, then the parts with an empty line before each but the first."""
+    rows = [heading, parts[0]]
+    for part in parts[1:]:
+        rows += ["", part]
+    return Group(*rows)
 
 
 def title(plan: Plan) -> str:
@@ -53,8 +55,8 @@ def axes_table(plan: Plan) -> Table:
     return table
 
 
-def facts_table(plan: Plan) -> Table:
-    """The attributes that are not numbers of an axis, the divisor's rule and the rule of the indices."""
+def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
+    """The attributes that are not numbers of an axis, the rules of divisor and indices, and the notes."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -69,6 +71,8 @@ def facts_table(plan: Plan) -> Table:
         table.add_row("divisor", plan.divisor_rule)
     if plan.index:
         table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
+    for note in notes:
+        table.add_row(Text("note", style="yellow"), Text(printable(note)))
     return table
 
 
