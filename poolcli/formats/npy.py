@@ -45,14 +45,13 @@ def read(source: Source) -> Tensor:
 
     if source.path == "-":
         return read_stream(sys.stdin.buffer.read(), "-")
-    header = read_header(source)
-    try:
+    with open(source.path, "rb") as stream:
+        descr, header, fortran = parse_header(source.path, stream)
+        start = stream.tell()
+        _check_size(source.path, header, os.fstat(stream.fileno()).st_size - start)
         if 0 in header.shape:
-            array = np.empty(header.shape, header.dtype)
-        else:
-            array = np.lib.format.open_memmap(source.path, mode="r")
-    except (ValueError, TypeError, SyntaxError) as error:
-        raise FileError(f"{source.path}: {_first_line(error)}") from error
+            return Tensor(np.empty(header.shape, descr), header)
+        array = np.memmap(stream, descr, "r", start, header.shape, "F" if fortran else "C")
     return Tensor(array, header)
 
 
@@ -142,7 +141,3 @@ def _check_size(name: str, header: Header, held: int) -> None:
     claimed = byte_count(header.shape, 1 if header.dtype == "bool" else int(header.dtype.lstrip("uintfloab")) // 8)
     if claimed > held:
         raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

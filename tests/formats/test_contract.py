@@ -1,0 +1,178 @@
+"""What every format promises, whichever it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli.errors import FileError, PoolError
+from poolcli.formats import FORMATS, Source, check_output, list_arrays, read, read_header, write
+
+WRITTEN = [name for name, row in FORMATS.items() if row.writes]
+
+
+def array_for(name: str) -> tuple[Any, str]:
+    """An array that the format can hold without loss, and its layout."""
+    if FORMATS[name].is_image:
+        smooth = np.linspace(0, 255, 12 * 16, dtype=np.uint8).reshape(12, 16)
+        return np.stack([smooth, smooth[::-1], smooth[:, ::-1]], -1), "HWC"
+    return np.arange(2 * 3 * 4, dtype=np.float32).reshape(1, 2, 3, 4), "NCHW"
+
+
+@pytest.fixture(params=WRITTEN)
+def name(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return str(request.param)
+
+
+def path_of(name: str) -> str:
+    return "x" + FORMATS[name].suffixes[0]
+
+
+def test_what_is_written_is_read_again(name: str) -> None:
+    x, layout = array_for(name)
+    assert write(path_of(name), x, layout) == ()
+    tensor = read(Source(path_of(name)))
+    if name == "jpeg":
+        assert abs(tensor.array.astype(int) - x).max() < 12
+    else:
+        np.testing.assert_array_equal(tensor.array, x)
+    assert tensor.array.dtype == x.dtype
+
+
+def test_the_header_says_what_reading_gives_and_the_listing_too(name: str) -> None:
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    header = read_header(Source(path_of(name)))
+    assert (header.shape, header.dtype, header.format) == (x.shape, x.dtype.name, name)
+    assert list_arrays(path_of(name)) == [header]
+    assert read(Source(path_of(name), header.key)).header == header
+
+
+def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) -> None:
+    x, layout = array_for(name)
+    Path(path_of(name)).write_bytes(b"precious")
+    with pytest.raises(FileError, match="exists; it appeared while this run was working"):
+        write(path_of(name), x, layout)
+    assert Path(path_of(name)).read_bytes() == b"precious"
+    assert os.listdir() == [path_of(name)]
+    write(path_of(name), x, layout, overwrite=True)
+    assert read(Source(path_of(name))).array.shape == x.shape
+
+
+def test_a_write_that_fails_leaves_no_file_at_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(part: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("poolcli.formats.atomic._sync", fail)
+    x, layout = array_for(name)
+    with pytest.raises(FileError, match=r"No space left on device$"):
+        write(path_of(name), x, layout)
+    assert os.listdir() == []
+
+
+def test_an_interrupted_write_leaves_no_file_at_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(part: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("poolcli.formats.atomic._sync", interrupt)
+    x, layout = array_for(name)
+    with pytest.raises(KeyboardInterrupt):
+        write(path_of(name), x, layout)
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("cut", [0.1, 0.5, 0.9])
+def test_a_truncated_file_is_one_error_or_has_lost_nothing_of_the_array(name: str, cut: float) -> None:
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    whole = np.array(read(Source(path_of(name))).array)
+    data = Path(path_of(name)).read_bytes()
+    Path(path_of(name)).write_bytes(data[: int(len(data) * cut)])
+    try:
+        tensor = read(Source(path_of(name)))
+    except PoolError as error:
+        assert str(error).startswith(path_of(name))
+        assert "\n" not in str(error)
+    else:
+        np.testing.assert_array_equal(tensor.array, whole)
+
+
+def test_flipped_bytes_never_end_in_another_exception(name: str) -> None:
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    data = bytearray(Path(path_of(name)).read_bytes())
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        damaged = bytearray(data)
+        for at in rng.integers(0, min(len(data), 400), 3):
+            damaged[at] = rng.integers(256)
+        Path(path_of(name)).write_bytes(damaged)
+        try:
+            tensor = read(Source(path_of(name)))
+        except PoolError as error:
+            assert str(error).startswith(path_of(name))
+        else:
+            assert tensor.array.shape == tensor.header.shape
+
+
+def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(name: str) -> None:
+    x, layout = array_for(name)
+    mask = os.umask(0o027)
+    try:
+        write(path_of(name), x, layout)
+        assert os.stat(path_of(name)).st_mode & 0o777 == 0o640
+        os.chmod(path_of(name), 0o604)
+        write(path_of(name), x, layout, overwrite=True)
+        assert os.stat(path_of(name)).st_mode & 0o777 == 0o604
+    finally:
+        os.umask(mask)
+
+
+def test_a_link_is_followed_and_stays_a_link(name: str) -> None:
+    x, layout = array_for(name)
+    os.mkdir("deep")
+    os.symlink(f"deep/{path_of(name)}", path_of(name))
+    write(path_of(name), x, layout)
+    assert os.path.islink(path_of(name))
+    assert os.listdir("deep") == [path_of(name)]
+
+
+def test_a_name_of_255_bytes_can_be_written(name: str) -> None:
+    x, layout = array_for(name)
+    suffix = FORMATS[name].suffixes[0]
+    long = "ä" * ((255 - len(suffix)) // 2) + suffix
+    write(long, x, layout)
+    assert os.listdir() == [long]
+
+
+def test_the_suffix_does_not_decide_what_a_file_is(name: str) -> None:
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    other = "y.png" if name != "png" else "y.npy"
+    os.rename(path_of(name), other)
+    header = read_header(Source(other))
+    assert header.format == name
+    assert header.notes[0] == f"the file is {name}, whatever its name says"
+
+
+def test_an_empty_file_and_a_folder_are_no_inputs(name: str) -> None:
+    Path(path_of(name)).touch()
+    with pytest.raises(FileError, match=f"^{path_of(name)}: is empty$"):
+        read(Source(path_of(name)))
+    os.mkdir("folder")
+    with pytest.raises(FileError, match=r"^folder: (is not a regular file|Is a directory)$"):
+        read(Source("folder"))
+
+
+def test_every_array_is_stored_in_a_layout_that_the_format_names(name: str) -> None:
+    x, layout = array_for(name)
+    stored = check_output(path_of(name), x.shape, x.dtype.name, layout)
+    assert stored == layout
+    if not FORMATS[name].is_image:
+        assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC") == "NCHW"
+        assert check_output(path_of(name), (12, 16), "uint8", "HW") == "NCHW"
