@@ -1,0 +1,76 @@
+"""Threads: as many as are allowed, from several callers at once, and after a fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli.engine import threads
+
+
+def test_threads_are_at_most_the_cores_of_the_process() -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert threads.allowed_threads(1) == 1
+    assert threads.allowed_threads(10_000) <= cores
+    assert threads.allowed_threads() == threads.allowed_threads(cores)
+
+
+def test_a_quota_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    for text, expected in (("150000 100000", 2), ("max 100000", 8), ("400000 100000", 4)):
+        monkeypatch.setattr("pathlib.Path.read_text", lambda self, text=text: text)
+        assert threads.allowed_threads() == expected
+
+
+def test_threads_below_1_are_refused() -> None:
+    with pytest.raises(poolcli.RequestError, match=r"^--threads is 0, it must be at least 1$"):
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, threads=0)
+
+
+def test_several_python_threads_may_call_at_once() -> None:
+    x = np.random.default_rng(0).random((4, 8, 65, 65)).astype(np.float32)
+    expected = poolcli.avg_pool(x, 3, strides=2, engine="numpy")
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(poolcli.avg_pool, x, 3, strides=2, engine="numba", threads=2) for _ in range(64)]
+    for call in calls:
+        np.testing.assert_allclose(call.result(), expected, rtol=1e-6)
+
+
+FORKED = """
+import os, sys, numpy as np, poolcli
+x = np.ones((4, 8, 64, 64), np.float32)
+poolcli.engine.compiled.TASK_SIZE = 1000
+poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
+child = os.fork()
+y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
+assert (y == 1).all()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_after_a_call_can_call_too() -> None:
+    code = "import poolcli.engine.compiled\n" + FORKED
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine import compiled
+
+    seen = []
+
+    def call(first: int, last: int) -> None:
+        seen.append(first)
+        if first == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        compiled._share(call, [(i, i + 1) for i in range(1_000_000)], 2)
+    assert len(seen) < 1_000_000
