@@ -82,7 +82,10 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, axes: str, sizes: 
         window = extent(numbers.kernel[i], numbers.dilations[i])
         output = sliding_output(size, window, stride, pb, pe, rounding)
         windows.append(Sliding(size, output, numbers.kernel[i], stride, numbers.dilations[i], pb, pe, counted))
-        formulas.append(_formula(size, window, stride, pb, pe, rounding, output))
+        dropped = rounding != "floor" and output < sliding_output(size, window, stride, pb, pe, "ceil")
+        formulas.append(_formula(f"{size}+{pb}+{pe}-{window}", stride, rounding, dropped, output))
+        if dropped:
+            notes.append(f"axis {axes[i]}: one window less, because the last one would start past the input")
     attributes: dict[str, object] = {
         "kernel": list(numbers.kernel),
         "strides": list(numbers.strides),
@@ -234,15 +237,11 @@ def _check_override(divisor: int) -> None:
         raise RequestError(f"--divisor-override is {divisor!r}, a whole number other than 0 and below 2**31 is needed")
 
 
-def _formula(size: int, window: int, stride: int, begin: int, end: int, rounding: str, output: int) -> str:
-    span = f"{size}+{begin}+{end}-{window}"
+def _formula(span: str, stride: int, rounding: str, dropped: bool, output: int) -> str:
+    """The formula of an axis' output length with its numbers put in."""
     if rounding == "floor":
         return f"({span})//{stride} + 1 = {output}"
-    full = sliding_output(size, window, stride, begin, end, "ceil")
-    formula = f"ceil(({span})/{stride}) + 1 = {full}"
-    if output == full:
-        return formula
-    return f"{formula}, less the last: it would start past the input = {output}"
+    return f"ceil(({span})/{stride}) + 1{' - 1' if dropped else ''} = {output}"
 
 
 def index_axis(op: MaxAttributes, dialect: Dialect, rank: int) -> int:

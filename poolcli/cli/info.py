@@ -58,19 +58,18 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
 def _print_table(path: str, headers: list[Header]) -> None:
     from rich.text import Text
 
-    from poolcli.report.console import console
+    from poolcli.report.console import show
     from poolcli.report.plan import notes_view, plain_table
 
-    out = console(sys.stdout)
     kind = headers[0].format if headers else "no arrays"
-    out.print(Text(f"{printable(path)}: {kind}", style="bold"))
+    show(Text(f"{printable(path)}: {kind}", style="bold"), sys.stdout)
     table = plain_table()
     for heading in ("array", "shape", "dtype"):
         table.add_column(heading, overflow="fold")
     for header in headers:
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
-    out.print(table)
+    show(table, sys.stdout)
     notes = [note for header in headers for note in header.notes]
     if notes:
-        out.print(notes_view(notes))
+        show(notes_view(notes), sys.stdout)

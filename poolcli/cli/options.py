@@ -11,7 +11,12 @@ import typer
 WINDOWS, RESULT, FILES, RUN = "Windows", "Result", "Files", "Run and report"
 
 
+TEXT, FLAG, COUNT = str | None, bool, int | None
+
+
 def _option(kind: Any, flags: str, panel: str, text: str, default: Any = None, **more: Any) -> tuple[Any, Any]:
+    if kind is FLAG:
+        more["metavar"] = ""  # else typer shows a type where nothing is typed
     option = typer.Option(*flags.split(), help=text, rich_help_panel=panel, show_default=False, **more)
     return Annotated[kind, option], default
 
@@ -20,7 +25,6 @@ def _argument(kind: Any, name: str, text: str) -> tuple[Any, Any]:
     return Annotated[kind, typer.Argument(metavar=name, help=text, show_default=False)], inspect.Parameter.empty
 
 
-TEXT, FLAG, COUNT = str | None, bool, int | None
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "inputs": _argument(
         list[str],
@@ -56,7 +60,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "exclude_pad": _option(
         bool | None, "--exclude-pad/--include-pad", WINDOWS,
-        "Leave padding out of the divisor (default), or count it (PyTorch's default).",
+        "Leave padding out of the divisor (default), or count it (PyTorch's default).", metavar="",
     ),
     "divisor_override": _option(
         COUNT, "--divisor-override", WINDOWS,

@@ -15,7 +15,7 @@ from poolcli.cli.operators import operator_from
 from poolcli.cli.stop import Stopped
 from poolcli.engine import cache as kernels
 from poolcli.errors import RequestError
-from poolcli.report.console import console
+from poolcli.report.console import console, show
 
 
 def pool(name: str, values: Mapping[str, Any]) -> int:
@@ -76,7 +76,7 @@ def _report(outcome: Outcome, op: Attributes, values: Mapping[str, Any]) -> None
     elif not values["quiet"] and not outcome.error and (values["verbose"] or not taken):
         from poolcli.report.outcome import outcome_view
 
-        console(stream).print(outcome_view(outcome))
+        show(outcome_view(outcome), stream)
 
 
 def _run_several(jobs: Sequence[Job], op: Attributes, settings: Settings, values: Mapping[str, Any]) -> int:
@@ -100,8 +100,8 @@ def _finish(outcomes: Sequence[Outcome], settings: Settings, values: Mapping[str
         from poolcli.report.outcome import shapes_view, summary_view
 
         if settings.dry_run and not values["verbose"]:
-            console(sys.stdout).print(shapes_view(outcomes))
-        console(sys.stdout).print(summary_view(outcomes, settings.dry_run))
+            show(shapes_view(outcomes), sys.stdout)
+        show(summary_view(outcomes, settings.dry_run), sys.stdout)
     failures = [outcome.error for outcome in outcomes if outcome.error]
     for error in failures:
         complain(error)

@@ -29,10 +29,10 @@ def shape(values: Mapping[str, Any]) -> int:
     elif values["quiet"]:
         print(",".join(str(size) for size in plan.output_shape))
     else:
-        from poolcli.report.console import console
+        from poolcli.report.console import show
         from poolcli.report.plan import plan_view
 
-        console(sys.stdout).print(plan_view(plan, plan.notes))
+        show(plan_view(plan, plan.notes), sys.stdout)
     return 0
 
 

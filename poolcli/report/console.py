@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 
 def console(stream: TextIO) -> Console:
     """A Rich console that prints data as data: no markup, no highlighting, no emoji."""
     return Console(file=stream, markup=False, highlight=False, emoji=False)
+
+
+def show(view: RenderableType, stream: TextIO) -> None:
+    """Prints `view` without the spaces with which tables fill their lines."""
+    printer = console(stream)
+    with printer.capture() as captured:
+        printer.print(view)
+    stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

@@ -1,0 +1,120 @@
+"""Reports as a person sees them: the whole text at a fixed width, on the right stream."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import SAMPLES, Cli
+
+TIMES = re.compile(r"[\d.]+ m?s\b")
+
+AVG_80 = """\
+avg pooling, as OpenVINO
+input   N=1 C=4 H=28 W=28  float32  features.npy
+output  N=1 C=4 H=14 W=14  float32  y.npy
+
+axis  input  kernel  stride  dilation  pads  output  formula
+H        28       3       2         1   0,1      14  ceil((28+0+1-3)/2) + 1 = 14
+W        28       3       2         1   0,1      14  ceil((28+0+1-3)/2) + 1 = 14
+
+rules    auto_pad same_upper, rounding_type ceil, exclude_pad false
+divisor  the window's full size, 9 (include; overhang counts because a pad is
+         not 0)
+note     the given pads are ignored: auto_pad same_upper sets them
+numpy, 1 thread: read TIME, compute TIME, write TIME
+"""
+
+MAX_120 = """\
+max pooling, as ONNX
+input    N=1 C=4 H=28 W=28  float32  features.npy
+output   N=1 C=4 H=6 W=6    float32  y.npy
+indices  N=1 C=4 H=6 W=6    int64    at.npy
+
+axis  input  kernel  stride  dilation  pads  output  formula
+H        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 = 6
+W        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 = 6
+
+rules    auto_pad explicit, rounding_type ceil
+indices  int64, flat position over N,C,H,W
+note     axis H: one window less, because the last one would start past the input
+note     axis W: one window less, because the last one would start past the input
+note     axis H: 17 of 28 input elements are read by no window
+note     axis W: 17 of 28 input elements are read by no window
+numpy, 1 thread: read TIME, compute TIME, write TIME
+"""
+
+ADAPTIVE_80 = """\
+adaptive-avg pooling, as OpenVINO
+input   N=1 C=1 D=16 H=32 W=32  uint8  volume.h5:/volume
+output  N=1 C=1 D=5 H=7 W=64    uint8  small.npy
+
+axis  input  output  windows
+D        16       5  equal to kernel 4, stride 3
+H        32       7  5 or 6 long
+W        32      64  1 long
+
+divisor  the number of elements in the bin
+dry run: nothing was written
+"""
+
+SCREENS = {
+    "avg at 80 columns": (
+        80, "avg features.npy -o y.npy -k 3 -s 2 -p 1 --auto-pad same_upper --rounding-type ceil --include-pad", AVG_80,
+    ),
+    "max at 120 columns": (
+        120, "max features.npy -o y.npy -k 2 -s 5 --pads-begin 1 --rounding-type ceil --like onnx --indices at.npy",
+        MAX_120,
+    ),
+    "adaptive at 80 columns": (80, "adaptive-avg volume.h5 -o small.npy --output-size 5,7,64 -n", ADAPTIVE_80),
+}  # fmt: skip
+
+
+@pytest.fixture
+def samples(folder: Path) -> Path:
+    """The working folder with the samples in it under their plain names."""
+    for path in SAMPLES.iterdir():
+        if path.suffix != ".py" and path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(("columns", "command", "screen"), SCREENS.values(), ids=SCREENS)
+def test_the_report_of_one_file(cli: Cli, samples: Path, columns: int, command: str, screen: str) -> None:
+    result = cli(*command.split(), columns=columns)
+    assert (result.code, result.err) == (0, "")
+    assert TIMES.sub("TIME", result.out) == screen
+
+
+def test_the_report_of_several_files_has_failures_on_standard_error(cli: Cli, samples: Path) -> None:
+    inputs = ["features.npy", "bad.npy", "photo.png", "x.npy"]
+    result = cli("avg", *inputs, "-o", "out/", "-k", "2", "-n")
+    assert result.code == 1
+    assert result.out == (
+        "input         shape              output shape       output\n"
+        "features.npy  N=1 C=4 H=28 W=28  N=1 C=4 H=27 W=27  out/features.npy\n"
+        "photo.png     H=6 W=8 C=3        H=5 W=7 C=3        out/photo.png\n"
+        "x.npy         N=1 C=2 H=6 W=8    N=1 C=2 H=5 W=7    out/x.npy\n"
+        "3 planned, 0 skipped, 1 failed\n"
+        "note  strides not given: 1 on every axis; set them with --strides (3 of 4 files)\n"
+    )
+    assert result.err == "poolcli: bad.npy: is not a .npy file (its first bytes are not those of one)\n"
+
+
+def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: Path) -> None:
+    name = "n" * 150 + ".npy"
+    np.save(name, np.zeros((1, 1, 4), np.float32))
+    result = cli("max", name, "-o", "y.npy", "-k", "2", columns=60)
+    assert max(map(len, result.out.splitlines())) <= 60
+    assert name in re.sub(r"\s", "", result.out)
+
+
+def test_help_groups_the_options_and_ends_with_examples_and_exit_codes(cli: Cli) -> None:
+    for command in ("avg", "max", "adaptive-avg", "adaptive-max"):
+        text = cli(command, "--help").out
+        for part in ("Windows", "Result", "Files", "Run and report", "Examples:", "Exit codes: 0 done"):
+            assert part in text
+        assert max(map(len, text.splitlines())) <= 80
