@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 import sys
@@ -13,6 +14,7 @@ from typing import BinaryIO
 from poolcli.errors import FileError
 
 LONGEST_NAME = 255  # bytes, on every usual file system
+LONGEST_TAIL = 20  # of them for what is added to a name: a dot, the process and `.part`
 
 
 @contextmanager
@@ -28,7 +30,8 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             yield path
             return
         Path(target).parent.mkdir(parents=True, exist_ok=True)
-        part = _part_name(target)
+        part = _part_name(target, os.getpid())
+        _sweep(target)
         mode = _mode_for(target)
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -56,12 +59,32 @@ def byte_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _part_name(target: str) -> str:
-    """A hidden name in the target's folder, unique to this process and short enough for any file system."""
+def _part_name(target: str, owner: int | str) -> str:
+    """A hidden name in the target's folder, unique to one process and short enough for any file system."""
     folder, name = os.path.split(target)
-    tail = f".{os.getpid()}.part"
-    stem = os.fsencode(name)[: LONGEST_NAME - len(tail) - 1]
+    tail = f".{owner}.part"
+    stem = os.fsencode(name)[: LONGEST_NAME - LONGEST_TAIL]
     return os.path.join(folder, "." + os.fsdecode(stem) + tail)
+
+
+def _sweep(target: str) -> None:
+    """Removes what processes that were killed while writing `target` have left."""
+    pattern = glob.escape(_part_name(target, "")[: -len(".part") - 1]) + ".*.part"
+    for left in glob.glob(pattern):
+        owner = left.split(".")[-2]
+        if owner.isdigit() and not _is_running(int(owner)):
+            with suppress(OSError):
+                os.unlink(left)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _mode_for(target: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
-from poolcli.formats.atomic import whole_file
+from poolcli.formats.atomic import byte_stream
 from poolcli.formats.records import Header, Metadata, Source, Tensor
 
 if TYPE_CHECKING:
@@ -64,13 +64,18 @@ def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata
         chunks = stored["chunks"] if len(stored["chunks"]) == array.ndim else array.shape
         stored["chunks"] = tuple(min(c, n) for c, n in zip(chunks, array.shape, strict=True))
     lost = False
-    with whole_file(path, overwrite) as part, _translated(path), h5py.File(part, "w") as file:
+    # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
+    with _translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
         dataset = file.create_dataset((key or "data").strip("/"), data=np.ascontiguousarray(array), **stored)
         for name, value in metadata.attributes.items():
             try:
                 dataset.attrs[name] = value
             except (TypeError, ValueError, OSError, RuntimeError):
                 lost = True
+        file.flush()
+        image = file.id.get_file_image()
+    with byte_stream(path, overwrite) as stream:
+        stream.write(image)
     return ("some attributes of the dataset could not be kept",) if lost else ()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,15 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
         assert os.stat(path_of(name)).st_mode & 0o777 == 0o604
     finally:
         os.umask(mask)
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> None:
+    x, layout = array_for(name)
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    for owner in (int(gone.stdout), os.getppid()):
+        Path(f".{path_of(name)}.{owner}.part").touch()
+    write(path_of(name), x, layout)
+    assert sorted(os.listdir()) == sorted([f".{path_of(name)}.{os.getppid()}.part", path_of(name)])
 
 
 def test_a_link_is_followed_and_stays_a_link(name: str) -> None:
