@@ -1,0 +1,1 @@
+"""poolcli against the frameworks that are installed: `python -m tests.bench --help`."""

@@ -1,0 +1,115 @@
+"""Times poolcli against whoever is installed: python -m tests.bench [--further] [--growth] [--cold] [--json]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from poolcli.engine import run
+from tests.bench.cold import cold_starts
+from tests.bench.contenders import CORES, contenders
+from tests.bench.rows import FURTHER, GROWTH, LISTED, Array, Row
+from tests.bench.timing import copier, medians
+
+PACKAGES = ("numpy", "numba", "openvino", "onnxruntime", "torch", "opencv-python-headless", "pillow")
+
+
+def main() -> None:
+    """Runs the tables that are asked for and prints them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--further", action="store_true", help="kernels, strides, layouts and types beyond the list")
+    parser.add_argument("--growth", action="store_true", help="how the time grows with window and size")
+    parser.add_argument("--cold", action="store_true", help="whole processes against bare ones")
+    parser.add_argument("--only", default="", help="rows whose name holds this text")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    asked = parser.parse_args()
+    rows = [*LISTED, *(FURTHER if asked.further else ()), *(r for f in GROWTH.values() for r in f() if asked.growth)]
+    results = [measure(row, asked.rounds) for row in rows if asked.only in row.name]
+    document: dict[str, Any] = {"machine": machine(), "rows": results}
+    if asked.cold:
+        document["cold"] = cold_starts(asked.rounds)
+    if asked.json:
+        print(json.dumps(document))
+        return
+    print(", ".join(f"{key} {value}" for key, value in document["machine"].items()))
+    print(table(results))
+    for row in document.get("cold", ()):
+        print(f"{row['name']:<42}{row['ratio']:>8.2f} x bare ({row['seconds']:.3f} s, {row['bare']:.3f} s)")
+
+
+def measure(row: Row, rounds: int) -> dict[str, Any]:
+    """The row's medians; every contender's answer is compared with poolcli's first."""
+    x = row.array()
+    calls = dict(contenders(row, x))
+    ours = calls["poolcli"]()
+    agree = {name: compare(row, ours, call()) for name, call in calls.items() if name != "poolcli"}
+    times = medians(calls | {"limit": copier(x.nbytes + ours.nbytes)}, rounds)
+    peers = {name: ms for name, ms in times.items() if name not in ("poolcli", "limit")}
+    best = min(peers, key=peers.__getitem__) if peers else None
+    return {"name": row.name, "ms": times, "best": best, "agree": agree} | {
+        "x_best": times["poolcli"] / peers[best] if best else None,
+        "x_limit": times["poolcli"] / times["limit"],
+        "exact": exactness(row, x, ours),
+    }
+
+
+def compare(row: Row, ours: Array, theirs: Array) -> bool:
+    """Whether a peer's answer is poolcli's, borders aside where the peer has no padding rule (OpenCV's blur)."""
+    if row.layout == "NHWC":
+        ours = ours.transpose(0, 3, 1, 2)
+    if row.layout == "HWC" and theirs.ndim == 4:
+        ours = ours.transpose(2, 0, 1)[None]
+    edge = getattr(row.op, "pads_begin", 0) or 0
+    inner = (..., *(slice(edge, n - edge or None) for n in ours.shape[-2:])) if row.layout is None else ...
+    ours, theirs = ours[inner].astype(np.float64), theirs[inner].astype(np.float64)
+    tolerance = 0.51 if row.dtype.startswith("u") else 1e-3
+    return ours.shape == theirs.shape and bool(np.allclose(ours, theirs, rtol=1e-4, atol=tolerance))
+
+
+def exactness(row: Row, x: Array, ours: Array) -> bool:
+    """Whether the other engine gives the same (checked where it takes no minutes)."""
+    if x.size > 4_000_000:
+        return True
+    plan = row.op.plan(x.shape, x.dtype, layout=row.layout)
+    return bool(np.allclose(run(plan, x, engine="numpy")[0].astype(float), ours.astype(float), rtol=1e-3))
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """The rows, and the geometric mean of poolcli over the best peer."""
+    lines = [f"{'case':<42}{'limit ms':>9}{'poolcli':>9}{'best peer':>24}{'x best':>8}{'x limit':>9}"]
+    for r in results:
+        wrong = [name for name, fine in r["agree"].items() if not fine]
+        best = f"{r['best']} {r['ms'][r['best']]:.2f}" if r["best"] else "-"
+        ratio = f"{r['x_best']:.2f}" if r["best"] else "-"
+        note = f"  differs: {', '.join(wrong)}" if wrong else ""
+        lines.append(
+            f"{r['name']:<42}{r['ms']['limit']:>9.2f}{r['ms']['poolcli']:>9.2f}{best:>24}{ratio:>8}{r['x_limit']:>9.2f}"
+            + note
+        )
+    ratios = [r["x_best"] for r in results if r["best"]]
+    if ratios:
+        lines.append(f"geometric mean of poolcli / best peer: {exp(sum(map(log, ratios)) / len(ratios)):.2f}")
+    return "\n".join(lines)
+
+
+def machine() -> dict[str, str]:
+    """Processor, cores and versions."""
+    found = {"cores": str(CORES), "machine": platform.machine(), "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    main()

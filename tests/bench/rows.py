@@ -1,0 +1,85 @@
+"""The cases that are timed: an operator, an input, and what each row is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case. `indices` asks for the positions of the maxima too."""
+
+    name: str
+    op: Any
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    layout: str | None = None
+    indices: bool = False
+
+    def array(self) -> Array:
+        """The input: reproducible noise that fills the type's usual range."""
+        values = np.random.default_rng(0).random(self.shape, np.float32)
+        return (values * 255).astype(self.dtype) if self.dtype.startswith(("u", "i")) else values.astype(self.dtype)
+
+
+def _avg(k: int, s: int, p: int = 0, **more: Any) -> AvgPool:
+    return AvgPool(k, s, p, p, **more)
+
+
+def _max(k: int, s: int, p: int = 0, **more: Any) -> MaxPool:
+    return MaxPool(k, s, p, p, **more)
+
+
+MEGAPIXELS_12 = (1, 3, 3000, 4000)
+LISTED = (
+    Row("avg 8x64x112x112 k3 s2 p1", _avg(3, 2, 1), (8, 64, 112, 112)),
+    Row("avg 8x256x35x35 k3 s1 p1", _avg(3, 1, 1), (8, 256, 35, 35)),
+    Row("avg 12 MP k2 s2", _avg(2, 2), MEGAPIXELS_12),
+    Row("avg 12 MP k4 s4", _avg(4, 4), MEGAPIXELS_12),
+    Row("avg 3x1080x1920 k15 s1 p7", _avg(15, 1, 7), (1, 3, 1080, 1920)),
+    Row("avg 3x1080x1920 k63 s1 p31", _avg(63, 1, 31), (1, 3, 1080, 1920)),
+    Row("avg 3-D 8x64x256x256 k2 s2", _avg(2, 2), (1, 8, 64, 256, 256)),
+    Row("avg 1-D 16x64x65536 k8 s4", _avg(8, 4), (16, 64, 65536)),
+    Row("max 8x64x112x112 k3 s2 p1", _max(3, 2, 1), (8, 64, 112, 112)),
+    Row("adaptive-avg 12 MP to 224", AdaptiveAvgPool(224), MEGAPIXELS_12),
+    Row("adaptive-max 12 MP to 224, indices", AdaptiveMaxPool(224), MEGAPIXELS_12, indices=True),
+    Row("adaptive-avg 64x2048x7x7 to 1", AdaptiveAvgPool(1), (64, 2048, 7, 7)),
+    Row("adaptive-max 4x64x512x512 to 7, indices", AdaptiveMaxPool(7), (4, 64, 512, 512), indices=True),
+    Row("adaptive-avg 64x100x100 to 224", AdaptiveAvgPool(224), (1, 64, 100, 100)),
+    Row("uint8 HWC 12 MP k2 s2", _avg(2, 2), (3000, 4000, 3), "uint8", "HWC"),
+    Row("uint8 HWC 12 MP k4 s4", _avg(4, 4), (3000, 4000, 3), "uint8", "HWC"),
+)
+FURTHER = (
+    *(Row(f"avg 2x32x256x256 k{k} s{s}", _avg(k, s), (2, 32, 256, 256)) for k in (1, 2, 5, 7, 9) for s in (1, 3, 4)),
+    *(Row(f"max 2x32x256x256 k{k} s{s}", _max(k, s), (2, 32, 256, 256)) for k in (2, 5, 9) for s in (1, 2, 3)),
+    Row("avg 8x64x113x111 k3 s2 p1, odd sizes", _avg(3, 2, 1), (8, 64, 113, 111)),
+    Row("avg 8x64x112x112 k3 s1 d2 p2, dilated", _avg(3, 1, 2, dilations=2), (8, 64, 112, 112)),
+    Row("max 8x64x112x112 k3 s1 d2 p2, dilated", _max(3, 1, 2, dilations=2), (8, 64, 112, 112)),
+    Row("avg 8x112x112x64 NHWC k3 s2 p1", _avg(3, 2, 1), (8, 112, 112, 64), layout="NHWC"),
+    Row("avg 8x64x112x112 k3 s2 p1 include", _avg(3, 2, 1, exclude_pad=False), (8, 64, 112, 112)),
+    Row("avg 8x64x112x112 k3 s2 ceil", _avg(3, 2, rounding_type="ceil"), (8, 64, 112, 112)),
+    Row("avg 8x64x112x112 k3 s2, pads 0 and 1", AvgPool(3, 2, 0, 1), (8, 64, 112, 112)),
+    Row("avg 256x64x7x7 k3 s1 p1, small maps", _avg(3, 1, 1), (256, 64, 7, 7)),
+    Row("avg 8x64x112x112 k3 s2 p1 float64", _avg(3, 2, 1), (8, 64, 112, 112), "float64"),
+    Row("avg 8x64x112x112 k3 s2 p1 float16", _avg(3, 2, 1), (8, 64, 112, 112), "float16"),
+    Row("avg 1x3x2000x3000 k2 s2 uint16", _avg(2, 2), (1, 3, 2000, 3000), "uint16"),
+    Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
+    Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
+)
+GROWTH: dict[str, Callable[[], tuple[Row, ...]]] = {
+    "window, average": lambda: tuple(
+        Row(f"avg 3x1080x1920 k{k} s1", _avg(k, 1, k // 2), (1, 3, 1080, 1920)) for k in (3, 7, 15, 31, 63, 127, 255)
+    ),
+    "window, maximum": lambda: tuple(
+        Row(f"max 3x1080x1920 k{k} s1", _max(k, 1, k // 2), (1, 3, 1080, 1920)) for k in (3, 7, 15, 31, 63, 127, 255)
+    ),
+    "size": lambda: tuple(Row(f"avg 3x{n}x{n} k2 s2", _avg(2, 2), (1, 3, n, n)) for n in (64, 256, 1024, 4096)),
+}
