@@ -15,6 +15,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 REFUSED = "refused"
 nan, inf = np.nan, np.inf
 FLOAT_LOWEST = float(np.finfo(np.float32).min)
+FLOAT_LARGEST = float(np.finfo(np.float32).max)
 
 
 def line(*values: float, dtype: str = "float32") -> np.ndarray[Any, np.dtype[Any]]:
@@ -29,125 +30,234 @@ def count_to(n: int, dtype: str = "float32") -> np.ndarray[Any, np.dtype[Any]]:
 
 @dataclass(frozen=True)
 class Difference:
-    """One row. `theirs` and `ours` are the flat values, or the indices where `indices` is true, or REFUSED."""
+    """One row, and its example: `theirs` and `ours` are flat values (indices where `asked` says so) or REFUSED.
+
+    `asked`: `values` of a call that also gives indices where it can, `indices`, or `values alone`.
+    """
 
     name: str
     peer: str
     case: str
     they: str
     we: str
+    why: str
     op: Any
     x: Any
     theirs: Any
     ours: Any
-    indices: bool = False
+    asked: str = "values"
 
+
+NOTHING = "there is nothing to average"
+LIMITS = "an identity that every maximum beats"
+POSITION = "no position would be true"
+NAN = "nan must not get lost"
+EXACT = "every digit of the input type counts"
+HARMLESS = "an empty batch is no mistake"
+TOO_LARGE = "the rule for shapes leaves no window"
+ONE_RULE = "one rule for every type and shape"
+DIGITS = "large windows lose digits"
+CAN = "nothing stands against it"
 
 DIFFERENCES = (
     Difference(
         "empty-average", "OpenVINO", "average of a window without input, padding not counted",
-        "nan, -0.0 or 0, by where the window lies", "nan; integers are refused",
+        "nan, -0.0 or 0, by where the window lies", "nan; integers are refused", NOTHING,
         AvgPool(2, 4, rounding_type="ceil"), count_to(7), [1.5, 5.5, -0.0], [1.5, 5.5, nan],
     ),
     Difference(
-        "empty-max", "OpenVINO", "maximum of a window without input", "lowest finite number", "-inf",
+        "empty-max", "OpenVINO", "maximum of a window without input, floats but float16",
+        "lowest finite number of float32", "-inf", LIMITS,
         MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [1, 4, FLOAT_LOWEST], [1, 4, -inf],
     ),
     Difference(
-        "empty-max-index", "OpenVINO", "index of a window without input", "0 of its plane", "-1",
-        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [0, 3, 0], [0, 3, -1], indices=True,
+        "empty-max-integers", "OpenVINO", "maximum of a window without input, int16, uint32 and 64-bit integers",
+        "lowest int32, cut to the type", "lowest value of the type", LIMITS,
+        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5, "int16"), [1, 4, 0], [1, 4, -(2**15)],
     ),
     Difference(
-        "nan-in-max", "OpenVINO", "maximum of a window that holds nan", "nan is passed over", "nan",
+        "empty-max-index", "OpenVINO", "index of a window without input", "0 of its plane", "-1", POSITION,
+        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [0, 3, 0], [0, 3, -1], "indices",
+    ),
+    Difference(
+        "nan-in-max", "OpenVINO", "maximum of a window that holds nan", "nan is passed over", "nan", NAN,
         MaxPool(3, 1, 1, 1), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
     ),
     Difference(
         "nan-in-adaptive-max", "OpenVINO", "adaptive maximum of a window that holds nan",
-        "nan only where it comes first", "nan",
+        "nan only where it comes first", "nan", NAN,
         AdaptiveMaxPool(4), line(1, nan, 3, 2, 5, 4), [1, nan, 5, 5], [nan, nan, 5, 5],
     ),
     Difference(
-        "minus-infinity", "OpenVINO", "maximum of nothing but -inf", "lowest finite number", "-inf",
+        "minus-infinity", "OpenVINO", "maximum of nothing but -inf, floats but float16",
+        "lowest finite number of float32", "-inf", EXACT,
         MaxPool(2, 2), line(-inf, -inf, -inf, -inf), [FLOAT_LOWEST] * 2, [-inf, -inf],
     ),
     Difference(
-        "lowest-index", "OpenVINO", "index where the maximum is the lowest value of the type (uint8 0)",
-        "0 of its plane", "the position",
-        MaxPool(2, 2), line(0, 0, 0, 0, 5, 0, dtype="uint8"), [0, 0, 4], [0, 2, 4], indices=True,
+        "lowest-index", "OpenVINO", "index where the maximum is the lowest value of the type (uint8 0, -inf)",
+        "0 of its plane", "the position", "the position is known",
+        MaxPool(2, 2), line(0, 0, 0, 0, 5, 0, dtype="uint8"), [0, 0, 4], [0, 2, 4], "indices",
     ),
     Difference(
-        "float64", "OpenVINO", "float64", "computed in float32", "kept",
-        AvgPool(2, 2), line(1e300, 1e300, dtype="float64"), [float(np.finfo(np.float32).max)], [1e300],
+        "float64", "OpenVINO", "float64", "computed in float32", "computed in float64 or wider", EXACT,
+        AvgPool(2, 2), line(1 + 2**-40, 1 + 2**-40, dtype="float64"), [1], [1 + 2**-40],
     ),
     Difference(
-        "int64", "OpenVINO", "int64 beyond 32 bits", "cut to 32 bits", "kept",
+        "float64-infinity", "OpenVINO", "float64 beyond float32, also infinities", "largest number of float32", "kept",
+        EXACT, MaxPool(1, 1), line(1e300, inf, -inf, dtype="float64"),
+        [FLOAT_LARGEST, FLOAT_LARGEST, FLOAT_LOWEST], [1e300, inf, -inf],
+    ),
+    Difference(
+        "int64", "OpenVINO", "64-bit integers beyond 32 bits", "cut to 32 bits", "kept", EXACT,
         MaxPool(2, 2), line(2**40 + 1, 0, dtype="int64"), [1], [2**40 + 1],
     ),
     Difference(
+        "int32-average", "OpenVINO", "averages and adaptive maxima of integers beyond 2**24", "rounded to float32",
+        "kept", EXACT,
+        AdaptiveMaxPool(1), line(2**24 + 1, 0, dtype="int32"), [2**24], [2**24 + 1],
+    ),
+    Difference(
+        "float32-sum", "OpenVINO", "averages of float32", "summed in float32", "summed in float64", DIGITS,
+        AvgPool(4, 4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+    ),
+    Difference(
+        "reciprocal", "OpenVINO", "averages of int8 and uint8 that lie half-way",
+        "multiplied by the rounded 1 / divisor, so some miss the even number", "rounded half to even", ONE_RULE,
+        AvgPool(14, 1), line(*[6] * 7, *[7] * 7, dtype="int8"), [7], [6],
+    ),
+    Difference(
         "adaptive-integers", "OpenVINO", "adaptive average of integers to one bin",
-        "sum cut to the type, then truncated", "rounded half to even, as everywhere",
+        "sum cut to the type, then truncated", "rounded half to even, as everywhere", ONE_RULE,
         AdaptiveAvgPool(1), np.full((1, 1, 4, 4), 127, np.int8), [7], [127],
     ),
     Difference(
-        "batch-0", "OpenVINO", "batch or channel of length 0", "refused", "an empty result",
+        "bool-average", "OpenVINO", "averages of bool", "bool", "refused without --dtype", "an average is a number",
+        AvgPool(2, 2), line(1, 1, 0, 0, dtype="bool"), [1, 0], REFUSED,
+    ),
+    Difference(
+        "output-size-0", "OpenVINO", "output_size 0", "an empty result", "refused", "surely a mistake",
+        AdaptiveAvgPool(0), count_to(4), [], REFUSED,
+    ),
+    Difference(
+        "batch-0", "OpenVINO", "batch or channel of length 0", "refused", "an empty result", HARMLESS,
         AvgPool(2, 2), np.zeros((0, 1, 4), np.float32), REFUSED, [],
     ),
     Difference(
+        "axes-openvino", "OpenVINO", "more than 3 spatial axes", "refused", "computed", CAN,
+        MaxPool(2, 2), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
+    ),
+    Difference(
         "same-short", "ONNX Runtime", "same_* where the kernel is shorter than the stride",
-        "negative pads move the windows", "pads are never negative",
+        "negative pads move the windows", "pads are never negative", "the text of ONNX pads, it does not crop",
         AvgPool(1, 4, auto_pad="same_upper", like="onnx"), count_to(11), [2, 6, 10], [1, 5, 9],
     ),
     Difference(
-        "same-dilated", "ONNX Runtime", "same_* with dilation", "pads for the undilated kernel, another size",
-        "pads for the dilated kernel",
+        "same-dilated", "ONNX Runtime", "same_* with dilation",
+        "pads for the undilated kernel: another size, or refused", "pads for the dilated kernel",
+        "the text of ONNX: ceil(input / stride) outputs",
         AvgPool(3, 1, dilations=2, auto_pad="same_upper", like="onnx"), count_to(5), [3, 3, 3], [2, 3, 3, 3, 4],
     ),
     Difference(
+        "ignored-pads-onnx", "ONNX Runtime", "auto_pad with pads of the kernel's length or longer also given",
+        "refused", "pads are ignored, the report says so", "shorter ones are ignored too",
+        MaxPool(2, 2, 2, 2, auto_pad="valid", like="onnx"), count_to(4), REFUSED, [2, 4],
+    ),
+    Difference(
         "too-large-onnx", "ONNX Runtime", "window longer than the padded input, by less than the stride",
-        "one window over what there is", "refused",
+        "one window over what there is", "refused", TOO_LARGE,
         AvgPool(9, 2, like="onnx"), count_to(8), [4.5], REFUSED,
     ),
     Difference(
-        "nan-onnx", "ONNX Runtime", "maximum of a window that holds nan", "nan only where it comes first", "nan",
+        "far-too-large-onnx", "ONNX Runtime", "the same, by less than two strides", "an empty result", "refused",
+        TOO_LARGE, AvgPool(10, 2, like="onnx"), count_to(8), [], REFUSED,
+    ),
+    Difference(
+        "nan-onnx", "ONNX Runtime", "maximum of a window that holds nan", "nan only where it comes first", "nan", NAN,
         MaxPool(3, 1, 1, 1, like="onnx"), line(1, nan, 3, 2), [1, 3, nan, 3], [nan, nan, nan, 3],
     ),
     Difference(
-        "empty-max-onnx", "ONNX Runtime", "maximum of a dilated window without input", "lowest finite number", "-inf",
-        MaxPool(2, 1, 1, 1, 2, like="onnx"), line(7), [FLOAT_LOWEST], [-inf],
+        "minus-infinity-onnx", "ONNX Runtime", "maximum of nothing but -inf, without indices",
+        "lowest finite number (with indices: -inf)", "-inf", EXACT,
+        MaxPool(2, 2, like="onnx"), line(-inf, -inf), [FLOAT_LOWEST], [-inf], "values alone",
     ),
     Difference(
-        "empty-average-onnx", "ONNX Runtime", "average of a dilated window without input", "0",
-        "nan; integers are refused",
+        "empty-max-onnx", "ONNX Runtime", "maximum of a dilated window without input, floats", "lowest finite number",
+        "-inf", LIMITS, MaxPool(2, 1, 1, 1, 2, like="onnx"), line(7), [FLOAT_LOWEST], [-inf],
+    ),
+    Difference(
+        "empty-index-onnx", "ONNX Runtime", "index of a dilated window without input", "one before its plane", "-1",
+        POSITION, MaxPool(2, 1, 1, 1, 2, like="onnx"), np.ones((1, 2, 1), np.float32), [-1, 0], [-1, -1], "indices",
+    ),
+    Difference(
+        "empty-average-onnx", "ONNX Runtime", "average of a dilated window without input, padding not counted", "0",
+        "nan; integers are refused", NOTHING,
         AvgPool(2, 1, 1, 1, 2, like="onnx", exclude_pad=True), line(7), [0], [nan],
     ),
     Difference(
-        "integers-onnx", "ONNX Runtime", "averages of integers and of float64", "refused", "computed",
+        "average-types-onnx", "ONNX Runtime", "averages of integers and of float64", "refused", "computed", CAN,
         AvgPool(2, 2, like="onnx"), line(1, 2, dtype="float64"), REFUSED, [1.5],
     ),
     Difference(
-        "nan-index", "PyTorch", "index of nan", "the last nan of the window", "the first",
-        MaxPool(2, like="pytorch"), line(nan, nan), [1], [0], indices=True,
+        "max-types-onnx", "ONNX Runtime", "maxima of integers longer than 8 bits", "refused", "computed", CAN,
+        MaxPool(2, 2, like="onnx"), line(1, 2, dtype="int16"), REFUSED, [2],
     ),
     Difference(
-        "empty-index", "PyTorch", "index of a dilated window without input", "outside the input", "-1",
-        MaxPool(2, 1, 1, 1, 2, like="pytorch"), line(7), [1], [-1], indices=True,
+        "float32-sum-onnx", "ONNX Runtime", "averages of float32", "summed in float32", "summed in float64", DIGITS,
+        AvgPool(4, 4, like="onnx"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+    ),
+    Difference(
+        "axes-onnx", "ONNX Runtime", "more than 3 spatial axes", "refused", "computed", CAN,
+        MaxPool(2, 2, like="onnx"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
+    ),
+    Difference(
+        "nan-index", "PyTorch", "index where a window holds several nan", "the last nan", "the first",
+        "as with equal maxima", MaxPool(2, like="pytorch"), line(nan, nan), [1], [0], "indices",
+    ),
+    Difference(
+        "empty-index", "PyTorch", "index of a dilated window without input", "outside the input", "-1", POSITION,
+        MaxPool(2, 1, 1, 1, 2, like="pytorch"), line(7), [1], [-1], "indices",
     ),
     Difference(
         "too-large-pytorch", "PyTorch", "ceil: window longer than the padded input, by less than the stride",
-        "one window over what there is", "refused",
+        "one window over what there is", "refused", TOO_LARGE,
         AvgPool(9, 2, rounding_type="ceil", like="pytorch"), count_to(8), [4.5], REFUSED,
     ),
     Difference(
         "avg-3d-short", "PyTorch", "3-D average whose kernel is longer than the unpadded input", "refused (2-D is not)",
-        "computed",
+        "computed", ONE_RULE,
         AvgPool(4, 4, 2, 2, like="pytorch", exclude_pad=True), np.ones((1, 1, 3, 3, 3), np.float32), REFUSED, [1.0],
     ),
     Difference(
-        "integers-pytorch", "PyTorch", "averages of int64", "truncated toward zero", "rounded half to even",
+        "integers-pytorch", "PyTorch", "averages of int64", "truncated toward zero", "rounded half to even", ONE_RULE,
         AvgPool(2, like="pytorch"), line(1, 2, -3, -4, dtype="int64"), [1, -3], [2, -4],
     ),
     Difference(
-        "channel-0", "PyTorch", "maximum with a channel axis of length 0", "refused", "an empty result",
+        "average-types-pytorch", "PyTorch", "averages of other integers, adaptive ones of all", "refused", "computed",
+        CAN, AvgPool(2, like="pytorch"), line(1, 2, dtype="uint8"), REFUSED, [2],
+    ),
+    Difference(
+        "max-types-pytorch", "PyTorch", "maxima of bool, uint16, uint32, uint64", "refused", "computed", CAN,
+        MaxPool(2, like="pytorch"), line(1, 2, dtype="uint16"), REFUSED, [2],
+    ),
+    Difference(
+        "halves-pytorch", "PyTorch", "adaptive 3-D averages of float16 and bfloat16", "summed in the same type",
+        "summed in float64", DIGITS, AdaptiveAvgPool((1, 1, 2), like="pytorch"),
+        np.ones((1, 1, 1, 1, 8192), np.float16), [0.5, 0.5], [1, 1],
+    ),
+    Difference(
+        "float32-sum-pytorch", "PyTorch", "averages of float32", "summed in float32", "summed in float64", DIGITS,
+        AvgPool(4, like="pytorch"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+    ),
+    Difference(
+        "override-1d", "PyTorch", "divisor_override with one spatial axis", "refused (2-D is not)", "computed",
+        ONE_RULE, AvgPool(2, divisor_override=4, like="pytorch"), line(1, 2), REFUSED, [0.75],
+    ),
+    Difference(
+        "output-size-0-pytorch", "PyTorch", "output_size 0", "an empty result", "refused", "surely a mistake",
+        AdaptiveAvgPool(0, like="pytorch"), count_to(4), [], REFUSED,
+    ),
+    Difference(
+        "channel-0", "PyTorch", "maximum with a channel axis of length 0", "refused", "an empty result", HARMLESS,
         MaxPool(2, like="pytorch"), np.zeros((1, 0, 4), np.float32), REFUSED, [],
     ),
 )  # fmt: skip
@@ -155,8 +265,8 @@ DIFFERENCES = (
 
 def markdown() -> str:
     """The table as the README shows it."""
-    rows = [f"| {d.peer} | {d.case} | {d.they} | {d.we} |" for d in DIFFERENCES]
-    return "\n".join(["| framework | case | it gives | poolcli gives |", "|---|---|---|---|", *rows])
+    rows = [f"| {d.peer} | {d.case} | {d.they} | {d.we} | {d.why} |" for d in DIFFERENCES]
+    return "\n".join(["| framework | case | it gives | poolcli gives | because |", "|---|---|---|---|---|", *rows])
 
 
 if __name__ == "__main__":

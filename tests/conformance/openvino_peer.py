@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+import openvino.opset1 as opset1
 import openvino.opset8 as opset8
 import openvino.opset14 as opset14
 import openvino.opset16 as opset16
 
-from poolcli.attributes import per_axis
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from tests.conformance.peers import Answer, Array, spread
 
 
 @cache
@@ -22,35 +21,60 @@ def _core() -> Any:
     return ov.Core()
 
 
-def node(op: Any, data: Any, rank: int) -> Any:
-    """The operator as an OpenVINO node on `data`. Average pooling always names its dilations (it crashes without)."""
-    axes = "DHW"[-rank:]
+def node(op: Any, data: Any, rank: int, turn: int = 0) -> Any:
+    """The operator as a node on `data`; `turn` picks among the versions that can express it."""
     if op.name.startswith("adaptive"):
-        size = np.array(per_axis("output_size", op.output_size, axes, 1), np.int64)
+        size = np.array(spread(op.output_size, rank), np.int64)
         if op.name == "adaptive-avg":
             return opset8.adaptive_avg_pool(data, size)
         return opset8.adaptive_max_pool(data, size, "i32")  # i64 does not run on the CPU
-    lists = {
-        name: list(per_axis(name, getattr(op, name), axes, 0))
-        for name in ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+    options: dict[str, Any] = {
+        "strides": spread(1 if op.strides is None else op.strides, rank),  # required: it has no default
+        "pads_begin": spread(op.pads_begin, rank),
+        "pads_end": spread(op.pads_end, rank),
+        "kernel_shape": spread(op.kernel, rank),
+        "rounding_type": op.rounding_type,
+        "auto_pad": op.auto_pad,
     }
-    kernel = lists.pop("kernel")
-    words = {"rounding_type": op.rounding_type, "auto_pad": op.auto_pad}
-    if op.name == "avg":
-        exclude = True if op.exclude_pad is None else op.exclude_pad
-        return opset16.avg_pool(data, kernel_shape=kernel, exclude_pad=exclude, **lists, **words)
-    return opset14.max_pool(data, kernel_shape=kernel, axis=op.axis or 0, **lists, **words)
+    dilations = spread(op.dilations, rank)
+    torch_rounding = op.rounding_type == "ceil_torch"
+    if op.name == "max":
+        build = [opset8.max_pool, opset14.max_pool][1 if torch_rounding else turn % 2]
+        return build(data, dilations=dilations, index_element_type=op.index_element_type, axis=op.axis or 0, **options)
+    options["exclude_pad"] = True if op.exclude_pad is None else op.exclude_pad
+    # version 16 always names its dilations: the CPU plugin crashes without
+    versions: list[Any] = [lambda *a, **o: opset16.avg_pool(*a, dilations=dilations, **o)]
+    if set(dilations) == {1}:
+        versions += [opset14.avg_pool] if torch_rounding else [opset14.avg_pool, opset1.avg_pool]
+    return versions[turn % len(versions)](data, **options)
 
 
-def ask(questions: Sequence[tuple[Any, Array]]) -> list[tuple[Array, Array | None]]:
+def ask(questions: Sequence[tuple[Any, Array]]) -> list[Answer]:
     """Values and indices of each (operator, input)."""
     parameters, results = [], []
-    for op, x in questions:
-        parameter = opset8.parameter(list(x.shape), ov.Type(x.dtype))
-        made = node(op, parameter, x.ndim - 2)
+    for turn, (op, x) in enumerate(questions):
+        brain = x.dtype.name == "bfloat16"  # exchanged as float32, which holds it exactly
+        parameter = opset8.parameter(list(x.shape), ov.Type.f32 if brain else ov.Type(x.dtype))
+        made = node(op, opset8.convert(parameter, "bf16") if brain else parameter, x.ndim - 2, turn)
         parameters.append(parameter)
-        results += [opset8.result(output) for output in made.outputs()]
+        values, *indices = made.outputs()
+        results.append(opset8.result(opset8.convert(values, "f32") if brain else values))
+        results += [opset8.result(output) for output in indices]
     model = ov.Model(results, parameters)
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    answers = iter(_core().compile_model(model, "CPU", hints)([x for _, x in questions]).values())
-    return [(next(answers), next(answers) if "max" in op.name else None) for op, _ in questions]
+    feed = [x.astype(np.float32) if x.dtype.name == "bfloat16" else x for _, x in questions]
+    answers = iter(_core().compile_model(model, "CPU", hints)(feed).values())
+    return [(_as_asked(next(answers), x), next(answers) if "max" in op.name else None) for op, x in questions]
+
+
+def _as_asked(values: Array, x: Array) -> Array:
+    return values.astype(x.dtype) if x.dtype.name == "bfloat16" else values
+
+
+def refuses(op: Any, x: Array) -> bool:
+    """Whether the node cannot be built."""
+    try:
+        node(op, opset8.parameter(list(x.shape), ov.Type(x.dtype)), x.ndim - 2)
+    except RuntimeError:
+        return True
+    return False

@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from poolcli.attributes import per_axis
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from tests.conformance.peers import Answer, Array, spread
 
 
-def ask(op: Any, x: Array) -> tuple[Array, Array | None]:
-    """Values and indices of one operator."""
-    rank = x.ndim - 2
-    axes, data = "DHW"[-rank:], torch.from_numpy(x)
+def _tensor(x: Array) -> Any:
+    if x.dtype.name == "bfloat16":
+        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
+
+
+def _array(tensor: Any, dtype: np.dtype[Any]) -> Array:
+    array: Array = tensor.view(torch.int16).numpy().view(dtype) if dtype.name == "bfloat16" else tensor.numpy()
+    return array
+
+
+def _ask(op: Any, x: Array) -> Answer:
+    rank, data = x.ndim - 2, _tensor(x)
     function = getattr(torch.nn.functional, f"{op.name.replace('-', '_')}_pool{rank}d")
-
-    def numbers(name: str) -> tuple[int, ...]:
-        return per_axis(name, getattr(op, name), axes, 0)
-
     if op.name == "adaptive-avg":
-        return function(data, numbers("output_size")).numpy(), None
+        return _array(function(data, spread(op.output_size, rank)), x.dtype), None
     if op.name == "adaptive-max":
-        values, indices = function(data, numbers("output_size"), return_indices=True)
-        return values.numpy(), indices.numpy()
+        values, indices = function(data, spread(op.output_size, rank), return_indices=True)
+        return _array(values, x.dtype), indices.numpy()
     options: dict[str, Any] = {
-        "stride": None if op.strides is None else numbers("strides"),
-        "padding": numbers("pads_begin"),
+        "stride": None if op.strides is None else spread(op.strides, rank),
+        "padding": spread(op.pads_begin, rank),
         "ceil_mode": op.rounding_type == "ceil",
     }
+    kernel = spread(op.kernel, rank)
     if op.name == "avg":
-        options["count_include_pad"] = op.exclude_pad is not True
+        if op.exclude_pad is not None:
+            options["count_include_pad"] = not op.exclude_pad
         if op.divisor_override is not None:
             options["divisor_override"] = op.divisor_override
-        return function(data, numbers("kernel"), **options).numpy(), None
-    values, indices = function(data, numbers("kernel"), dilation=numbers("dilations"), return_indices=True, **options)
-    return values.numpy(), indices.numpy()
+        return _array(function(data, kernel, **options), x.dtype), None
+    values, indices = function(data, kernel, dilation=spread(op.dilations, rank), return_indices=True, **options)
+    return _array(values, x.dtype), indices.numpy()
+
+
+def ask(questions: Sequence[tuple[Any, Array]]) -> list[Answer]:
+    """Values and indices of each (operator, input)."""
+    return [_ask(op, x) for op, x in questions]
+
+
+def refuses(op: Any, x: Array) -> bool:
+    """Whether the call fails; a keyword that the function does not have counts."""
+    try:
+        _ask(op, x)
+    except (RuntimeError, TypeError, ValueError):
+        return True
+    return False

@@ -1,0 +1,151 @@
+"""What a framework refuses by rule, poolcli refuses under its dialect, and the reverse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from tests.conformance.compare import REFUSALS_COMPARED
+from tests.conformance.differences import DIFFERENCES
+from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Array, Peer, spread
+
+ASKED = 800
+NAMES = {row.name for row in DIFFERENCES}
+
+
+@st.composite
+def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
+    """An operator and an input that may or may not be legal together."""
+    rank = draw(st.integers(1, 3))
+    lowest = 0 if peer.framework == "openvino" else -1  # its numbers have no sign: a negative one is no question to it
+
+    def numbers(low: int, high: int, often: int = 7) -> tuple[int, ...]:
+        """Numbers of every axis, mostly legal."""
+        odd = draw(st.integers(0, often)) == 0
+        return tuple(draw(st.integers(lowest if odd else low, high)) for _ in range(rank))
+
+    lengths = tuple(draw(st.integers(1, 7)) for _ in range(rank))
+    x = np.ones((1, 1, *lengths), np.float32)
+    if op_name.startswith("adaptive"):
+        return (AdaptiveAvgPool if op_name == "adaptive-avg" else AdaptiveMaxPool)(numbers(1, 2, 1), like=peer.like), x
+    dilated = peer.avg_dilation if op_name == "avg" else peer.max_dilation
+    begin = numbers(0, 4)
+    shared: dict[str, Any] = {
+        "kernel": numbers(1, 7),
+        "strides": numbers(1, 3),
+        "pads_begin": begin,
+        "pads_end": begin if peer.like == "pytorch" else numbers(0, 4),
+        "dilations": numbers(1, 2) if dilated else 1,
+        "auto_pad": draw(st.sampled_from(peer.auto_pads)),
+        "rounding_type": draw(st.sampled_from(peer.roundings)),
+        "like": peer.like,
+    }
+    if op_name == "max":
+        if peer.like == "openvino":
+            shared["axis"] = draw(st.integers(-7, 7))
+        return MaxPool(**shared), x
+    if peer.like == "pytorch" and rank > 1:
+        shared["divisor_override"] = draw(st.sampled_from([None, None, 0, 2, -1]))
+    return AvgPool(**shared, exclude_pad=draw(st.sampled_from([True, False, None]))), x
+
+
+def refused(op: Any, x: Array) -> bool:
+    """Whether poolcli refuses the operator on this input."""
+    try:
+        op.plan(x.shape, x.dtype)
+    except RequestError:
+        return True
+    return False
+
+
+def row_of(peer: Peer, op: Any, x: Array, by_poolcli: bool) -> str | None:
+    """The row of the table of differences that this disagreement belongs to."""
+    rank, sizes = x.ndim - 2, x.shape[2:]
+    if op.name.startswith("adaptive"):
+        return "output-size-0-pytorch" if by_poolcli and 0 in op.output_size and min(op.output_size) >= 0 else None
+    kernel, strides, dilations, begin, end = (
+        spread(getattr(op, name), rank) for name in ("kernel", "strides", "dilations", "pads_begin", "pads_end")
+    )
+    given = begin + end
+    if op.auto_pad != "explicit":
+        begin = end = [0] * rank
+    if not by_poolcli:
+        if peer is ONNX and op.auto_pad != "explicit" and any(np.array(given) >= np.array(kernel * 2)):
+            return "ignored-pads-onnx"
+        if peer is ONNX and op.auto_pad.startswith("same") and max(dilations) > 1:
+            return "same-dilated"
+        short = peer is PYTORCH and op.name == "avg" and rank == 3 and any(np.array(kernel) > np.array(sizes))
+        return "avg-3d-short" if short else None
+    if min(kernel + strides + dilations) < 1 or op.auto_pad.startswith("same"):
+        return None
+    windows = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    missing = [w - n - b - e for w, n, b, e in zip(windows, sizes, begin, end, strict=True)]
+    if peer is PYTORCH and op.rounding_type == "ceil" and all(m < s for m, s in zip(missing, strides, strict=True)):
+        return "too-large-pytorch" if max(missing) > 0 else None
+    if peer is ONNX and max(missing) > 0 and all(m < 2 * s for m, s in zip(missing, strides, strict=True)):
+        one = all(m < s for m, s in zip(missing, strides, strict=True))
+        return "too-large-onnx" if one else "far-too-large-onnx"
+    return None
+
+
+# OpenVINO refuses no adaptive attributes; its sizes of 0 are a row of the table
+PAIRS = [
+    (peer, op)
+    for peer in (OPENVINO, ONNX, PYTORCH)
+    for op in peer.dtypes
+    if not (peer is OPENVINO and op.startswith("adaptive"))
+]
+
+
+@pytest.mark.parametrize(("peer", "op_name"), PAIRS, ids=[f"{peer.like}-{op}" for peer, op in PAIRS])
+def test_poolcli_refuses_what_the_framework_refuses_and_nothing_else(peer: Peer, op_name: str) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(
+        max_examples=ASKED,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(doubtful(peer, op_name))
+    def hold(question: tuple[Any, Array]) -> None:
+        op, x = question
+        ours, theirs = refused(op, x), peer.refuses(op, x)
+        row = row_of(peer, op, x, ours) if ours != theirs else None
+        assert ours == theirs or row in NAMES, f"{'poolcli' if ours else peer.name} alone refuses {op} on {x.shape}"
+        seen["refused by both" if ours and theirs else "accepted by both" if ours == theirs else "in the table"] += 1
+
+    hold()
+    assert min(seen["refused by both"], seen["accepted by both"]) > ASKED / 40, seen
+    for outcome, count in seen.items():
+        REFUSALS_COMPARED[peer.name, op_name, outcome] += count
+
+
+def test_the_frameworks_need_a_window_inside_the_padding_by_the_same_limits() -> None:
+    # pads as large as the window: OpenVINO refuses exclude and takes include; ONNX and PyTorch have limits of their own
+    x = np.ones((1, 1, 6), np.float32)
+    for peer, pad, exclude, expected in (
+        (OPENVINO, 2, True, True),
+        (OPENVINO, 2, False, False),
+        (ONNX, 2, False, True),
+        (ONNX, 1, False, False),
+        (PYTORCH, 2, False, True),
+        (PYTORCH, 1, False, False),
+    ):
+        op = AvgPool(2, 1, pad, pad, exclude_pad=exclude, like=peer.like)
+        assert (refused(op, x), peer.refuses(op, x)) == (expected, expected), (peer.name, op)
+
+
+@pytest.mark.parametrize("peer", [ONNX, PYTORCH], ids=["onnx", "pytorch"])
+def test_a_spatial_axis_of_0_is_refused(peer: Peer) -> None:
+    x = np.ones((1, 1, 0), np.float32)
+    op = MaxPool(1, 1, like=peer.like)
+    assert (refused(op, x), peer.refuses(op, x)) == (True, True)
