@@ -119,7 +119,7 @@ def test_the_command_line_says_when_it_compiles_and_only_then(tmp_path: Path) ->
         subprocess.run([sys.executable, "-m", "poolcli", *arguments], env=environment, capture_output=True).stderr
         for _ in range(2)
     ]
-    assert said == [b"poolcli: compiling mean_float for float32-float32 (first use only)\n", b""]
+    assert said == [b"poolcli: compiling slide for float32 (first use only)\n", b""]
 
 
 def test_cache_info_warm_and_clear(tmp_path: Path) -> None:
@@ -132,6 +132,6 @@ def test_cache_info_warm_and_clear(tmp_path: Path) -> None:
     assert poolcli(tmp_path, "cache", "warm", "-q").returncode == 0
     kernels = info()["kernels"]
     assert isinstance(kernels, list)
-    assert {"mean_float-float32-float32", "maximum_at-uint8-uint8"} <= set(kernels)
+    assert {"slide-float32-float64-float32-float64", "maximum_at-uint8-uint8"} <= set(kernels)
     assert poolcli(tmp_path, "cache", "clear").stdout.startswith("removed ")
     assert not (tmp_path / "poolcli").exists()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from itertools import product
+from math import fsum
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import ml_dtypes
 import numpy as np
@@ -116,7 +120,19 @@ def assert_same(a: Any, b: Any, plan: Plan, x: Any) -> None:
 @settings(max_examples=1500, deadline=None, derandomize=True)
 @given(problems())
 def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
-    plan, x = problem
+    assert_agree(*problem)
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(problems(), st.sampled_from([1, 30]))
+def test_the_engines_agree_where_rows_are_cut_grouped_and_blocked(problem: tuple[Plan, Any], group: int) -> None:
+    short = patch.multiple("poolcli.engine.view", LONG_ROW=48, WORTH_BLOCKS=1, LONG_RUN=3, MERGED_ROW=20)
+    with short, patch("poolcli.engine.compiled.SHORT_ROWS", group):
+        assert_agree(*problem)
+
+
+def assert_agree(plan: Plan, x: Any) -> None:
+    """Both engines' values and indices are the same."""
     indices = plan.index is not None
     (a, at_a), (b, at_b) = (run(plan, x, engine=engine, indices=indices) for engine in ENGINES)
     assert_same(a, b, plan, x)
@@ -217,13 +233,57 @@ def test_large_windows_keep_every_digit(engine: str, dtype: str) -> None:
     assert abs(Fraction(got) - exact) <= Fraction(float(np.spacing(np.asarray(1e6, dtype))))
 
 
+@pytest.mark.parametrize("kernel", [3, 15, 63, 255, 1000])
+def test_windows_of_any_size_are_within_a_unit_of_the_last_place(kernel: int) -> None:
+    x = (np.random.default_rng(3).standard_normal((1, 1, 1000, 1200)) * 1e3 + 1e4).astype(np.float32)
+    means = poolcli.avg_pool(x, kernel, engine="numba")[0, 0]
+    for y, z in ((0, 0), (means.shape[0] - 1, 7), (means.shape[0] // 2, means.shape[1] - 1)):
+        window = x[0, 0, y : y + kernel, z : z + kernel].ravel().tolist()
+        unit = np.spacing(np.float32(fsum(map(abs, window)) / len(window)))
+        assert abs(float(means[y, z]) - fsum(window) / len(window)) <= unit
+
+
+def test_a_nan_changes_only_the_windows_that_hold_it() -> None:
+    x = np.ones((1, 1, 60, 70), np.float32)
+    y = x.copy()
+    y[0, 0, 30, 40], y[0, 0, 5, 5] = np.nan, np.inf
+    for pool in (poolcli.avg_pool, poolcli.max_pool):
+        whole, touched = (pool(a, 15, pads_begin=7, pads_end=7, engine="numba")[0, 0] for a in (x, y))
+        rows, columns = np.nonzero(~(whole == touched))
+        assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == {
+            (i, j) for at in ((30, 40), (5, 5)) for i in range(60) for j in range(70)
+            if abs(i - at[0]) <= 7 and abs(j - at[1]) <= 7
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_out_may_be_the_input(engine: str) -> None:
+    x = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
+    expected = poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine)
+    np.testing.assert_array_equal(poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine, out=x), expected)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 256, 256, 4) if layout == "NHWC" else (4, 4, 256, 256), np.float32))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    plan = AvgPool(3, 2, 1, 1).plan(x.shape, x.dtype, layout=layout)
+    out = np.empty(plan.output_shape, np.float32)
+    run(plan, x, out=out, engine="numba")
+    tracemalloc.start()
+    run(plan, x, out=out, engine="numba")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < x.nbytes / 20
+
+
 @pytest.mark.parametrize("name", ["avg", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.TASK_SIZE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.SMALLEST_TILE", 100)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]

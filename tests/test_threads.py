@@ -45,7 +45,7 @@ def test_several_python_threads_may_call_at_once() -> None:
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.TASK_SIZE = 1000
+poolcli.engine.compiled.SMALLEST_TILE = 1000
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)

@@ -58,7 +58,8 @@ def folder() -> Path:
         numba = version("numba")
     except PackageNotFoundError:
         numba = "none"
-    source = sha256(Path(__file__).with_name("kernels.py").read_bytes()).hexdigest()[:12]
+    sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("kernels.py", "numbers.py"))
+    source = sha256(sources).hexdigest()[:12]
     return root() / f"numba-{numba}-py{version_info.major}.{version_info.minor}-{source}"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +16,25 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine import cache, reference
+from poolcli.engine.view import SHORT_ROWS, View, view_of
 from poolcli.plan import Plan
-from poolcli.windows import AxisWindows, Sliding
+from poolcli.windows import Sliding, ceil_div
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kernel = Callable[..., None]
-TASK_SIZE = 1 << 16  # elements read by one tile, so that a stop request is heard soon and threads share evenly
+TILES = 4  # for each thread, so that threads share evenly
+SMALLEST_TILE = 1 << 15  # elements; fewer are not worth a call
+LARGEST_TILE = 1 << 20  # elements, so that a stop request is heard soon
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 _kernels: dict[str, Kernel] = {}
-_ready: set[str] = set()
+_ready: set[tuple[Any, ...]] = set()
 _preparing = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
+_current_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
@@ -37,143 +43,129 @@ def pool(plan: Plan, x: Array, out: Array, *, indices: bool, threads: int) -> ND
     """Writes the pooled values to `out`; returns positions inside the plane (-1: none) when asked."""
     if len(plan.axes) > 3 or (plan.reducer == "mean" and _largest_divisor(plan) >= 2**31):
         return reference.pool(plan, x, out, indices=indices, threads=threads)
-    view = _canonical_view(plan)
-    source = view.of_input(x)
-    shape = view.output_shape
+    view = view_of(plan)
+    source = view.of_input(x.copy() if np.may_share_memory(x, out) else x)
     if plan.reducer == "mean":
-        _store(out, view, _mean(plan, view, source, shape, threads))
+        _mean(plan, view, source, out, threads)
         return None
-    values, positions = _maximum(plan, view, source, shape, indices, threads)
-    _store(out, view, values)
-    return None if positions is None else view.to_layout(positions)
+    return _maximum(plan, view, source, out, indices, threads)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """Axes of the layout as (outer, D, H, W, inner); missing spatial axes are one element long."""
-
-    plan: Plan
-    order: tuple[int, ...]
-    inner: int
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
-    windows: tuple[AxisWindows, ...]
-
-    def of_input(self, x: Array) -> Array:
-        """`x` as (outer, D, H, W * inner), contiguous and native; no copy where it lies so already."""
-        if x.dtype.name in ("float16", "bfloat16"):
-            x = x.astype(np.float32)
-        elif x.dtype == np.bool_:
-            x = x.view(np.uint8)
-        native = x.astype(x.dtype.newbyteorder("="), copy=False)
-        source = np.ascontiguousarray(native.transpose(self.order)).reshape(self.input_shape).view()
-        source.flags.writeable = False  # one compiled variant serves writable and read-only arrays
-        return source
-
-    def to_layout(self, array: Array) -> Array:
-        """An array of the canonical output shape, back in the order of the layout; a view."""
-        shape = [self.plan.output_shape[i] for i in self.order]
-        return array.reshape(shape).transpose(np.argsort(self.order))
-
-
-def _canonical_view(plan: Plan) -> _View:
-    spatial = [axis.position for axis in plan.axes]
-    others = [i for i in range(len(plan.layout)) if i not in spatial]
-    in_place = spatial == list(range(spatial[0], spatial[0] + len(spatial)))
-    outer = [i for i in others if i < spatial[0]] if in_place else others
-    inner = [i for i in others if i not in outer]
-    fill = 3 - len(spatial)
-    windows = (*(Sliding(1, 1, 1, 1, 1, 0, 0) for _ in range(fill)), *plan.windows)
-    count = prod(plan.input_shape[i] for i in inner)
-    first = prod(plan.input_shape[i] for i in outer)
-    shapes = [
-        (first, windows[0].size, windows[1].size, windows[2].size * count),
-        (first, windows[0].output, windows[1].output, windows[2].output * count),
-    ]
-    return _View(plan, (*outer, *spatial, *inner), count, shapes[0], shapes[1], windows)
-
-
-def _mean(plan: Plan, view: _View, x: Array, shape: tuple[int, ...], threads: int) -> Array:
-    divisors = _divisors(plan, view)
+def _mean(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
     kind, target = lookup(plan.dtype), lookup(plan.output_dtype)
-    if kind.kind == "float" and kind.bits == 64:
-        out = np.empty(shape, np.float64)
-        _run("mean_double", view, x, out, (divisors, 1.0), threads)
-        if not np.isfinite(out).all():
-            scaled = np.empty(shape, np.float64)
-            _run("mean_double", view, x, scaled, (divisors, SCALE), threads)
-            out = np.where(np.isfinite(out), out, scaled)
-        return out
-    if kind.kind == "float":
-        out = np.empty(shape, np.float32 if target.name == "float32" else np.float64)
-        _run("mean_float", view, x, out, (divisors,), threads)
-        return out
-    rounded = target.kind != "float"
-    out = np.empty(shape, np.int64 if rounded and target.bits == 64 else target.name if rounded else np.float64)
-    if kind.bits == 64:
-        unsigned = kind.kind == "uint"
-        _run("mean_wide", view, x.view(np.int64), out, (divisors, rounded, unsigned), threads)
+    if kind.is_integer and kind.bits == 64:
+        _mean_wide(plan, view, x, out, threads)
+    elif kind.kind != "float":
+        _mean_integer(plan, view, x, out, threads)
+    elif kind.bits == 64:
+        values = np.empty(view.output_shape, np.float64)
+        _pool(view, x, values, np.complex128, np.float64, None, threads)
+        if np.isinf(values).any():  # perhaps of finite numbers: their sum may leave the range, their mean cannot
+            scaled = np.empty(view.output_shape, np.float64)
+            _pool(view, x * SCALE, scaled, np.complex128, np.float64, None, threads)
+            values = np.where(np.isfinite(values), values, scaled / SCALE)
+        view.store(out, values)
     else:
-        _run("mean_integer", view, x, out, (divisors, rounded), threads)
-    return out.view(target.name) if rounded else out
+        values = view.target(out, np.float32 if target.name == "float32" else np.float64)
+        _pool(view, x, values, np.float64, np.float64, None, threads)
+        view.store(out, values)
 
 
-def _maximum(
-    plan: Plan, view: _View, x: Array, shape: tuple[int, ...], indices: bool, threads: int
-) -> tuple[Array, NDArray[np.int64] | None]:
-    out = np.empty(shape, x.dtype)
-    lowest = x.dtype.type(-np.inf if x.dtype.kind == "f" else lookup(plan.dtype).limits[0])
+def _mean_integer(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
+    kind, target = lookup(plan.dtype), lookup(plan.output_dtype)
+    largest = max(map(abs, kind.limits)) * prod(int(axis.count.max()) for axis in view.axes)
+    total = np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.int64
+    values = view.target(out, np.float64 if target.kind == "float" and target.bits == 16 else target.name)
+    divisor: type = np.float64
+    if target.kind != "float":
+        largest = max(largest, _largest_divisor(plan))
+        divisor = np.float32 if largest < 2**24 else np.float64 if largest < 2**53 else np.int64
+    _pool(view, x, values, total, divisor, None, threads)
+    view.store(out, values)
+
+
+def _mean_wide(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
+    kind, target = lookup(plan.dtype), lookup(plan.output_dtype)
+    rounded = target.kind != "float"
+    values = np.empty(view.output_shape, np.int64 if rounded else np.float64)
+    geometry, divisors = view.geometry(), tuple(axis.divisor for axis in view.axes)
+    arguments = (*geometry, divisors, rounded, kind.kind == "uint")
+    before = (x.view(np.int64), values, view.inner)
+    _run("mean_wide", view, (x.dtype, values.dtype), before, arguments, view.rows, threads)
+    view.store(out, values.view(target.name) if rounded else values)
+
+
+def _maximum(plan: Plan, view: View, x: Array, out: Array, indices: bool, threads: int) -> NDArray[np.int64] | None:
+    half = lookup(plan.dtype).kind == "float" and lookup(plan.dtype).bits == 16
+    dtype = np.dtype(np.float32) if half else x.dtype
+    lowest = dtype.type(-np.inf if dtype.kind == "f" else lookup(plan.dtype).limits[0])
+    values = view.target(out, dtype)
     if not indices:
-        _run("maximum", view, x, out, (lowest,), threads)
-        return out, None
-    positions = np.empty(shape, np.int64)
-    _run("maximum_at", view, x, out, (lowest,), threads, positions)
-    return out, positions
+        _pool(view, x, values, dtype, None, lowest, threads)
+        view.store(out, values)
+        return None
+    positions = np.empty(view.output_shape, np.int64)
+    before = (x.reshape(-1), values.reshape(-1), positions.reshape(-1), view.inner, view.shapes)
+    _run("maximum_at", view, (x.dtype, dtype), before, (*view.geometry(), lowest), view.rows, threads)
+    view.store(out, values)
+    plane = prod(w.size for w in plan.windows)
+    if view.axes[2].size > plane:  # several planes lie in one row, and positions count inside a plane
+        positions = np.where(positions < 0, -1, positions % plane)
+    return view.to_layout(positions)
 
 
-def _store(out: Array, view: _View, values: Array) -> None:
-    with np.errstate(all="ignore"):
-        out[...] = view.to_layout(values)
-
-
-def _divisors(plan: Plan, view: _View) -> tuple[Array, ...]:
-    counts = [w.divisor(np.arange(w.output)) for w in view.windows]
-    if plan.divisor_override is None:
-        return tuple(counts)
-    ones = [np.ones_like(count) for count in counts]
-    return ones[0] * plan.divisor_override, ones[1], ones[2]
+def _pool(
+    view: View, x: Array, out: Array, total: type | np.dtype[Any], divisor: type | None, lowest: Any, threads: int
+) -> None:
+    """Sums in type `total` over divisors of type `divisor`, or (with `lowest`) maxima, by the kernel that suits."""
+    like = np.empty(0, total)
+    if lowest is not None:
+        divisors = view.divisors(np.int8)
+    else:
+        divisors = view.divisors(divisor, reciprocal=out.dtype == np.float32 and like.dtype == np.float64)
+    arguments: tuple[Any, ...] = (*view.geometry(), divisors, lowest)
+    tasks = view.rows
+    across, down = view.across(like.itemsize), view.down()
+    if across is None:
+        name, arguments = "each", (*view.geometry(spread=True), divisors, lowest, int(view.axes[2].count.max()))
+    elif view.is_halving:
+        name = "halve"
+    elif down is not None:
+        name, arguments = "slide_blocks", (*arguments, tuple(across), down)
+        tasks = view.rows // view.axes[1].output * down[3] * ceil_div(across.outputs, across.piece)
+    else:
+        group = max(1, SHORT_ROWS // (across.reach * view.inner))
+        name, arguments = "slide", (*arguments, tuple(across), group)
+        tasks = ceil_div(view.rows, group) * ceil_div(across.outputs, across.piece)
+    before = (x.reshape(-1), out.reshape(-1), like, view.inner, view.shapes)
+    _run(name, view, (x.dtype, like.dtype, out.dtype, divisor), before, arguments, tasks, threads)
 
 
 def _largest_divisor(plan: Plan) -> int:
     """The largest number that a sum may be divided by; larger ones than 2**31 are left to the numpy engine."""
-    return prod(w.kernel if isinstance(w, Sliding) else w.lengths[1] for w in plan.windows)
-
-
-def _geometry(windows: tuple[AxisWindows, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[int, ...]]:
-    """For each axis: the first input index and the number of inputs of every window, and the step between them."""
-    begins, counts, steps = [], [], []
-    for w in windows:
-        o = np.arange(w.output)
-        steps.append(w.dilation if isinstance(w, Sliding) else 1)
-        begins.append(w.start(o) + (w.first_tap(o) * w.dilation if isinstance(w, Sliding) else 0))
-        counts.append(w.inside(o))
-    return tuple(begins), tuple(counts), tuple(steps)
+    largest = prod(w.kernel if isinstance(w, Sliding) else w.lengths[1] for w in plan.windows)
+    return max(largest, abs(plan.divisor_override or 0))
 
 
 def _run(
-    name: str, view: _View, x: Array, out: Array, extra: tuple[Any, ...], threads: int, where: Array | None = None
+    name: str,
+    view: View,
+    dtypes: tuple[Any, ...],
+    before: tuple[Any, ...],
+    after: tuple[Any, ...],
+    tasks: int,
+    threads: int,
 ) -> None:
-    """Runs kernel `name` over all output rows, in tiles that `threads` threads share."""
-    targets = (out,) if where is None else (out, where)
-    fixed = (view.inner, *_geometry(view.windows), *extra)
+    """Runs the variant of kernel `name` for `dtypes` over all tasks, in tiles that `threads` threads share."""
 
     def call(first: int, last: int) -> None:
-        _kernels[name](x, *targets, fixed[0], (first, last), *fixed[1:])
+        _kernels[name](*before, (first, last), *after)
 
-    _prepare(name, f"{name}-{x.dtype}-{out.dtype}", call)
-    rows = prod(out.shape[:3])
-    tile = max(1, min(-(-rows // threads), TASK_SIZE * rows // max(x.size, out.size, 1)))
-    tiles = [(first, min(first + tile, rows)) for first in range(0, rows, tile)]
+    _prepare((name, *dtypes), call)
+    work = max(prod(view.input_shape), prod(view.output_shape))
+    count = max(min(TILES * threads, work // SMALLEST_TILE), work // LARGEST_TILE, 1)
+    tile = ceil_div(tasks, count)
+    tiles = [(first, min(first + tile, tasks)) for first in range(0, tasks, tile)]
     if threads == 1 or len(tiles) == 1:
         for first, last in tiles:
             call(first, last)
@@ -190,6 +182,7 @@ def _share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], threa
             call(first, last)
 
     helpers = _pools.get(threads) or _pools.setdefault(threads, ThreadPoolExecutor(threads - 1, "poolcli"))
+    _keep_off_this_core(helpers)
     futures = [helpers.submit(work) for _ in range(threads - 1)]
     try:
         work()
@@ -200,24 +193,41 @@ def _share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], threa
             future.result()
 
 
-def _prepare(name: str, variant: str, call: Callable[[int, int], None]) -> None:
+def _keep_off_this_core(helpers: ThreadPoolExecutor) -> None:
+    """Lets helpers run on every core but the caller's.
+
+    Linux may wake a helper on the caller's core and leave both there for a time slice of 3 ms: a call of 1.8 ms
+    after a pause of 20 ms took 3.3.
+    """
+    if _current_core is None:
+        return
+    allowed = os.sched_getaffinity(0)
+    others = allowed - {_current_core()} or allowed
+    for helper in helpers._threads:
+        with suppress(OSError):
+            os.sched_setaffinity(helper.native_id or 0, others)
+
+
+def _prepare(variant: tuple[Any, ...], call: Callable[[int, int], None]) -> None:
     """Loads or compiles the kernel for these types, once and in one thread; a broken cache is emptied."""
     if variant in _ready:
         return
     with _preparing, cache.timed(), cache.locked():
         if variant in _ready:
             return
-        _load(name)
-        if not cache.is_ready(variant):
-            cache.announce(f"compiling {name} for {variant.removeprefix(name + '-')} (first use only)")
+        kernel, *dtypes = variant
+        marker = "-".join([kernel, *(str(np.dtype(dtype)) for dtype in dtypes if dtype)])
+        _load(kernel)
+        if not cache.is_ready(marker):
+            cache.announce(f"compiling {kernel} for {dtypes[0]} (first use only)")
         try:
             call(0, 0)
         except Exception:
             cache.purge()  # truncated or foreign entries raise many kinds of exception
-            _load(name, cached=False)
+            _load(kernel, cached=False)
             call(0, 0)
         else:
-            cache.mark_ready(variant)
+            cache.mark_ready(marker)
         _ready.add(variant)
 
 
