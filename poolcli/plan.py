@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from poolcli.attributes import (
     INDEX_TYPES,
@@ -21,6 +22,9 @@ from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, default_layout, named_shape, size_of, spatial_axes
 from poolcli.resolve import index_axis, resolve
 from poolcli.windows import AxisWindows
+
+if TYPE_CHECKING:
+    from poolcli.explain.steps import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ class Plan:
     index: IndexPlan | None
     empty_windows: int
     notes: tuple[str, ...]
+
+    def explain(self) -> Explanation:
+        """Steps, windows and facts of every axis; as text, one sentence a line."""
+        from poolcli.explain.steps import explain
+
+        return explain(self)
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

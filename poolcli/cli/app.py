@@ -13,7 +13,7 @@ from typer.exceptions import TyperException
 
 from poolcli.attributes import OPERATORS
 from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options
-from poolcli.cli.options import FILE_OPTIONS, RESULT_OPTIONS, RUN_OPTIONS, add_command
+from poolcli.cli.options import EXPLAIN_OPTIONS, FILE_OPTIONS, RESULT_OPTIONS, RUN_OPTIONS, add_command
 from poolcli.errors import PoolError
 from poolcli.report.text import printable_lines
 
@@ -92,9 +92,34 @@ add_command(
     app,
     "shape",
     _late("shape", "shape"),
-    ("op", "shape", *SHAPE_ATTRIBUTES, "layout", "input_dtype", "dtype", "dataset", "json", "quiet", "debug"),
-    "The output shape, from a typed shape or a file's header.",
-    "Examples:\n\npoolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1\n\npoolcli shape max photo.png -k 2 -s 2",
+    (
+        "op",
+        "shape",
+        *SHAPE_ATTRIBUTES,
+        *EXPLAIN_OPTIONS,
+        "layout",
+        "input_dtype",
+        "dtype",
+        "dataset",
+        "overwrite",
+        "json",
+        "quiet",
+        "debug",
+    ),
+    "The output shape and why, from a typed shape or a file's header.",
+    "Examples:\n\npoolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain\n\n"
+    "poolcli shape max photo.png -k 3 -s 2 -p 1 --compare\n\n"
+    "poolcli shape avg 1,3,56,56 --solve 28\n\n"
+    "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
+)
+add_command(
+    app,
+    "check",
+    _late("check", "check_command"),
+    ("model", "against", "layer", "run", "json", "quiet", "debug"),
+    "The pooling layers of a model file: declared shapes against computed ones.",
+    "Examples:\n\npoolcli check model.xml\n\npoolcli check model.onnx --against pytorch\n\n"
+    "Exit codes: 0 all agree, 1 a declared shape differs, 2 the model cannot be read.",
 )
 add_command(
     app,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 WINDOWS, RESULT, FILES, RUN = "Windows", "Result", "Files", "Run and report"
+EXPLAIN = "Explain"
 
 
 TEXT, FLAG, COUNT = str | None, bool, int | None
@@ -125,6 +126,31 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         COUNT, "--threads", RUN,
         "At most N threads. Default: the cores this process may use.", metavar="N",
     ),
+    "explain": _option(FLAG, "--explain", EXPLAIN, "Show the formula of each axis step by step.", False),
+    "windows": _option(FLAG, "--windows", EXPLAIN, "List every window: start, stop, divisor.", False),
+    "compare": _option(FLAG, "--compare", EXPLAIN, "Show what each framework would answer, and why it differs.", False),
+    "picture": _option(
+        TEXT, "--picture", EXPLAIN,
+        "Draw input, windows and output to an .svg or .png.", metavar="FILE",
+    ),
+    "solve": _option(
+        TEXT, "--solve", EXPLAIN,
+        "Which attributes give this output length? 28 or 28,28; given options stay.", metavar="N",
+    ),
+    "to": _option(
+        TEXT, "--to", EXPLAIN,
+        "The same pooling for another framework, ready to paste.", metavar="NAME",
+    ),
+    "model": _argument(str, "MODEL", "An OpenVINO IR .xml or an .onnx file; weights are not needed."),
+    "against": _option(
+        TEXT, "--against", EXPLAIN,
+        "Mark layers that this framework would read differently.", metavar="NAME",
+    ),
+    "layer": _option(TEXT, "--layer", EXPLAIN, "Only the layer of this name.", metavar="NAME"),
+    "run": _option(
+        TEXT, "--run", EXPLAIN,
+        "Pool `input` of an .npz or .h5 as --layer does; compare with its `output`.", metavar="DATA",
+    ),
     "dry_run": _option(
         FLAG, "-n --dry-run", RUN,
         "Plan and report; read only headers, write nothing.", False,
@@ -140,6 +166,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 
 FILE_OPTIONS = ("output", "dataset", "format", "recursive", "overwrite", "skip_existing")
 RESULT_OPTIONS = ("layout", "output_layout", "dtype")
+EXPLAIN_OPTIONS = ("explain", "windows", "compare", "picture", "solve", "to")
 RUN_OPTIONS = ("engine", "threads", "dry_run", "json", "quiet", "verbose", "debug")
 
 

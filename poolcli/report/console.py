@@ -16,5 +16,5 @@ def show(view: RenderableType, stream: TextIO) -> None:
     """Prints `view` without the spaces with which tables fill their lines."""
     printer = console(stream)
     with printer.capture() as captured:
-        printer.print(view)
+        printer.print(view, crop=False)
     stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.conftest import SAMPLES, Cli
+from tests.conftest import SAMPLES, Cli
 
 
 def pooled(x: np.ndarray, k: int = 2) -> np.ndarray:

@@ -26,9 +26,16 @@ def loaded_by(*arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["avg", "--help"], ["--version"], ["shape", "avg", "1,3,32,32", "-k", "2"]]
-)
-def test_help_and_typed_shapes_load_no_array_library(arguments: list[str]) -> None:
+    "arguments",
+    [
+        ["--help"], ["avg", "--help"], ["--version"], ["shape", "avg", "1,3,32,32", "-k", "2"],
+        ["shape", "avg", "1,3,32,32", "-k", "2", "--explain", "--windows", "--compare", "--to", "pytorch"],
+        ["shape", "avg", "1,3,32,32", "--solve", "16"], ["shape", "max", "1,1,9", "-k", "2", "--picture", "p.svg"],
+        ["check", "m.xml"], ["check", "--help"],
+    ],
+)  # fmt: skip
+def test_help_typed_shapes_and_models_load_no_array_library(arguments: list[str], folder: Path) -> None:
+    Path("m.xml").write_text("<net><layers/></net>")
     assert loaded_by(*arguments) == []
 
 

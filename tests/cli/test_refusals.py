@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.conftest import Cli
 
 SHAPE = "1,3,32,32"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.conftest import SAMPLES, Cli
+from tests.conftest import SAMPLES, Cli
 
 TIMES = re.compile(r"[\d.]+ m?s\b")
 

@@ -13,6 +13,7 @@ from tests.conformance.peers import Answer, Array
 
 COMPARED: Counter[tuple[str, str, str]] = Counter()  # (peer, operator, engine): distinct cases compared
 REFUSALS_COMPARED: Counter[tuple[str, str, str]] = Counter()  # (peer, operator, who refused): attribute sets
+SWEPT: Counter[str] = Counter()  # framework, operator and word: small combinations whose length was compared
 CLOSE = {"float16": 1e-3, "bfloat16": 8e-3}  # a unit in the last place; other floats 1e-5
 
 

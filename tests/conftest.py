@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from PIL import Image
 
 from poolcli.cli.app import run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,11 @@ class Result:
     code: int
     out: str
     err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on standard output."""
+        return json.loads(self.out)
 
 
 Cli = Callable[..., Result]

@@ -1,0 +1,56 @@
+"""The `check` command: the pooling layers of a model file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from poolcli.attributes import one_of
+from poolcli.dialects import DIALECTS
+from poolcli.errors import RequestError
+from poolcli.models.check import Finding, check, read_model
+from poolcli.models.layer import Layer
+
+
+def find(values: Mapping[str, Any]) -> list[Layer]:
+    """The layers that are asked for; a model without any, or without the named one, is refused."""
+    path, name = values["model"], values["layer"]
+    layers = read_model(path)
+    if name is not None:
+        chosen = [layer for layer in layers if layer.name == name]
+        if not chosen:
+            known = ", ".join(layer.name for layer in layers[:10]) or "none"
+            raise RequestError(f"{path}: no pooling layer is called {name}; there are: {known}")
+        return chosen
+    return layers
+
+
+def check_command(values: Mapping[str, Any]) -> int:
+    """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
+    if values["against"]:
+        one_of("against", values["against"], tuple(DIALECTS))
+    if values["run"] and values["layer"] is None:
+        raise RequestError("--run compares the data of one layer; name it with --layer")
+    layers = find(values)
+    findings = [check(layer, values["against"]) for layer in layers]
+    comparison = None
+    if values["run"]:
+        from poolcli.models.compare_data import compare_data
+
+        comparison = compare_data(layers[0], values["run"])
+    if values["json"]:
+        from poolcli.report.check import findings_document
+        from poolcli.report.document import to_json
+
+        print(to_json(findings_document(values["model"], findings, comparison)))
+    elif not values["quiet"]:
+        from poolcli.report.check import findings_view
+        from poolcli.report.console import show
+
+        show(findings_view(values["model"], findings, comparison), sys.stdout)
+    return 1 if any(_is_wrong(finding) for finding in findings) or (comparison and comparison.off) else 0
+
+
+def _is_wrong(finding: Finding) -> bool:
+    return finding.verdict in ("differs", "refused")

@@ -1,0 +1,178 @@
+"""The same attributes under the rules of each framework, and which rule makes the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from poolcli.attributes import Attributes, BinAttributes, MaxAttributes, SlidingAttributes
+from poolcli.dialects import DIALECTS, Dialect
+from poolcli.errors import RequestError
+from poolcli.plan import Plan, make_plan
+
+ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
+ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
+KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
+DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
+VARIANTS = (
+    ("openvino", "floor"),
+    ("openvino", "ceil"),
+    ("openvino", "ceil_torch"),
+    ("onnx", None),
+    ("pytorch", None),
+    ("tensorflow", None),
+    ("ngraph", None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One framework's answer: its plan, or why it refuses. `divisors` are those of the first and the last window."""
+
+    title: str
+    like: str
+    rounding: str
+    plan: Plan | None
+    refusal: str | None
+    divisors: tuple[int, int] | None
+    chosen: bool
+    causes: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the answer is another than the chosen one's."""
+        return bool(self.causes) or (self.plan is None and not self.chosen)
+
+
+def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
+    """The rows of all frameworks; `plan` is the chosen one's, of `op`."""
+    rows = []
+    for like, rounding in _variants(op):
+        dialect = DIALECTS[like]
+        word = rounding or _word(op, dialect)
+        title = f"{dialect.title} {word}" if rounding else dialect.title
+        chosen = like == plan.like and (rounding is None or word == getattr(op, "rounding_type", None))
+        try:
+            other = make_plan(_under(op, like, word), plan.input_shape, plan.dtype, layout=plan.layout)
+        except RequestError as error:
+            rows.append(Row(title, like, word, None, str(error), None, chosen, ()))
+            continue
+        causes = () if chosen else tuple(_causes(plan, other))
+        rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))
+    return tuple(rows)
+
+
+def divisors(plan: Plan) -> tuple[int, int] | None:
+    """What the first and the last window of an average are divided by; None for maxima."""
+    if plan.reducer != "mean":
+        return None
+    if plan.divisor_override is not None:
+        return plan.divisor_override, plan.divisor_override
+    ends = ([w.divisor(o) for w in plan.windows for o in (0,)], [w.divisor(w.output - 1) for w in plan.windows])
+    return prod(ends[0]), prod(ends[1])
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """What makes rows differ: each cause once, with the frameworks that it holds for."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for cause in row.causes:
+            found.setdefault(cause, []).append(row.title)
+    return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
+
+
+def _variants(op: Attributes) -> Sequence[tuple[str, str | None]]:
+    if isinstance(op, BinAttributes):
+        return [("openvino", None), ("pytorch", None), ("onnx", None), ("tensorflow", None), ("ngraph", None)]
+    return VARIANTS
+
+
+def _word(op: Attributes, dialect: Dialect) -> str:
+    """The rounding word of `op` in a dialect: ceil stands for ceil_torch where only it is known."""
+    word = getattr(op, "rounding_type", "")
+    return "ceil" if word == "ceil_torch" and word not in dialect.rounding_types else word
+
+
+def _under(op: Attributes, like: str, rounding: str) -> Attributes:
+    if isinstance(op, SlidingAttributes):
+        op = replace(op, rounding_type=rounding)
+    if isinstance(op, MaxAttributes):
+        op = replace(op, axis=None)
+    return replace(op, like=like)
+
+
+def _causes(chosen: Plan, other: Plan) -> list[str]:
+    """The rules by which `other` differs from `chosen` in windows or divisors."""
+    a, b, causes = chosen.attributes, other.attributes, []
+    title = DIALECTS[other.like].title
+    if a.get("strides") != b.get("strides"):
+        causes.append(f"{title} takes {_listed(b['strides'])} as strides where none are given")
+    if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
+        causes.append(_rounding_rule(_meaning(chosen), _meaning(other)))
+    same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
+    if chosen.output_shape == other.output_shape and not same_windows and not causes:
+        causes.append("its windows lie elsewhere")
+    if chosen.reducer == "mean" and not _same_divisors(chosen, other):
+        if a.get("exclude_pad") != b.get("exclude_pad"):
+            word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
+            causes.append(f"{title} {word} where nothing is said")
+        elif a.get("exclude_pad") is False and [_counted(w) for w in chosen.windows] != [
+            _counted(w) for w in other.windows
+        ]:
+            causes.append(
+                "it counts only the part of an overhanging window that lies in the input and its pads"
+                if _counted(other.windows[0]) == "clipped"
+                else "it counts the whole window, overhang included, as soon as any pad is not 0"
+            )
+        elif not causes:
+            causes.append("its divisors differ")
+    return causes
+
+
+def _rounding_rule(chosen: str, other: str) -> str:
+    if other == "floor":
+        return ROUNDED_DOWN
+    if chosen == "floor":
+        return ROUNDED_UP
+    return KEPT if other == "ceil" else DROPPED
+
+
+def _meaning(plan: Plan) -> str:
+    word = str(plan.attributes["rounding_type"])
+    return DIALECTS[plan.like].ceil if word == "ceil" else word
+
+
+def _listed(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _places(w: object) -> tuple[object, ...]:
+    return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
+
+
+def _counted(w: object) -> object:
+    return getattr(w, "counted", None)
+
+
+def _same_divisors(a: Plan, b: Plan) -> bool:
+    return a.output_shape == b.output_shape and a.divisor_override == b.divisor_override and all(
+        same_divisors(v, w) for v, w in zip(a.windows, b.windows, strict=True)
+    )  # fmt: skip
+
+
+def same_divisors(a: object, b: object) -> bool:
+    """Whether two axes with as many windows divide each by the same number; only windows at the ends can differ."""
+    from poolcli.windows import Sliding
+
+    if not isinstance(a, Sliding) or not isinstance(b, Sliding):
+        return a == b
+    if a == replace(b, pad_end=a.pad_end) and (a.counted == "inside" or a.pad_end == b.pad_end):
+        return True
+    edges = {o for w in (a, b) for o in (*range(w.interior.start), *range(w.interior.stop, w.output))}
+    if len(edges) > EDGES:
+        return False
+    return all(a.divisor(o) == b.divisor(o) for o in (*edges, *a.interior[:1], *b.interior[:1]))
+
+
+EDGES = 100_000  # windows at the ends of an axis that are compared one by one

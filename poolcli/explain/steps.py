@@ -1,0 +1,188 @@
+"""The steps from sizes and attributes to outputs, windows and divisors, as facts and as sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import gcd
+
+from poolcli.plan import AxisPlan, Plan
+from poolcli.windows import Bins, Sliding, ceil_div
+
+BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window of one axis. `start` and `stop` (exclusive) count in the input and reach into the padding;
+    `first` and `last` are the input elements that it reads, None where it reads none.
+    """
+
+    output: int
+    start: int
+    stop: int
+    first: int | None
+    last: int | None
+    inside: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class AxisExplanation:
+    """One spatial axis: the steps to its length, some windows, and what its windows leave out or reach beyond.
+
+    `overhanging` windows end past the input and its padding; `lengths` of bins: (length, how many), longest last.
+    """
+
+    name: str
+    steps: tuple[str, ...]
+    windows: tuple[Window, ...]
+    extent: int | None
+    covered: tuple[int, int]
+    unused: int | None
+    overhanging: int
+    empty: int
+    lengths: tuple[tuple[int, int], ...]
+    equal_to: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of a plan; as text, one sentence a line."""
+
+    axes: tuple[AxisExplanation, ...]
+    divisor: str | None
+
+    def __str__(self) -> str:
+        lines = []
+        for axis in self.axes:
+            lines += [f"axis {axis.name}:", *(f"  {step}" for step in (*axis.steps, *facts(axis)))]
+        return "\n".join([*lines, *([f"divisor: {self.divisor}"] if self.divisor else [])])
+
+
+def explain(plan: Plan) -> Explanation:
+    """Every step and fact of `plan`, in integers."""
+    return Explanation(tuple(_axis(plan, axis) for axis in plan.axes), plan.divisor_rule)
+
+
+def window(axis: AxisPlan, output: int) -> Window:
+    """Window `output` of an axis."""
+    w = axis.windows
+    start = w.start(output)
+    stop = start + w.extent if isinstance(w, Sliding) else w.stop(output)
+    span = w.span(output)
+    return Window(
+        output, start, stop, span[0] if span else None, span[-1] if span else None, len(span), w.divisor(output)
+    )
+
+
+def facts(axis: AxisExplanation) -> list[str]:
+    """What windows of the axis leave out or reach beyond, one sentence each."""
+    found = []
+    if axis.extent is not None:
+        found.append(f"receptive extent: each output sees {axis.extent} input positions in a row")
+    if axis.equal_to:
+        found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
+    elif axis.lengths:
+        counts = ", ".join(f"{count} of length {length}" for length, count in axis.lengths)
+        found.append(f"no fixed kernel and stride give these windows: {counts}")
+    if axis.unused:
+        found.append(f"{axis.unused} input {_plural('element', axis.unused)} read by no window")
+    if axis.overhanging:
+        overhang = "window overhangs" if axis.overhanging == 1 else "windows overhang"
+        found.append(f"{axis.overhanging} {overhang} past the input and its pads")
+    if axis.empty:
+        found.append(f"{axis.empty} {_plural('window', axis.empty)} without any input element")
+    return found
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else noun + "s"
+
+
+def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
+    w = axis.windows
+    shown = sorted({0, min(1, w.output - 1), w.output - 1})
+    windows = tuple(window(axis, o) for o in shown)
+    sliding = isinstance(w, Sliding)
+    return AxisExplanation(
+        name=axis.name,
+        steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
+        windows=windows,
+        extent=w.extent if isinstance(w, Sliding) else None,
+        covered=(windows[0].start, windows[-1].stop),
+        unused=w.unused,
+        overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
+        empty=w.empty_windows,
+        lengths=() if sliding or not isinstance(w, Bins) or w.equal_to else _lengths(w),
+        equal_to=w.equal_to if isinstance(w, Bins) else None,
+    )
+
+
+def _overhanging(w: Sliding) -> int:
+    """Windows whose last tap lies at or past the end of the end padding."""
+    room = w.size + w.pad_begin + w.pad_end - w.extent
+    return max(0, w.output - (room // w.stride + 1)) if room >= 0 else w.output
+
+
+def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
+    auto_pad, rounding = str(plan.attributes["auto_pad"]), str(plan.attributes["rounding_type"])
+    steps = []
+    if w.dilation > 1:
+        steps.append(f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {w.extent} positions (kernel and dilation)")
+    else:
+        steps.append(f"window: {w.extent} positions (the kernel)")
+    if auto_pad.startswith("same"):
+        wanted = ceil_div(w.size, w.stride)
+        total = (wanted - 1) * w.stride + w.extent - w.size
+        steps.append(f"{auto_pad} wants ceil({w.size} / {w.stride}) = {wanted} outputs")
+        steps.append(f"padding in all: ({wanted} - 1) * {w.stride} + {w.extent} - {w.size} = {total}"
+                     + (", at least 0" if total < 0 else ""))  # fmt: skip
+        extra = (
+            ", the odd one " + ("after" if auto_pad == "same_upper" else "before") if total > 0 and total % 2 else ""
+        )
+        steps.append(f"split: {w.pad_begin} before, {w.pad_end} after{extra}")
+    elif auto_pad == "valid":
+        steps.append("valid: no padding")
+    padded = w.size + w.pad_begin + w.pad_end
+    room = padded - w.extent
+    steps.append(f"padded size: {w.size} + {w.pad_begin} + {w.pad_end} = {padded}")
+    steps.append(f"room to move: {padded} - {w.extent} = {room}")
+    whole, rest = divmod(room, w.stride)
+    up = rounding != "floor" and rest > 0
+    exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
+    rounded = whole + up
+    word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
+    steps.append(f"moves: {room} / {w.stride} = {exact}{word}")
+    if rounded + 1 > w.output:
+        start = rounded * w.stride - w.pad_begin
+        steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")
+        steps.append(f"outputs: {rounded} + 1 - 1 = {w.output}")
+    else:
+        steps.append(f"outputs: {rounded} + 1 = {w.output}")
+    return steps
+
+
+def _bin_steps(w: Bins) -> list[str]:
+    steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
+    for i in sorted({0, min(1, w.output - 1), w.output - 1}):
+        low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)
+        steps.append(
+            f"bin {i}: {i * w.size}/{w.output} = {_mixed(*low, w.output)}, down to {w.start(i)}; "
+            f"{(i + 1) * w.size}/{w.output} = {_mixed(*high, w.output)}, up to {w.stop(i)}: {w.inside(i)} long"
+        )
+    return steps
+
+
+def _mixed(whole: int, rest: int, parts: int) -> str:
+    return f"{whole} and {rest}/{parts}" if rest else str(whole)
+
+
+def _lengths(w: Bins) -> tuple[tuple[int, int], ...]:
+    """How many bins have each length; the pattern repeats gcd(size, output) times."""
+    repeats = gcd(w.size, w.output)
+    period = w.output // repeats
+    if period > BINS_LISTED:
+        return ()
+    counts = Counter(w.inside(i) for i in range(period))
+    return tuple((length, counts[length] * repeats) for length in sorted(counts))

@@ -1,0 +1,117 @@
+"""Pooling nodes of an ONNX model; weights are not loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from poolcli.attributes import AdaptiveAvgAttributes, AdaptiveMaxAttributes, Attributes, AvgAttributes, MaxAttributes
+from poolcli.errors import RequestError
+from poolcli.models.layer import Dim, Layer
+
+KNOWN: dict[str, tuple[str, ...]] = {
+    "AveragePool": (
+        "auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides",
+    ),
+    "MaxPool": ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"),
+    "GlobalAveragePool": (),
+    "GlobalMaxPool": (),
+}  # fmt: skip
+AUTO_PADS = {"NOTSET": "explicit", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower", "VALID": "valid"}
+
+
+def read_onnx(path: str) -> list[Layer]:
+    """The pooling nodes of the main graph, in its order; a RequestError where the model cannot be read."""
+    try:
+        import onnx
+    except ImportError:
+        raise RequestError(f"{path}: reading ONNX models needs onnx: pip install 'poolcli[onnx]'") from None
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError, MemoryError, OverflowError) as error:
+        raise RequestError(f"{path}: no ONNX model: {error or type(error).__name__}") from None
+    if not model.graph.node or not model.opset_import:
+        raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")
+    declared = _shapes(model.graph)
+    inferred = declared
+    if any(node.op_type in KNOWN and (node.input[0] not in declared) for node in model.graph.node):
+        inferred = _shapes(onnx.shape_inference.infer_shapes(model).graph) | declared
+    opset = next((str(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), "")
+    nodes = [node for node in model.graph.node if node.op_type in KNOWN and node.domain in ("", "ai.onnx")]
+    return [_layer(node, f"opset {opset}", declared, inferred, onnx.helper.get_attribute_value) for node in nodes]
+
+
+def _shapes(graph: Any) -> dict[str, tuple[Dim, ...]]:
+    """The stated shapes of inputs, outputs and values in between."""
+    found = {}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if kind.HasField("shape"):
+            found[value.name] = tuple(_dim(dim) for dim in kind.shape.dim)
+    return found
+
+
+def _dim(dim: Any) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return str(dim.dim_param) or "?"
+
+
+def _layer(
+    node: Any, version: str, declared: dict[str, tuple[Dim, ...]], inferred: dict[str, tuple[Dim, ...]], value_of: Any
+) -> Layer:
+    data = {attribute.name: value_of(attribute) for attribute in node.attribute}
+    shape = inferred.get(node.input[0])
+    op, problem = None, None
+    try:
+        op = _operator(node.op_type, data, shape)
+    except RequestError as error:
+        problem = str(error)
+    unknown = [name for name in data if name not in KNOWN[node.op_type]]
+    return Layer(
+        name=node.name or node.output[0],
+        type=node.op_type,
+        version=version,
+        op=op,
+        problem=problem,
+        given={name: _text(value) for name, value in data.items()},
+        input_shape=shape,
+        declared_shape=declared.get(node.output[0]),
+        warnings=tuple(f"attribute {name} is not one of {node.op_type}'s and is ignored" for name in unknown),
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _operator(kind: str, data: dict[str, Any], shape: tuple[Dim, ...] | None) -> Attributes:
+    """The operator under the rules of ONNX; global pooling is adaptive pooling to 1."""
+    if kind.startswith("Global"):
+        if shape is None:
+            raise RequestError("its input shape is not known")
+        ones = (1,) * (len(shape) - 2)
+        return AdaptiveAvgAttributes(ones) if kind == "GlobalAveragePool" else AdaptiveMaxAttributes(ones)
+    if "kernel_shape" not in data:
+        raise RequestError(f"{kind} has no attribute kernel_shape")
+    kernel = tuple(data["kernel_shape"])
+    pads = tuple(data.get("pads", (0,) * (2 * len(kernel))))
+    word = _text(data.get("auto_pad", b"NOTSET"))
+    if word not in AUTO_PADS:
+        raise RequestError(f"auto_pad is {word!r}, it must be one of {', '.join(AUTO_PADS)}")
+    shared: dict[str, Any] = {
+        "kernel": kernel,
+        "strides": tuple(data.get("strides", (1,) * len(kernel))),
+        "pads_begin": pads[: len(pads) // 2],
+        "pads_end": pads[len(pads) // 2 :],
+        "dilations": tuple(data.get("dilations", (1,) * len(kernel))),
+        "auto_pad": AUTO_PADS[word],
+        "rounding_type": "ceil" if data.get("ceil_mode", 0) else "floor",
+        "like": "onnx",
+    }
+    if kind == "MaxPool":
+        return MaxAttributes(**shared)
+    return AvgAttributes(**shared, exclude_pad=not data.get("count_include_pad", 0))

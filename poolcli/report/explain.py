@@ -1,0 +1,160 @@
+"""Explanations for a person: steps, windows, comparisons, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from poolcli.explain.compare import Row, sentences
+from poolcli.explain.convert import Conversion
+from poolcli.explain.solve import Answer
+from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
+from poolcli.layouts import named_shape
+from poolcli.plan import AxisPlan, Plan
+from poolcli.report.plan import plain_table
+from poolcli.windows import Sliding
+
+FOLDED = 24  # windows, above which the middle of a table is left out
+DRAWN = 48  # positions of an axis, padding included, up to which its windows are drawn in the terminal
+DRAWN_WINDOWS = 12
+
+
+def explanation_view(plan: Plan) -> RenderableType:
+    """Axis by axis: the steps, the facts, the first, second and last window; drawn where they fit."""
+    parts: list[RenderableType] = []
+    for axis, explained in zip(plan.axes, explain(plan).axes, strict=True):
+        same = next((e.name for e in explain(plan).axes if _equal(e, explained) and e.name != explained.name), None)
+        if same and [a.name for a in plan.axes].index(same) < [a.name for a in plan.axes].index(axis.name):
+            parts += ["", Text(f"axis {axis.name}: as axis {same}", style="bold")]
+            continue
+        lines = [*(f"  {step}" for step in explained.steps), *(f"  {fact}" for fact in facts(explained))]
+        parts += ["", Text(f"axis {axis.name}", style="bold"), *(Text(line) for line in lines)]
+        parts.append(windows_table(axis, explained.windows, plan.reducer == "mean"))
+        picture = drawing(axis)
+        if picture:
+            parts += ["", picture]
+    return Group(*parts[1:])
+
+
+def _equal(a: AxisExplanation, b: AxisExplanation) -> bool:
+    return (a.steps, a.windows) == (b.steps, b.windows)
+
+
+def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Table:
+    """Windows of one axis: what they span, what of it lies in the input, and their factor of the divisor."""
+    table = plain_table()
+    for heading in ("window", "spans", "reads", *(("divides by",) if mean else ("elements",))):
+        table.add_column(heading, justify="right", no_wrap=True)
+    last = -1
+    for w in windows:
+        if w.output > last + 1:
+            table.add_row("...")
+        last = w.output
+        reads = "nothing" if w.first is None else f"{w.first} to {w.last}"
+        table.add_row(f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, str(w.divisor if mean else w.inside))
+    return table
+
+
+def all_windows_view(plan: Plan) -> RenderableType:
+    """Every window of every axis, the middle left out where there are many."""
+    parts: list[RenderableType] = []
+    for axis in plan.axes:
+        count = axis.windows.output
+        shown = range(count) if count <= FOLDED else [*range(FOLDED // 2), *range(count - FOLDED // 2, count)]
+        parts += ["", windows_table(axis, [window(axis, o) for o in shown], plan.reducer == "mean")]
+    return Group(*parts[1:])
+
+
+def drawing(axis: AxisPlan) -> Table | None:
+    """The windows of a short axis, one line each, over the padded input; None for long ones."""
+    w = axis.windows
+    begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
+    low = min(-begin, 0)
+    high = max(w.size + end, max(window(axis, o).stop for o in (0, w.output - 1)))
+    if high - low > DRAWN or w.output > DRAWN_WINDOWS:
+        return None
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True)
+    ruler = Text()
+    for position in range(low, high):
+        ruler.append("i" if 0 <= position < w.size else "p" if -begin <= position < w.size + end else ".", style="dim")
+    table.add_row("input", ruler)
+    for o in range(w.output):
+        taken, reach = set(w.span(o)), window(axis, o)
+        step = w.dilation if isinstance(w, Sliding) else 1
+        line = Text()
+        for position in range(low, high):
+            inside = reach.start <= position < reach.stop and (position - reach.start) % step == 0
+            line.append("#" if position in taken else "+" if inside else " ", style="cyan" if position in taken else "")
+        table.add_row(f"{axis.name} {o}", line)
+    table.add_row("", Text("i input, p padding, . past it; # read, + window outside the input", style="dim"))
+    return table
+
+
+def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
+    """One line for each framework; those that differ from the chosen one are marked."""
+    table = plain_table()
+    for heading in ("", "as", "output", "pads", *(("divisors",) if plan.reducer == "mean" else ())):
+        table.add_column(heading, no_wrap=heading != "output", overflow="fold")
+    for row in rows:
+        mark = "=" if row.chosen else "*" if row.differs else ""
+        style = "bold" if row.chosen else "yellow" if row.differs else ""
+        if row.plan is None:
+            table.add_row(mark, row.title, Text(f"refused: {row.refusal}"), style=style)
+            continue
+        pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
+        ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
+        table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
+    parts: list[RenderableType] = [table]
+    legend = "= chosen, * differs" + ("; divisors of the first and last window" if plan.reducer == "mean" else "")
+    parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
+    told = Table.grid(padding=(0, 1))
+    told.add_column(no_wrap=True)
+    told.add_column(overflow="fold")
+    for sentence in sentences(rows):
+        told.add_row("*", Text(sentence))
+    return Group(*parts, told)
+
+
+def answers_view(answers: Sequence[Answer]) -> RenderableType:
+    """Answers to the inverse question, simplest first, as options."""
+    if not answers:
+        return Text("no kernel, strides and pads up to 11 give that; free more options, or ask for another length")
+    table = plain_table()
+    for heading in ("options", "output"):
+        table.add_column(heading, no_wrap=True)
+    for answer in answers:
+        table.add_row(options_of(answer), named_shape(answer.plan.layout, answer.plan.output_shape))
+    return table
+
+
+def options_of(answer: Answer) -> str:
+    """The attributes of an answer as they are typed."""
+    op = answer.op
+
+    def typed(value: object) -> str:
+        return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+    parts = [f"-k {typed(op.kernel)}", f"-s {typed(op.strides)}"]
+    if op.pads_begin == op.pads_end:
+        if any(op.pads_begin if isinstance(op.pads_begin, tuple) else (op.pads_begin,)):
+            parts.append(f"-p {typed(op.pads_begin)}")
+    else:
+        parts += [f"--pads-begin {typed(op.pads_begin)}", f"--pads-end {typed(op.pads_end)}"]
+    if op.dilations not in (1, (1,)):
+        parts.append(f"--dilations {typed(op.dilations)}")
+    if op.rounding_type != "floor":
+        parts.append(f"--rounding-type {op.rounding_type}")
+    return " ".join(parts)
+
+
+def conversion_view(conversion: Conversion, title: str) -> RenderableType:
+    """What to paste into the other framework, or why there is nothing."""
+    heading = Text(f"the same in {title}", style="bold")
+    if conversion.text is None:
+        return Group(heading, Text(f"none: {conversion.reason}"))
+    return Group(heading, Text(conversion.text, no_wrap=True, overflow="ignore"))  # one line, to be pasted

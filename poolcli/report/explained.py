@@ -1,0 +1,85 @@
+"""Explanations as JSON: the same facts as the tables, complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from poolcli.attributes import Attributes
+from poolcli.errors import RequestError
+from poolcli.explain.compare import compare, sentences
+from poolcli.explain.convert import convert
+from poolcli.explain.solve import Answer
+from poolcli.explain.steps import explain, window
+from poolcli.plan import Plan
+from poolcli.report.document import SCHEMA_VERSION
+from poolcli.report.explain import options_of
+from poolcli.windows import Sliding
+
+MOST_WINDOWS = 1_000_000
+
+
+def explanation_document(plan: Plan) -> dict[str, Any]:
+    """Steps and facts of every axis."""
+    return asdict(explain(plan))
+
+
+def windows_document(plan: Plan) -> dict[str, Any]:
+    """Every window of every axis, by the axis' name; refused where that would be too long a document."""
+    for axis in plan.axes:
+        if axis.windows.output > MOST_WINDOWS:
+            raise RequestError(
+                f"axis {axis.name} has {axis.windows.output:,} windows; --windows --json lists up to {MOST_WINDOWS:,}"
+            )
+    return {axis.name: [asdict(window(axis, o)) for o in range(axis.windows.output)] for axis in plan.axes}
+
+
+def comparison_document(op: Attributes, plan: Plan) -> dict[str, Any]:
+    """Every framework's answer, and what makes the difference."""
+    rows = compare(op, plan)
+    return {
+        "rows": [
+            {
+                "as": row.title,
+                "like": row.like,
+                "output": list(row.plan.output_shape) if row.plan else None,
+                "pads": [[w.pad_begin, w.pad_end] if isinstance(w, Sliding) else None for w in row.plan.windows]
+                if row.plan
+                else None,
+                "divisors": row.divisors,
+                "refusal": row.refusal,
+                "chosen": row.chosen,
+                "differs": row.differs,
+            }
+            for row in rows
+        ],
+        "causes": sentences(rows),
+    }
+
+
+def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
+    """The same pooling in another framework, or the reason why there is none."""
+    conversion = convert(plan, like)
+    return {"like": like, "text": conversion.text, "reason": conversion.reason}
+
+
+def answers_document(
+    op: str, like: str, shape: Sequence[int], wanted: Sequence[int], answers: Sequence[Answer]
+) -> dict[str, Any]:
+    """The answers to the inverse question, simplest first."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "op": op,
+        "like": like,
+        "input": {"shape": list(shape)},
+        "solve": list(wanted),
+        "answers": [
+            {
+                "options": options_of(answer),
+                "attributes": answer.plan.attributes,
+                "output": list(answer.plan.output_shape),
+            }
+            for answer in answers
+        ],
+    }

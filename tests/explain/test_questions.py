@@ -1,0 +1,207 @@
+"""Comparisons, conversions and inverse questions, held against planner and frameworks."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.dialects import DIALECTS
+from poolcli.engine import run
+from poolcli.explain.compare import compare, sentences
+from poolcli.explain.convert import convert
+from poolcli.explain.solve import solve
+from poolcli.plan import Plan
+from tests.conftest import Cli
+
+
+def test_comparison_names_the_rule_that_makes_the_difference() -> None:
+    op = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
+    rows = {row.title: row for row in compare(op, op.plan((1, 3, 4, 7)))}
+    assert [row.title for row in rows.values() if row.chosen] == ["OpenVINO ceil"]
+    assert {title: row.divisors for title, row in rows.items()} == {
+        "OpenVINO floor": (9, 9), "OpenVINO ceil": (9, 9), "OpenVINO ceil_torch": (9, 9), "ONNX": (9, 6),
+        "PyTorch": (9, 6), "TensorFlow": None, "nGraph": (9, 9),
+    }  # fmt: skip
+    assert {title for title, row in rows.items() if row.differs} == {"OpenVINO floor", "ONNX", "PyTorch", "TensorFlow"}
+    assert sentences(tuple(rows.values())) == [
+        "OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
+        "ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads",
+    ]
+
+
+def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
+    op = AvgPool(1, 2, 0, 0, rounding_type="ceil")
+    (dropped,) = [r for r in compare(op, op.plan((1, 1, 4))) if r.title == "OpenVINO ceil_torch"]
+    assert dropped.causes == (
+        "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)",
+    )
+    rows = {row.title: row for row in compare(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
+    assert rows["PyTorch"].causes == ("PyTorch takes 3 as strides where none are given",)
+    rows = {row.title: row for row in compare(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
+    assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor where nothing is said",)
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(st.data())
+def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataObject) -> None:
+    op, size = data.draw(ops()), data.draw(st.integers(1, 12))
+    try:
+        plan = op.plan((1, 1, size))
+    except RequestError:
+        return
+    for row in compare(op, plan):
+        if row.plan is None:
+            assert row.refusal
+        elif not row.differs:
+            assert row.plan.output_shape == plan.output_shape
+            assert [w.divisor(o) for w in row.plan.windows for o in range(w.output)] == [
+                w.divisor(o) for w in plan.windows for o in range(w.output)
+            ] or plan.reducer == "max"
+
+
+@st.composite
+def ops(draw: st.DrawFn) -> Any:
+    like = draw(st.sampled_from(list(DIALECTS)))
+    dialect = DIALECTS[like]
+    kernel, begin = draw(st.integers(1, 5)), draw(st.integers(0, 2))
+    end = begin if dialect.symmetric_pads else draw(st.integers(0, 2))
+    shared: dict[str, Any] = {
+        "strides": draw(st.integers(1, 4)), "pads_begin": begin, "pads_end": end,
+        "auto_pad": draw(st.sampled_from(dialect.auto_pads)),
+        "rounding_type": draw(st.sampled_from(dialect.rounding_types)), "like": like,
+    }  # fmt: skip
+    if draw(st.booleans()):
+        return MaxPool(kernel, dilations=draw(st.integers(1, 2)) if dialect.max_dilation else 1, **shared)
+    return AvgPool(kernel, exclude_pad=draw(st.sampled_from([True, False, None])), **shared)
+
+
+def _answer(plan: Plan, x: Any) -> Any:
+    return run(plan, x, engine="numpy")[0]
+
+
+@settings(max_examples=600, derandomize=True, deadline=None)
+@given(st.data())
+def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(data: st.DataObject) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is asked where it is installed")
+    op, size = data.draw(ops()), data.draw(st.integers(1, 12))
+    try:
+        plan = op.plan((1, 2, size))
+    except RequestError:
+        return
+    if plan.empty_windows:
+        return  # rows of the table of differences
+    x = np.random.default_rng(size).standard_normal((1, 2, size)).astype(np.float32)
+    expected = _answer(plan, x)
+    frameworks: dict[str, Any] = {"pytorch": partial(_pytorch, torch), "onnx": _onnx, "openvino": _openvino}
+    for like, ask in frameworks.items():
+        found = convert(plan, like)
+        if found.text is None:
+            assert found.reason
+            assert like != plan.like, found
+            continue
+        np.testing.assert_allclose(ask(found.text, x), expected, 1e-5, 1e-6, err_msg=f"{op} {size}: {found.text}")
+
+
+def _pytorch(torch: Any, text: str, x: Any) -> Any:
+    return eval(text, {"torch": torch, "x": torch.from_numpy(x)}).numpy()  # noqa: S307
+
+
+def _onnx(text: str, x: Any) -> Any:
+    import onnx
+    import onnxruntime
+
+    node = eval(text, {"onnx": onnx})  # noqa: S307
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [value("x", 1, list(x.shape))], [value("y", 1, [None] * x.ndim)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)], ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
+def _openvino(text: str, x: Any) -> Any:
+    import openvino as ov
+
+    kind, opset = text.split(":")[0].split()
+    given = dict(re.findall(r'([\w-]+)="([^"]*)"', text))
+    lists = {k: [int(n) for n in given[k].split(",")] for k in ("strides", "pads_begin", "pads_end")}
+    options: dict[str, Any] = lists | {
+        "kernel_shape": [int(n) for n in given["kernel"].split(",")],
+        "rounding_type": given["rounding_type"], "auto_pad": given["auto_pad"],
+    }  # fmt: skip
+    if "dilations" in given:
+        options["dilations"] = [int(n) for n in given["dilations"].split(",")]
+    if kind == "AvgPool":
+        options["exclude_pad"] = given["exclude-pad"] == "true"
+    module = getattr(__import__(f"openvino.{opset}"), opset)
+    parameter = module.parameter(list(x.shape), ov.Type.f32)
+    node = module.avg_pool(parameter, **options) if kind == "AvgPool" else module.max_pool(
+        parameter, axis=int(given["axis"]), index_element_type=given["index_element_type"], **options
+    )  # fmt: skip
+    model = ov.Model([module.result(node.output(0))], [parameter])
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return compiled([x])[0]
+
+
+def test_conversions_that_have_no_answer_say_why() -> None:
+    even, uneven = AdaptiveAvgPool(3).plan((1, 1, 9)), AdaptiveMaxPool(4).plan((1, 1, 10))
+    assert convert(even, "tensorflow").text == 'tf.nn.avg_pool1d(x, [3], [3], "VALID")'
+    assert convert(uneven, "pytorch").text == "torch.nn.functional.adaptive_max_pool1d(x, 4)"
+    assert convert(uneven, "onnx").reason == "bins of 10 into 4 differ in length, ONNX has fixed windows only"
+    override = AvgPool(2, 2, divisor_override=3, like="pytorch").plan((1, 1, 4, 4))
+    assert convert(override, "openvino").reason == "OpenVINO has no divisor_override"
+    asymmetric = AvgPool(3, 1, 1, 0).plan((1, 1, 9))
+    assert convert(asymmetric, "tensorflow").reason == (
+        "TensorFlow has no explicit pads in average pooling; use --auto-pad same_upper or valid"
+    )
+
+
+def test_same_upper_becomes_explicit_pads_and_back() -> None:
+    plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
+    assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME")'
+    text = convert(plan, "onnx").text
+    assert text is not None
+    assert "pads=[0, 0, 1, 1]" in text
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((1, 3, 56, 56), (28,)), ((1, 3, 56, 57), (28, 29)), ((1, 3, 100), (7,))]
+)
+def test_every_answer_of_solve_gives_the_wanted_length(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    answers = solve(AvgPool(1), frozenset(), shape, wanted)
+    assert answers
+    for answer in answers:
+        sizes = answer.op.plan(shape).output_shape[2:]  # type: ignore[union-attr]
+        assert sizes == (wanted if len(wanted) > 1 else wanted * len(sizes))
+
+
+def test_solve_puts_the_plainest_answer_first_and_keeps_what_is_given() -> None:
+    first = solve(AvgPool(1), frozenset(), (1, 3, 56, 56), (28,))[0].op
+    assert (first.kernel, first.strides, first.pads_begin, first.rounding_type) == ((2,), (2,), (0,), "floor")
+    kept = solve(MaxPool(3, 2), frozenset({"kernel", "strides"}), (1, 64, 112, 112), (56,))
+    assert [(a.op.pads_begin, a.op.rounding_type) for a in kept] == [((1,), "floor"), ((0,), "ceil")]
+    assert solve(MaxPool(3, 2, 0, 0), frozenset({"kernel", "strides", "pads_begin", "pads_end"}), (1, 1, 9), (9,)) == []
+
+
+def test_the_options_that_solve_prints_lead_to_that_shape(cli: Cli) -> None:
+    done = cli("shape", "max", "1,3,57,80", "--solve", "28,40", "--json")
+    for answer in done.json["answers"]:
+        shape = cli("shape", "max", "1,3,57,80", *answer["options"].split(), "-q").out
+        assert shape == "1,3,28,40\n"
+
+
+def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
+    for arguments, text in (
+        (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg has its output size given"),
+        (("avg", "1,3,9", "--auto-pad", "valid"), "--solve looks for pads itself; leave out --auto-pad valid"),
+        (("avg", "1,3,9,9", "-k", "x"), "--kernel has 'x' where"),
+    ):
+        done = cli("shape", *arguments, "--solve", "3")
+        assert (done.code, text in done.err) == (2, True), done.err
+    assert cli("shape", "avg", "1,3,9", "-k", "3", "-s", "1", "-p", "0", "--solve", "9").code == 1

@@ -1,0 +1,138 @@
+"""What `shape` prints for each question, as whole screens at 80 and 120 columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Cli
+
+EXPLAIN = """\
+axis H
+  window: 3 positions (the kernel)
+  same_lower wants ceil(6 / 2) = 3 outputs
+  padding in all: (3 - 1) * 2 + 3 - 6 = 1
+  split: 1 before, 0 after, the odd one before
+  padded size: 6 + 1 + 0 = 7
+  room to move: 7 - 3 = 4
+  moves: 4 / 2 = 2
+  outputs: 2 + 1 = 3
+  receptive extent: each output sees 3 input positions in a row
+window    spans   reads  divides by
+   H 0  [-1, 2)  0 to 1           2
+   H 1   [1, 4)  1 to 3           3
+   H 2   [3, 6)  3 to 5           3
+
+input piiiiii
+  H 0 +##
+  H 1   ###
+  H 2     ###
+      i input, p padding, . past it; # read, + window outside the input
+
+axis W: as axis H
+"""
+COMPARE_80 = """\
+   as                   output                                 pads     divisors
+*  OpenVINO floor       N=1 C=3 H=2 W=4                        1,1 1,1  9 .. 9
+=  OpenVINO ceil        N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
+   OpenVINO ceil_torch  N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
+*  ONNX                 N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
+*  PyTorch              N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
+*  TensorFlow           refused: TensorFlow has no
+                        rounding_type ceil; use floor, or
+                        another --like
+   nGraph               N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
+= chosen, * differs; divisors of the first and last window
+
+* OpenVINO floor: rounds down: a last window that does not fit is dropped
+  (floor)
+* ONNX, PyTorch: it counts only the part of an overhanging window that lies in
+  the input and its pads
+"""
+COMPARE_120 = """\
+
+   as                   output                                                                       pads     divisors
+*  OpenVINO floor       N=1 C=3 H=2 W=4                                                              1,1 1,1  9 .. 9
+=  OpenVINO ceil        N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
+   OpenVINO ceil_torch  N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
+*  ONNX                 N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 6
+*  PyTorch              N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 6
+*  TensorFlow           refused: TensorFlow has no rounding_type ceil; use floor, or another --like
+   nGraph               N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
+= chosen, * differs; divisors of the first and last window
+
+* OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)
+* ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads
+"""
+FOLDED = """\
+window     spans     reads  divides by
+   W 0    [0, 3)    0 to 2           3
+   W 1    [2, 5)    2 to 4           3
+   W 2    [4, 7)    4 to 6           3
+   W 3    [6, 9)    6 to 8           3
+   W 4   [8, 11)   8 to 10           3
+   W 5  [10, 13)  10 to 12           3
+   W 6  [12, 15)  12 to 14           3
+   W 7  [14, 17)  14 to 16           3
+   W 8  [16, 19)  16 to 18           3
+   W 9  [18, 21)  18 to 20           3
+  W 10  [20, 23)  20 to 22           3
+  W 11  [22, 25)  22 to 24           3
+   ...
+  W 37  [74, 77)  74 to 76           3
+"""
+SOLVE = """\
+options          output
+-k 2 -s 2        N=1 C=3 H=28 W=40
+-k 4 -s 2 -p 1   N=1 C=3 H=28 W=40
+-k 6 -s 2 -p 2   N=1 C=3 H=28 W=40
+-k 8 -s 2 -p 3   N=1 C=3 H=28 W=40
+-k 10 -s 2 -p 4  N=1 C=3 H=28 W=40
+"""
+TO = """\
+the same in OpenVINO
+AvgPool opset1: <data strides="3,3" pads_begin="0,0" pads_end="0,0" kernel="3,3" exclude-pad="false" \
+rounding_type="floor" auto_pad="explicit"/>
+"""
+CEIL = ("avg", "1,3,4,7", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--include-pad")
+
+
+def test_explain(cli: Cli) -> None:
+    done = cli("shape", "avg", "1,3,6,6", "-k", "3", "-s", "2", "--auto-pad", "same_lower", "--explain")
+    assert done.out.endswith("\n\n" + EXPLAIN)
+
+
+@pytest.mark.parametrize(("columns", "screen"), [(80, COMPARE_80), (120, COMPARE_120)])
+def test_compare(columns: int, screen: str, cli: Cli) -> None:
+    assert cli("shape", *CEIL, "--compare", columns=columns).out.endswith("\n\n" + screen)
+
+
+def test_windows_are_folded_in_the_middle_and_all_in_json(cli: Cli) -> None:
+    arguments = ("shape", "avg", "1,3,100", "-k", "3", "-s", "2", "--windows")
+    assert ("\n\n" + FOLDED) in cli(*arguments).out
+    listed = cli(*arguments, "--json").json["windows"]["W"]
+    assert [w["output"] for w in listed] == list(range(49))
+    assert listed[7] == {"output": 7, "start": 14, "stop": 17, "first": 14, "last": 16, "inside": 3, "divisor": 3}
+    huge = cli("shape", "avg", f"1,3,{2**62}", "-k", "3", "--windows", "--json")
+    assert (huge.code, "lists up to 1,000,000" in huge.err) == (2, True)
+
+
+def test_solve(cli: Cli) -> None:
+    assert cli("shape", "max", "1,3,57,80", "--solve", "28,40").out == SOLVE
+
+
+def test_to_is_one_line_that_can_be_pasted(cli: Cli) -> None:
+    assert cli("shape", "avg", "1,3,10,10", "-k", "3", "--like", "pytorch", "--to", "openvino").out.endswith(TO)
+    assert cli("shape", "avg", "1,3,9", "-k", "2", "--to", "caffe").code == 2
+
+
+def test_all_of_it_is_in_the_document(cli: Cli) -> None:
+    document = cli("shape", *CEIL, "--explain", "--compare", "--to", "pytorch", "--json").json
+    assert [axis["overhanging"] for axis in document["explain"]["axes"]] == [1, 0]
+    assert [row["as"] for row in document["compare"]["rows"] if row["differs"]] == [
+        "OpenVINO floor", "ONNX", "PyTorch", "TensorFlow",
+    ]  # fmt: skip
+    assert document["to"] == {
+        "like": "pytorch",
+        "text": None,
+        "reason": "PyTorch has no attributes that give these windows and divisors",
+    }

@@ -1,0 +1,110 @@
+"""Explanations: every fact against the definition, every sentence with the right numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
+from poolcli.explain.steps import explain, facts, window
+from poolcli.windows import Bins, Sliding
+
+NUMBERS = st.integers(1, 6)
+
+
+@st.composite
+def sliding_ops(draw: st.DrawFn) -> MaxPool:
+    return MaxPool(
+        draw(NUMBERS), draw(NUMBERS), draw(st.integers(0, 4)), draw(st.integers(0, 4)), draw(st.integers(1, 3)),
+        draw(st.sampled_from(["explicit", "same_upper", "same_lower", "valid"])),
+        draw(st.sampled_from(["floor", "ceil", "ceil_torch"])),
+    )  # fmt: skip
+
+
+@settings(max_examples=500, derandomize=True, deadline=None)
+@given(sliding_ops(), st.integers(1, 20))
+def test_facts_of_sliding_windows_are_those_of_the_definition(op: MaxPool, size: int) -> None:
+    try:
+        plan = op.plan((1, 1, size))
+    except RequestError:
+        return
+    (axis,), (explained,) = plan.axes, plan.explain().axes
+    w = axis.windows
+    assert isinstance(w, Sliding)
+    taps = [[w.start(o) + j * w.dilation for j in range(w.kernel)] for o in range(w.output)]
+    read = [[p for p in positions if 0 <= p < size] for positions in taps]
+    assert explained.extent == taps[0][-1] - taps[0][0] + 1
+    assert explained.unused == len(set(range(size)) - {p for positions in read for p in positions})
+    assert explained.empty == sum(not positions for positions in read)
+    assert explained.overhanging == sum(positions[-1] >= size + w.pad_end for positions in taps)
+    assert explained.covered == (taps[0][0], taps[-1][-1] + 1)
+    for o in range(w.output):
+        found = window(axis, o)
+        assert (found.start, found.stop, found.inside) == (taps[o][0], taps[o][-1] + 1, len(read[o]))
+        assert (found.first, found.last) == ((read[o][0], read[o][-1]) if read[o] else (None, None))
+    assert explained.steps[-1].endswith(f"= {w.output}")
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_facts_of_bins_are_those_of_the_definition(size: int, output: int) -> None:
+    plan = AdaptiveAvgPool(output).plan((1, 1, size))
+    (explained,) = explain(plan).axes
+    w = plan.axes[0].windows
+    assert isinstance(w, Bins)
+    lengths = Counter(len(w.span(i)) for i in range(output))
+    if explained.equal_to:
+        kernel, stride = explained.equal_to
+        assert [(r.start, r.stop) for r in map(w.span, range(output))] == [
+            (i * stride, i * stride + kernel) for i in range(output)
+        ]
+    else:
+        assert dict(explained.lengths) == lengths
+        starts = [w.span(i).start for i in range(output)]
+        steps = {b - a for a, b in pairwise(starts)}
+        assert len(lengths) > 1 or len(steps) > 1 or steps == {0}  # a stride is at least 1
+
+
+def test_the_text_fills_in_the_numbers() -> None:
+    text = str(AvgPool(5, 3, 1, 1).plan((1, 3, 32, 32)).explain())
+    assert text.splitlines()[:8] == [
+        "axis H:",
+        "  window: 5 positions (the kernel)",
+        "  padded size: 32 + 1 + 1 = 34",
+        "  room to move: 34 - 5 = 29",
+        "  moves: 29 / 3 = 9 and 2/3, rounded down (floor) to 9",
+        "  outputs: 9 + 1 = 10",
+        "  receptive extent: each output sees 5 input positions in a row",
+        "  1 input element read by no window",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "size", "expected"),
+    [
+        (MaxPool(3, 2, auto_pad="same_lower"), 10, "split: 1 before, 0 after, the odd one before"),
+        (MaxPool(2, 3, auto_pad="same_upper"), 9, "padding in all: (3 - 1) * 3 + 2 - 9 = -1, at least 0"),
+        (MaxPool(3, 1, dilations=2), 9, "window: (3 - 1) * 2 + 1 = 5 positions (kernel and dilation)"),
+        (MaxPool(2, 5, 1, 0, rounding_type="ceil_torch", auto_pad="same_lower"), 28, "outputs: 6 + 1 - 1 = 6"),
+        (AdaptiveAvgPool(3), 7, "bin 1: 7/3 = 2 and 1/3, down to 2; 14/3 = 4 and 2/3, up to 5: 3 long"),
+    ],
+)
+def test_steps_that_only_some_attributes_have(op: MaxPool, size: int, expected: str) -> None:
+    (axis,) = op.plan((1, 1, size)).explain().axes
+    assert expected in axis.steps
+
+
+def test_a_plan_without_a_fact_does_not_mention_it() -> None:
+    (axis,) = MaxPool(2, 2).plan((1, 1, 8)).explain().axes
+    assert facts(axis) == ["receptive extent: each output sees 2 input positions in a row"]
+
+
+def test_huge_sizes_are_explained_at_once() -> None:
+    (axis,) = AvgPool(3, 2, 1, 1).plan((1, 1, 2**62)).explain().axes
+    assert axis.windows[-1].output == 2**61 - 1
+    (axis,) = AdaptiveAvgPool(2**61).plan((1, 1, 2**62 + 1)).explain().axes
+    assert axis.lengths == ()

@@ -1,0 +1,245 @@
+"""`poolcli check`: verdicts on model files, and what is refused as one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from tests.conftest import Cli
+
+PORTS = '<input><port id="0">{}</port></input><output><port id="1">{}</port></output>'
+# The examples of the specification of AvgPool-1, made well-formed, and the shapes that they declare for 1,3,32,32.
+SPECIFIED = [
+    ('auto_pad="same_upper" exclude-pad="true" kernel="2,2" pads_begin="0,0" pads_end="1,1" strides="2,2"', 32, 16),
+    ('auto_pad="same_upper" exclude-pad="false" kernel="5,5" pads_begin="0,0" pads_end="1,1" strides="2,2"', 32, 16),
+    ('auto_pad="explicit" exclude-pad="true" kernel="5,5" pads_begin="1,1" pads_end="1,1" strides="3,3"', 10, 10),
+    ('auto_pad="explicit" exclude-pad="false" kernel="5,5" pads_begin="1,1" pads_end="1,1" strides="2,2"', 15, 15),
+    ('auto_pad="valid" exclude-pad="true" kernel="5,5" pads_begin="1,1" pads_end="1,1" strides="2,2"', 14, 14),
+]
+AVG = 'exclude-pad="true" kernel="2,2" pads_begin="0,0" pads_end="0,0" strides="2,2"'
+
+
+def dims(shape: tuple[object, ...]) -> str:
+    return "".join(f"<dim>{size}</dim>" for size in shape)
+
+
+def layer(data: str, inputs: tuple[object, ...], outputs: tuple[object, ...], kind: str = "AvgPool") -> str:
+    ports = PORTS.format(dims(inputs), dims(outputs))
+    return f'<layer id="0" name="pool" type="{kind}" version="opset1"><data {data}/>{ports}</layer>'
+
+
+def model(path: Path, *layers: str) -> Path:
+    path.write_text(f'<?xml version="1.0"?><net name="m" version="11"><layers>{"".join(layers)}</layers></net>')
+    return path
+
+
+@pytest.mark.parametrize(("data", "declared", "true"), SPECIFIED)
+def test_the_examples_of_the_specification(data: str, declared: int, true: int, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(data, (1, 3, 32, 32), (1, 3, declared, declared)))
+    done = cli("check", path, "--json")
+    (found,) = done.json["layers"]
+    assert found["computed"] == [1, 3, true, true]
+    assert (done.code, found["verdict"]) == ((0, "agrees") if declared == true else (1, "differs"))
+
+
+SCREEN = """\
+verdict  type     version  input      declared   computed   layer
+differs  AvgPool  opset1   1,3,32,32  1,3,32,32  1,3,16,16  pool
+agrees   AvgPool  opset1   1,3,32,32  1,3,14,14  1,3,14,14  pool
+unknown  AvgPool  opset1   1,3,9,9    1,3,4,4    -          pool
+
+pool  differs: on axis H, W
+pool  the given pads are ignored: auto_pad same_upper sets them
+pool  the given pads are ignored: auto_pad valid sets them
+pool  unknown: AvgPool has no attribute exclude-pad
+pool  attribute exclude_pad is not one of AvgPool's and is ignored
+
+m.xml: 3 pooling layers: 1 agrees, 1 differs, 1 unknown
+"""
+
+
+def test_the_screen(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model(
+        Path("m.xml"),
+        layer(SPECIFIED[0][0], (1, 3, 32, 32), (1, 3, 32, 32)),
+        layer(SPECIFIED[4][0], (1, 3, 32, 32), (1, 3, 14, 14)),
+        layer(AVG.replace("exclude-pad", "exclude_pad"), (1, 3, 9, 9), (1, 3, 4, 4)),
+    )
+    done = cli("check", "m.xml")
+    assert (done.code, done.out) == (1, SCREEN)
+    assert cli("check", "m.xml", "-q").out == ""
+
+
+def test_dynamic_dimensions_are_carried_as_names(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (-1, 3, 32, -1), (-1, 3, 16, -1)))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["computed"], found["verdict"]) == (["?", 3, 16, "?"], "agrees")
+    wrong = model(tmp_path / "w.xml", layer(AVG, (-1, 3, 32, -1), (-1, 3, 15, -1)))
+    assert cli("check", wrong).code == 1
+
+
+@pytest.mark.parametrize("name", ["rounding-type", "exclude_pad", "output_type"])
+def test_attributes_that_are_silently_ignored_are_warned_about(name: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(f'{AVG} {name}="x"', (1, 3, 8, 8), (1, 3, 4, 4)))
+    done = cli("check", path)
+    assert (done.code, f"attribute {name} is not one of AvgPool's and is ignored" in done.out) == (0, True)
+
+
+def test_what_another_framework_would_read_differently(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(f'{AVG} rounding_type="ceil"', (1, 3, 9, 9), (1, 3, 5, 5)))
+    assert "TensorFlow: refuses it" in cli("check", path, "--against", "tensorflow").out
+    assert "PyTorch" not in cli("check", path, "--against", "pytorch").out
+    assert cli("check", path, "--against", "caffe").code == 2
+
+
+def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None:
+    data = 'dilations="1,1" kernel="1,1" pads_begin="1,1" pads_end="0,0" strides="1,1"'
+    path = model(tmp_path / "m.xml", layer(data, (1, 1, 2, 2), (1, 1, 3, 3), "MaxPool"))
+    assert "5 windows hold no input element" in " ".join(cli("check", path).out.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"<net><layers><layer", "not well-formed XML"),
+        (b"<!DOCTYPE net [<!ENTITY a 'b'>]><net>&a;</net>", "holds a DOCTYPE or an entity"),
+        (b"<html></html>", "no OpenVINO IR"),
+        (b"", "no ONNX model"),
+        (b"\x89PNG\r\n\x1a\n", "no ONNX model"),
+    ],
+)
+def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "m.xml"
+    path.write_bytes(content)
+    done = cli("check", path)
+    assert (done.code, done.out, text in done.err, done.err.count("\n")) == (2, "", True, 1), done.err
+    assert cli("check", tmp_path / "none.xml").code == 2
+    assert cli("check", tmp_path).code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (AVG.replace('kernel="2,2"', 'kernel="a,2"'), "unknown"),
+        (AVG.replace('kernel="2,2"', 'kernel="99,99"'), "refused"),
+        (AVG.replace('strides="2,2"', 'strides="2"').replace('kernel="2,2"', 'kernel="2,2,2"'), "refused"),
+    ],
+)
+def test_attributes_that_cannot_be_planned(data: str, verdict: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(data, (1, 3, 8, 8), (1, 3, 4, 4)))
+    assert cli("check", path, "--json").json["layers"][0]["verdict"] == verdict
+
+
+def test_a_large_model_is_read_in_little_memory(tmp_path: Path) -> None:
+    import resource
+    import subprocess
+    import sys
+
+    path = tmp_path / "large.xml"
+    other = '<layer id="1" name="c" type="Convolution" version="opset1"><data a="{}"/></layer>'.format("x" * 10_000)
+    with path.open("w") as stream:
+        stream.write('<?xml version="1.0"?><net><layers>')
+        for _ in range(20_000):
+            stream.write(other)
+        stream.write(layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4)) + "</layers></net>")
+    assert path.stat().st_size > 200_000_000
+    limit = 400 << 20
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))\n"
+    code += "from poolcli.models.check import read_model; import sys; print(len(read_model(sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert resource.RLIMIT_AS
+
+
+def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4)))
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    y = poolcli.avg_pool(x, 2, strides=2)
+    np.savez(tmp_path / "good.npz", input=x, output=y)
+    done = cli("check", path, "--layer", "pool", "--run", tmp_path / "good.npz")
+    assert (done.code, "data: all 48 elements agree exactly" in done.out) == (0, True)
+    y[0, 1, 2, 3] += 0.5
+    y[0, 0, 0, 0] = np.nan
+    np.savez(tmp_path / "bad.npz", input=x, output=y)
+    done = cli("check", path, "--layer", "pool", "--run", tmp_path / "bad.npz")
+    assert (done.code, "data: 2 of 48 elements are off; the largest difference is inf at" in done.out) == (1, True)
+    data = cli("check", path, "--layer", "pool", "--run", tmp_path / "bad.npz", "--json").json["data"]
+    assert (data["off"], data["at"], data["largest"]) == (2, [0, 0, 0, 0], "inf")
+    assert cli("check", path, "--run", tmp_path / "good.npz").code == 2
+    assert cli("check", path, "--layer", "other").code == 2
+    np.savez(tmp_path / "short.npz", input=x, output=y[..., :2])
+    assert "output is 1,3,4,2, layer pool makes 1,3,4,4" in cli(
+        "check", path, "--layer", "pool", "--run", tmp_path / "short.npz"
+    ).err  # fmt: skip
+
+
+def networks() -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """Small networks with the pooling of well-known ones, and an input shape for each."""
+    import torch
+    from torch import nn
+
+    class Inception(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.MaxPool2d(3, 2))
+            self.pooled = nn.Sequential(nn.AvgPool2d(3, 1, 1, count_include_pad=False), nn.Conv2d(8, 4, 1))
+            self.other = nn.MaxPool2d(3, 1, 1, ceil_mode=True)
+
+        def forward(self, x: Any) -> Any:
+            x = self.stem(x)
+            return torch.cat([self.pooled(x), self.other(x)], 1)
+
+    class Dense(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1))
+            self.transition = nn.Sequential(nn.Conv2d(16, 8, 1), nn.AvgPool2d(2, 2, ceil_mode=True))
+
+        def forward(self, x: Any) -> Any:
+            x = self.first(x)
+            return torch.nn.functional.adaptive_max_pool2d(self.transition(torch.cat([x, x], 1)), 1)
+
+    vgg = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1), nn.MaxPool2d(2, 2), nn.Conv2d(8, 8, 3, 1, 1), nn.MaxPool2d(2, 2),
+                        nn.AdaptiveAvgPool2d(7))  # fmt: skip
+    resnet = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AdaptiveAvgPool2d(1))
+    audio = nn.Sequential(nn.Conv1d(2, 4, 5), nn.MaxPool1d(4, 3, 2, dilation=2), nn.AvgPool1d(3, 2, ceil_mode=True))
+    volume = nn.Sequential(nn.Conv3d(1, 2, 3), nn.MaxPool3d((1, 2, 2), (1, 2, 2)), nn.AvgPool3d(3, 2, 1))
+    return {
+        "VGG": (vgg, (1, 3, 56, 28)),
+        "ResNet": (resnet, (2, 3, 97, 64)),
+        "Inception": (Inception(), (1, 3, 75, 83)),
+        "DenseNet": (Dense(), (1, 3, 101, 90)),
+        "audio": (audio, (1, 2, 203)),
+        "volume": (volume, (1, 1, 12, 31, 30)),
+    }
+
+
+@pytest.mark.parametrize("name", ["VGG", "ResNet", "Inception", "DenseNet", "audio", "volume"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
+    name: str, cli: Cli, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch exports the networks where it is installed")
+    import onnx
+    import openvino as ov
+
+    network, shape = networks()[name]
+    x = torch.zeros(shape)
+    torch.onnx.export(network.eval(), (x,), str(tmp_path / "m.onnx"), dynamo=False)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "m.onnx"))
+    onnx.save(inferred, tmp_path / "m.onnx")
+    converted = ov.convert_model(network, example_input=x)
+    converted.reshape(list(shape))
+    ov.save_model(converted, tmp_path / "m.xml")
+    for file in ("m.onnx", "m.xml"):
+        done = cli("check", tmp_path / file, "--json", "--against", "pytorch")
+        layers = json.loads(done.out)["layers"]
+        assert done.code == 0
+        assert layers
+        assert {found["verdict"] for found in layers} == {"agrees"}, layers
