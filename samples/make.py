@@ -16,13 +16,37 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Writes a photograph, a feature map and a volume beside this script."""
+    """Writes a photograph, a feature map, a volume and a model beside this script."""
     photo = Image.fromarray(astronaut()).crop((96, 0, 352, 192))
     photo.save(HERE / "astronaut.png", optimize=True)
     np.save(HERE / "features.npy", features(np.asarray(photo.convert("L"), np.float32)))
     with h5py.File(HERE / "volume.h5", "w") as file:
         dataset = file.create_dataset("volume", data=ball(16, 32, 32), chunks=(1, 1, 8, 16, 16), compression="gzip")
         dataset.attrs["spacing_mm"] = (2.0, 1.0, 1.0)
+    (HERE / "backbone.xml").write_text(backbone())
+
+
+def backbone() -> str:
+    """The pooling layers of a small network as OpenVINO IR: what `check` reads, and nothing that could be run."""
+    layers = (
+        ("stem", "MaxPool", "opset8", (1, 64, 112, 112), (1, 64, 56, 56), 'dilations="1,1" kernel="3,3" '
+         'strides="2,2" pads_begin="1,1" pads_end="1,1" rounding_type="floor" auto_pad="explicit"'),
+        ("transition", "AvgPool", "opset1", (1, 128, 55, 55), (1, 128, 28, 28), 'kernel="2,2" strides="2,2" '
+         'pads_begin="0,0" pads_end="0,0" exclude-pad="false" rounding_type="ceil" auto_pad="explicit"'),
+        ("head", "AvgPool", "opset1", ("batch", 256, 7, 7), ("batch", 256, 1, 1), 'kernel="7,7" strides="1,1" '
+         'pads_begin="0,0" pads_end="0,0" exclude-pad="true" rounding_type="floor" auto_pad="valid"'),
+    )  # fmt: skip
+    lines = ['<?xml version="1.0"?>', '<net name="backbone" version="11">', "  <layers>"]
+    for i, (name, kind, version, inputs, outputs, data) in enumerate(layers):
+        dims = ["".join(f"<dim>{n}</dim>" for n in shape) for shape in (inputs, outputs)]
+        lines += [
+            f'    <layer id="{i}" name="{name}" type="{kind}" version="{version}">',
+            f"      <data {data}/>",
+            f'      <input><port id="0">{dims[0]}</port></input>',
+            f'      <output><port id="1">{dims[1]}</port></output>',
+            "    </layer>",
+        ]
+    return "\n".join([*lines, "  </layers>", "</net>", ""])
 
 
 def features(gray: np.ndarray) -> np.ndarray:

@@ -49,7 +49,6 @@ COMPARE_80 = """\
   the input and its pads
 """
 COMPARE_120 = """\
-
    as                   output                                                                       pads     divisors
 *  OpenVINO floor       N=1 C=3 H=2 W=4                                                              1,1 1,1  9 .. 9
 =  OpenVINO ceil        N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
