@@ -263,6 +263,19 @@ def test_out_may_be_the_input(engine: str) -> None:
     np.testing.assert_array_equal(poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine, out=x), expected)
 
 
+def test_every_float16_and_every_tie_between_two_is_rounded_as_numpy_does() -> None:
+    every = np.arange(65536, dtype=np.uint16).view(np.float16)
+    finite = np.unique(every[np.isfinite(every)].astype(np.float32))
+    ties = (finite[1:] + finite[:-1]) / 2
+    beside = [np.nextafter(ties, np.float32(sign * np.inf)) for sign in (1, -1)]
+    x = np.concatenate([every.astype(np.float32), ties, *beside, np.array([65519.9, 65520, 1e30, -1e30], np.float32)])
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    found = poolcli.avg_pool(x.reshape(1, 1, -1), 1, dtype="float16", engine="numba").ravel()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((4, 256, 256, 4) if layout == "NHWC" else (4, 4, 256, 256), np.float32))

@@ -28,6 +28,7 @@ Kernel = Callable[..., None]
 TILES = 4  # for each thread, so that threads share evenly
 SMALLEST_TILE = 1 << 15  # elements; fewer are not worth a call
 LARGEST_TILE = 1 << 20  # elements, so that a stop request is heard soon
+BITS = {"float16": np.int16, "bfloat16": np.uint16}  # the types as which kernels see them
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 _kernels: dict[str, Kernel] = {}
@@ -66,7 +67,7 @@ def _mean(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
             values = np.where(np.isfinite(values), values, scaled / SCALE)
         view.store(out, values)
     else:
-        values = view.target(out, np.float32 if target.name == "float32" else np.float64)
+        values = view.target(out, BITS.get(target.name, target.name))
         _pool(view, x, values, np.float64, np.float64, None, threads)
         view.store(out, values)
 
@@ -96,10 +97,11 @@ def _mean_wide(plan: Plan, view: View, x: Array, out: Array, threads: int) -> No
 
 
 def _maximum(plan: Plan, view: View, x: Array, out: Array, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    half = lookup(plan.dtype).kind == "float" and lookup(plan.dtype).bits == 16
+    half = plan.dtype in BITS
     dtype = np.dtype(np.float32) if half else x.dtype
     lowest = dtype.type(-np.inf if dtype.kind == "f" else lookup(plan.dtype).limits[0])
-    values = view.target(out, dtype)
+    bits = half and plan.output_dtype == plan.dtype and not indices
+    values = view.target(out, BITS[plan.dtype] if bits else dtype)
     if not indices:
         _pool(view, x, values, dtype, None, lowest, threads)
         view.store(out, values)
@@ -122,7 +124,7 @@ def _pool(
     if lowest is not None:
         divisors = view.divisors(np.int8)
     else:
-        divisors = view.divisors(divisor, reciprocal=out.dtype == np.float32 and like.dtype == np.float64)
+        divisors = view.divisors(divisor, reciprocal=out.dtype != np.float64 and like.dtype == np.float64)
     arguments: tuple[Any, ...] = (*view.geometry(), divisors, lowest)
     tasks = view.rows
     across, down = view.across(like.itemsize), view.down()

@@ -15,19 +15,24 @@ if TYPE_CHECKING:
 
 
 def plane_to_plan(flat: NDArray[np.int64], plan: Plan, index: IndexPlan) -> NDArray[Any]:
-    """Indices by the plan's rule from positions inside a plane, both in the output's shape; -1 stays -1."""
-    import numpy as np
+    """Indices by the plan's rule from positions inside a plane, which are overwritten; -1 stays -1."""
 
     channels, batch = (_positions(letter, flat.shape, plan) for letter in "CN")
     count = size_of("C", plan.layout, plan.input_shape)
+    nowhere = flat < 0 if plan.empty_windows else None
     if index.base == "channels_last":
-        indices = flat * count + channels
+        flat = flat * count + channels
     else:
         plane = 1
         for axis in plan.axes:
             plane *= axis.windows.size
-        indices = ((batch * count + channels) * plane + flat) % index.modulus
-    return np.where(flat < 0, -1, indices).astype(index.dtype)
+        if index.modulus < plane:
+            flat %= index.modulus
+        else:  # a multiple of the plane, so that nothing carries over
+            flat += (batch * count + channels) * plane % index.modulus
+    if nowhere is not None:
+        flat[nowhere] = -1
+    return flat.astype(index.dtype, copy=False)
 
 
 def _positions(letter: str, shape: tuple[int, ...], plan: Plan) -> NDArray[np.int64]:

@@ -478,8 +478,10 @@ def maximum_at(x, out, where, inner, shapes, tasks, begin, count, step, lowest):
                     value, line = row[unsigned(at * inner + c)], lines[unsigned(at * inner + c)]
                     larger = (value > best) | ((value != value) & (best == best))
                     # among equal values that of the smaller line comes first in row-major order
-                    if larger | ((line < best_line) & ((value == best) | (value != value))):
-                        best, best_line, best_at = value, line, at
+                    taken = larger | ((line < best_line) & ((value == best) | (value != value)))
+                    best = value if taken else best  # no branch: which is larger cannot be foreseen
+                    best_line = line if taken else best_line
+                    best_at = at if taken else best_at
                 if best_at >= 0:
                     in_d, in_h = best_line // count_h[h] * step_d, best_line % count_h[h] * step_h
                     best_at += ((begin_d[d] + in_d) * height + begin_h[h] + in_h) * (width // inner)

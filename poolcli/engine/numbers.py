@@ -41,6 +41,32 @@ def _half(raw, like):
     return like.dtype.type(np.int32(moved | special).view(np.float32) * np.float32(2.0**112))
 
 
+@njit(forceinline=True)
+def float16_bits(value):
+    """The nearest float16, halves to even, as int16."""
+    return np.int16(_short_bits(value, 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
+
+
+@njit(forceinline=True)
+def bfloat16_bits(value):
+    """The nearest bfloat16, halves to even, as uint16."""
+    return np.uint16(_short_bits(value, 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
+
+
+@njit(forceinline=True)
+def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
+    """The bits of a float64 with `dropped` fraction bits rounded away and the exponent's bias changed; below the least
+    normal number the number of least steps; the sign in bit 15.
+    """
+    size = abs(value)
+    bits = np.float64(size).view(np.int64)
+    rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
+    small = np.int64(np.rint(min(size, least_normal) * scale))
+    short = rounded if size >= least_normal else small
+    short = nan if value != value else min(short, infinity)
+    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
+
+
 def identity(like, lowest):
     """What joins with any number to that number."""
     raise NotImplementedError
@@ -129,11 +155,20 @@ def finish(total, outer_divisor, divisor, like, lowest):
 
 @overload(finish)
 def _finish(total, outer_divisor, divisor, like, lowest):
-    if not isinstance(lowest, types.NoneType):
+    is_maximum, is_float = not isinstance(lowest, types.NoneType), isinstance(total, types.Float)
+    if is_maximum and is_float and like.dtype == types.int16:
+        return lambda total, outer_divisor, divisor, like, lowest: float16_bits(np.float64(total))
+    if is_maximum and is_float and like.dtype == types.uint16:
+        return lambda total, outer_divisor, divisor, like, lowest: bfloat16_bits(np.float64(total))
+    if is_maximum:
         return lambda total, outer_divisor, divisor, like, lowest: total
     if isinstance(total, types.Complex):
         return _finish_pair
-    if like.dtype == types.float32 and isinstance(total, types.Float):
+    if is_float and like.dtype == types.int16:
+        return lambda total, outer_divisor, divisor, like, lowest: float16_bits(total * (outer_divisor * divisor))
+    if is_float and like.dtype == types.uint16:
+        return lambda total, outer_divisor, divisor, like, lowest: bfloat16_bits(total * (outer_divisor * divisor))
+    if is_float and like.dtype == types.float32:
         return lambda total, outer_divisor, divisor, like, lowest: total * (outer_divisor * divisor)
     if isinstance(like.dtype, types.Float):
         return lambda total, outer_divisor, divisor, like, lowest: float(total) / (outer_divisor * divisor)

@@ -82,19 +82,17 @@ class View:
 
     def of_input(self, x: Array) -> Array:
         """`x` in this view, contiguous and native; no copy where it lies so already. 16-bit floats become bits."""
-        if x.dtype == np.bool_:
-            x = x.view(np.uint8)
         x = x.astype(x.dtype.newbyteorder("="), copy=False)
-        if x.dtype.name in ("float16", "bfloat16"):
-            x = x.view(np.int16 if x.dtype.name == "float16" else np.uint16)
+        x = x.view(_kernel_dtype(x.dtype))
         source = np.ascontiguousarray(x.transpose(self.order)).reshape(self.input_shape).view()
         source.flags.writeable = False  # one compiled variant serves writable and read-only arrays
         return source
 
     def target(self, out: Array, dtype: DTypeLike) -> Array:
         """`out` itself in this view where it is of that type and lies so; a new array otherwise."""
-        seen = out.view(np.uint8) if out.dtype == np.bool_ else out
-        seen = seen.transpose(self.order)
+        seen = out.transpose(self.order)
+        if seen.dtype.itemsize == np.dtype(dtype).itemsize and _kernel_dtype(seen.dtype) == np.dtype(dtype):
+            seen = seen.view(dtype)
         if seen.dtype == np.dtype(dtype) and seen.dtype.isnative and seen.flags.c_contiguous:
             return seen.reshape(self.output_shape)
         return np.empty(self.output_shape, dtype)
@@ -103,6 +101,8 @@ class View:
         """Brings values made in this view to `out`, where they are not there already."""
         if not np.may_share_memory(out, values):
             with np.errstate(all="ignore"):
+                if values.dtype != out.dtype and values.dtype == _kernel_dtype(out.dtype):
+                    values = values.view(out.dtype)
                 out[...] = self.to_layout(values)
 
     def to_layout(self, array: Array) -> Array:
@@ -167,6 +167,11 @@ class View:
         if (self.axes[0].count != 1).any():
             return None
         return h.kernel, h.stride, h.pad_begin, ceil_div((h.output - 1) * h.stride + 1, h.kernel)
+
+
+def _kernel_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """As which type kernels see a native array: bool as uint8, float16 and bfloat16 as their bits."""
+    return np.dtype({"bool": np.uint8, "float16": np.int16, "bfloat16": np.uint16}.get(dtype.name, dtype))
 
 
 def view_of(plan: Plan) -> View:
