@@ -190,7 +190,8 @@ def _tensorflow(plan: Plan) -> str:
     explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
     padding = names.get(str(a["auto_pad"]), explicit)
     function = f"{'avg' if plan.reducer == 'mean' else 'max'}_pool{rank}d"
-    return f"tf.nn.{function}(x, {_numbers(a['kernel'])}, {_numbers(a['strides'])}, {padding})"
+    order = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}[rank]
+    return f"tf.nn.{function}(x, {_numbers(a['kernel'])}, {_numbers(a['strides'])}, {padding}, data_format={order})"
 
 
 def _ngraph(plan: Plan) -> str:

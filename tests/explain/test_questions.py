@@ -151,7 +151,7 @@ def _openvino(text: str, x: Any) -> Any:
 
 def test_conversions_that_have_no_answer_say_why() -> None:
     even, uneven = AdaptiveAvgPool(3).plan((1, 1, 9)), AdaptiveMaxPool(4).plan((1, 1, 10))
-    assert convert(even, "tensorflow").text == 'tf.nn.avg_pool1d(x, [3], [3], "VALID")'
+    assert convert(even, "tensorflow").text == 'tf.nn.avg_pool1d(x, [3], [3], "VALID", data_format="NWC")'
     assert convert(uneven, "pytorch").text == "torch.nn.functional.adaptive_max_pool1d(x, 4)"
     assert convert(uneven, "onnx").reason == "bins of 10 into 4 differ in length, ONNX has fixed windows only"
     override = AvgPool(2, 2, divisor_override=3, like="pytorch").plan((1, 1, 4, 4))
@@ -164,7 +164,7 @@ def test_conversions_that_have_no_answer_say_why() -> None:
 
 def test_same_upper_becomes_explicit_pads_and_back() -> None:
     plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
-    assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME")'
+    assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME", data_format="NHWC")'
     text = convert(plan, "onnx").text
     assert text is not None
     assert "pads=[0, 0, 1, 1]" in text
