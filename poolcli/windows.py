@@ -6,7 +6,7 @@ indices", plain `int` and numpy `int64` arrays both work, because only + - * // 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -48,6 +48,30 @@ class Sliding:
     pad_begin: int
     pad_end: int
     counted: Counted = "inside"
+    cut_from: Sliding | None = None
+
+    @property
+    def entire(self) -> Sliding:
+        """The windows of the whole axis, where these are a part of them."""
+        return self.cut_from or self
+
+    def part(self, outputs: range) -> tuple[Sliding, range]:
+        """Some of the windows alone, with the same taps and divisors, and the input indices that these lie in."""
+        if len(outputs) == self.output:
+            return self, range(self.size)
+        start, stop = self.start(outputs.start), self.start(outputs.stop - 1) + self.extent
+        low = min(max(start, 0), self.size - 1)
+        high = max(low + 1, min(stop, self.size))
+        pads = low - start, self.size + self.pad_end - high
+        cut = replace(
+            self, size=high - low, output=len(outputs), pad_begin=pads[0], pad_end=pads[1], cut_from=self.entire
+        )
+        return cut, range(low, high)
+
+    @property
+    def grain(self) -> int:
+        """Windows are cut apart at multiples of this: their blocks of kernel rows begin there anew."""
+        return self.kernel // gcd(self.kernel, self.stride)
 
     @property
     def extent(self) -> int:
@@ -147,18 +171,44 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers."""
+    """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers.
+
+    A part of them counts bins from `first` and input indices from `low` of those that it was cut from.
+    """
 
     size: int
     output: int
+    first: int = 0
+    low: int = 0
+    cut_from: Bins | None = None
+
+    @property
+    def entire(self) -> Bins:
+        """The bins of the whole axis, where these are a part of them."""
+        return self.cut_from or self
+
+    def part(self, outputs: range) -> tuple[Bins, range]:
+        """Some of the bins alone, and the input indices that these lie in."""
+        if len(outputs) == self.output:
+            return self, range(self.size)
+        read = range(self.start(outputs.start), self.stop(outputs.stop - 1))
+        first, low = self.first + outputs.start, self.low + read.start
+        return Bins(len(read), len(outputs), first, low, self.entire), read
+
+    @property
+    def grain(self) -> int:
+        """Bins can be cut apart anywhere."""
+        return 1
 
     def start(self, i: Index) -> Index:
         """The first input index of bin i (an index or an array of indices)."""
-        return i * self.size // self.output
+        entire = self.entire
+        return (i + self.first) * entire.size // entire.output - self.low
 
     def stop(self, i: Index) -> Index:
         """One past the last input index of bin i."""
-        return ceil_div((i + 1) * self.size, self.output)
+        entire = self.entire
+        return ceil_div((i + self.first + 1) * entire.size, entire.output) - self.low
 
     def inside(self, i: Index) -> Index:
         """The number of input elements of bin i."""
@@ -175,10 +225,10 @@ class Bins:
     @property
     def lengths(self) -> tuple[int, int]:
         """The shortest and the longest bin; they differ by at most 1."""
-        whole, rest = divmod(self.size, self.output)
+        whole, rest = divmod(self.entire.size, self.entire.output)
         if rest == 0:
             return whole, whole
-        return whole + 1, whole + 1 + (rest > gcd(rest, self.output))
+        return whole + 1, whole + 1 + (rest > gcd(rest, self.entire.output))
 
     @property
     def equal_to(self) -> tuple[int, int] | None:

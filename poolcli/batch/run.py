@@ -2,107 +2,47 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.attributes import Attributes
+from poolcli.batch.clock import Clock
 from poolcli.batch.jobs import Job, existing_outputs
+from poolcli.batch.outcome import Outcome, Settings, Stored
+from poolcli.batch.tiles import Work, bytes_of, pool_in_memory, pool_in_tiles, tile_for
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats import Header, Metadata, Source, check_output, read, read_header, write
+from poolcli.formats import Header, Metadata, Opened, Source, appended, check_output, opened, write
+from poolcli.formats.arrays import human_bytes
+from poolcli.formats.records import Append, slices
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.plan import Plan, make_plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PHASES = ("read", "compile", "compute", "write")
+Progress = Callable[[float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What holds for every job of a run."""
-
-    layout: str | None = None
-    output_layout: str | None = None
-    dtype: str | None = None
-    engine: str = "auto"
-    threads: int | None = None
-    dry_run: bool = False
-    overwrite: bool = False
-    skip_existing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An array as it is written: axes in the order of `layout`."""
-
-    path: str | None
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is known about a job after it ran, failed or was skipped. Seconds are by phase."""
-
-    job: Job
-    header: Header | None = None
-    plan: Plan | None = None
-    output: Stored | None = None
-    indices: Stored | None = None
-    notes: tuple[str, ...] = ()
-    engine: str | None = None
-    threads: int | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    skipped: bool = False
-    error: PoolError | None = None
-
-
-def run_job(job: Job, op: Attributes, settings: Settings) -> Outcome:
+def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done: None) -> Outcome:
     """Runs `job`; a refusal or a failing file is in the outcome's `error`, with the place in its message."""
     if settings.skip_existing and existing_outputs((job,)):
         return Outcome(job, skipped=True)
-    clock = _Clock()
+    clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
-        tensor = None
-        with clock.phase("read"):
-            if job.source.path == "-":
-                tensor = read(job.source)
-            header = tensor.header if tensor else read_header(job.source)
-        outcome = replace(outcome, **_prepare(job, op, settings, header))
-        if settings.dry_run:
-            return outcome
-        with clock.phase("read"):
-            tensor = tensor or read(job.source)
-        pooled = _pool(outcome, settings, tensor.array, clock)
-        return _write(pooled, settings, tensor.metadata, clock)
+        with ExitStack() as stack:
+            with clock.phase("read"):
+                file = stack.enter_context(opened(job.source))
+            outcome = replace(outcome, **_prepare(job, op, settings, file.header))
+            if settings.dry_run:
+                return outcome
+            return _run(outcome, settings, file, clock, progress)
     except PoolError as error:
         return replace(outcome, error=_located(error, job.source))
     except MemoryError:
         return replace(outcome, error=_located(FileError("there is not enough memory for this input"), job.source))
-
-
-@dataclass(slots=True)
-class _Clock:
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - start
-
-    def move(self, source: str, target: str, seconds: float) -> None:
-        """Books seconds of one phase on another."""
-        self.seconds[source] -= seconds
-        self.seconds[target] += seconds
 
 
 def _prepare(job: Job, op: Attributes, settings: Settings, header: Header) -> dict[str, Any]:
@@ -129,48 +69,91 @@ def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None)
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pooled:
-    outcome: Outcome
-    values: NDArray[Any]
-    indices: NDArray[Any] | None
-
-
-def _pool(outcome: Outcome, settings: Settings, array: NDArray[Any], clock: _Clock) -> _Pooled:
-    from poolcli.engine import prepare, run
-    from poolcli.engine.cache import seconds_spent
+def _run(outcome: Outcome, settings: Settings, file: Opened, clock: Clock, progress: Progress) -> Outcome:
+    from poolcli.engine import prepare
     from poolcli.engine.threads import allowed_threads
 
-    assert outcome.plan is not None  # noqa: S101  # set by _prepare
-    before = seconds_spent()
+    plan = outcome.plan
+    assert plan is not None  # noqa: S101  # set by _prepare
+    _check_memory(plan, file, settings.max_memory)
     with clock.phase("compute"):
-        engine = prepare(outcome.plan, settings.engine)
-        values, indices = run(
-            outcome.plan, array, indices=outcome.job.indices is not None, engine=engine, threads=settings.threads
-        )
-    clock.move("compute", "compile", seconds_spent() - before)
+        engine = prepare(plan, settings.engine)
+    work = Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress)
+    notes = _pool_file(work, outcome, settings, file)
     threads = allowed_threads(settings.threads) if engine == "numba" else 1
-    return _Pooled(replace(outcome, engine=engine, threads=threads), values, indices)
+    return replace(outcome, engine=engine, threads=threads, notes=(*outcome.notes, *notes))
 
 
-def _write(pooled: _Pooled, settings: Settings, metadata: Metadata | None, clock: _Clock) -> Outcome:
-    outcome = pooled.outcome
-    notes = list(outcome.notes)
-    with clock.phase("write"):
-        for stored, array in ((outcome.output, pooled.values), (outcome.indices, pooled.indices)):
-            if stored is None or stored.path is None or array is None or outcome.plan is None:
-                continue
-            kept = metadata if stored is outcome.output else None
-            turned = convert_layout(array, outcome.plan.layout, stored.layout)
-            notes += write(
-                stored.path,
-                turned,
-                stored.layout,
-                key=outcome.header.key if outcome.header else None,
-                metadata=kept,
-                overwrite=settings.overwrite,
-            )
-    return replace(outcome, notes=tuple(notes))
+def _check_memory(plan: Plan, file: Opened, limit: int | None) -> None:
+    needed = bytes_of(plan)
+    if limit is not None and not file.streams and needed > limit:
+        raise FileError(
+            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise --max-memory "
+            f"({file.header.format} files cannot be read in parts, .npy and .h5 can)"
+        )
+
+
+def _pool_file(work: Work, outcome: Outcome, settings: Settings, file: Opened) -> list[str]:
+    """Reads, pools and writes; returns notes on what could not be kept."""
+    targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
+    if not file.streams:
+        results = pool_in_memory(work, file.read)
+        found = [array for array in results if array is not None]
+        return [
+            note for i, (target, array) in enumerate(zip(targets, found, strict=False))
+            for note in _write(target, array, outcome, settings, None if i else file.metadata)
+        ]  # fmt: skip
+    tile = tile_for(work.plan, settings.max_memory)
+    notes: list[str] = []
+    with ExitStack() as stack:
+        sinks = [
+            _sink(stack, target, outcome, settings, None if i else file.metadata, notes)
+            for i, target in enumerate(targets)
+        ]
+        pool_in_tiles(work, file.read, sinks, tile)
+    return notes
+
+
+def _sink(
+    stack: ExitStack,
+    target: Stored,
+    outcome: Outcome,
+    settings: Settings,
+    metadata: Metadata | None,
+    notes: list[str],
+) -> Append:
+    """Takes the regions of one result: into the file itself where its format can, else into memory until the end."""
+    import numpy as np
+
+    plan, path = outcome.plan, str(target.path)
+    assert plan is not None  # noqa: S101
+    key = outcome.header.key if outcome.header else None
+    if target.layout == plan.layout:
+        direct = appended(path, target.shape, target.dtype, key=key, metadata=metadata, overwrite=settings.overwrite)
+        if direct is not None:
+            return stack.enter_context(direct)
+    whole = np.empty(plan.output_shape, target.dtype)
+
+    def finish(kind: object, *_: object) -> None:
+        if kind is None:
+            notes.extend(_write(target, whole, outcome, settings, metadata))
+
+    stack.push(finish)
+    return lambda region, array: whole.__setitem__(slices(region), array)
+
+
+def _write(
+    target: Stored, array: NDArray[Any], outcome: Outcome, settings: Settings, metadata: Metadata | None
+) -> tuple[str, ...]:
+    assert outcome.plan is not None  # noqa: S101
+    return write(
+        str(target.path),
+        convert_layout(array, outcome.plan.layout, target.layout),
+        target.layout,
+        key=outcome.header.key if outcome.header else None,
+        metadata=metadata,
+        overwrite=settings.overwrite,
+    )
 
 
 def _located(error: PoolError, source: Source) -> PoolError:

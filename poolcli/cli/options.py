@@ -126,6 +126,11 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         COUNT, "--threads", RUN,
         "At most N threads. Default: the cores this process may use.", metavar="N",
     ),
+    "max_memory": _option(
+        TEXT, "--max-memory", RUN,
+        "Memory that may be used, such as 2G. Default: half of what is free. Larger .npy and .h5 are pooled in parts.",
+        metavar="SIZE",
+    ),
     "explain": _option(FLAG, "--explain", EXPLAIN, "Show the formula of each axis step by step.", False),
     "windows": _option(FLAG, "--windows", EXPLAIN, "List every window: start, stop, divisor.", False),
     "compare": _option(FLAG, "--compare", EXPLAIN, "Show what each framework would answer, and why it differs.", False),
@@ -167,7 +172,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 FILE_OPTIONS = ("output", "dataset", "format", "recursive", "overwrite", "skip_existing")
 RESULT_OPTIONS = ("layout", "output_layout", "dtype")
 EXPLAIN_OPTIONS = ("explain", "windows", "compare", "picture", "solve", "to")
-RUN_OPTIONS = ("engine", "threads", "dry_run", "json", "quiet", "verbose", "debug")
+RUN_OPTIONS = ("engine", "threads", "max_memory", "dry_run", "json", "quiet", "verbose", "debug")
 
 
 def add_command(

@@ -9,7 +9,9 @@ from typing import Any
 from poolcli.attributes import Attributes
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import Job, existing_outputs, plan_jobs
-from poolcli.batch.run import Outcome, Settings, run_job
+from poolcli.batch.memory import memory_limit
+from poolcli.batch.outcome import Outcome, Settings
+from poolcli.batch.run import run_job
 from poolcli.cli.app import complain
 from poolcli.cli.operators import operator_from
 from poolcli.cli.stop import Stopped
@@ -21,7 +23,8 @@ from poolcli.report.console import console, show
 def pool(name: str, values: Mapping[str, Any]) -> int:
     """Runs operator `name` over the inputs; returns the exit code."""
     op = operator_from(name, values)
-    settings = Settings(**{key: values[key] for key in Settings.__dataclass_fields__})
+    given = {key: values[key] for key in Settings.__dataclass_fields__}
+    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"])})
     _check_values(values)
     items, several = find_inputs(values["inputs"], values["dataset"], values["recursive"])
     jobs = plan_jobs(items, several, values["output"], values.get("indices"), values["format"])

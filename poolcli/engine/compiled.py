@@ -74,7 +74,7 @@ def _mean(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
 
 def _mean_integer(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
     kind, target = lookup(plan.dtype), lookup(plan.output_dtype)
-    largest = max(map(abs, kind.limits)) * prod(int(axis.count.max()) for axis in view.axes)
+    largest = max(map(abs, kind.limits)) * prod(axis.entire.longest for axis in view.axes)
     total = np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.int64
     values = view.target(out, np.float64 if target.kind == "float" and target.bits == 16 else target.name)
     divisor: type = np.float64
@@ -129,7 +129,7 @@ def _pool(
     tasks = view.rows
     across, down = view.across(like.itemsize), view.down()
     if across is None:
-        name, arguments = "each", (*view.geometry(spread=True), divisors, lowest, int(view.axes[2].count.max()))
+        name, arguments = "each", (*view.geometry(spread=True), divisors, lowest, view.axes[2].entire.longest)
     elif view.is_halving:
         name = "halve"
     elif down is not None:

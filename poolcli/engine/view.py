@@ -25,7 +25,11 @@ WORTH_BLOCKS = 4  # rows of a window for each row of stride, above which blocks 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the view: window o reads begin[o] + j * step for j < count[o]; `windows` where they are regular."""
+    """One axis of the view: window o reads begin[o] + j * step for j < count[o]; `windows` where they are regular.
+
+    Where a plan is cut into parts, `entire` stays what it is for the whole axis: everything that chooses a kernel, and
+    with it an order of additions, asks there.
+    """
 
     size: int
     output: int
@@ -34,11 +38,23 @@ class Axis:
     step: int
     divisor: NDArray[np.int64]
     windows: Sliding | None
+    entire: Entire
 
     @property
     def is_whole(self) -> bool:
         """Whether the one window is the axis itself."""
-        return self.output == 1 and self.step == 1 and self.begin[0] == 0 and self.count[0] == self.size
+        return not self.entire.is_cut and (
+            self.output == 1 and self.step == 1 and self.begin[0] == 0 and self.count[0] == self.size
+        )
+
+
+class Entire(NamedTuple):
+    """An axis before it was cut: its length, its longest window, and whether all windows read one element."""
+
+    size: int
+    longest: int
+    is_single: bool
+    is_cut: bool
 
 
 class Across(NamedTuple):
@@ -136,12 +152,11 @@ class View:
     @property
     def is_halving(self) -> bool:
         """Whether windows along W are pairs side by side, all of them inside the input."""
-        w = self.axes[2].windows
-        return w is not None and (
-            (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0)
-            and 2 * w.output <= w.size
-            and self.inner in (1, 3)
-        )
+        cut = self.axes[2].windows
+        if cut is None or self.inner not in (1, 3):
+            return False
+        w = cut.entire
+        return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
 
     def across(self, itemsize: int) -> Across | None:
         """The windows along W where they are regular; None where they are better taken each on its own. Accumulators
@@ -150,9 +165,9 @@ class View:
         w = self.axes[2].windows
         if w is None or (w.stride >= w.extent and w.kernel >= LONG_RUN):
             return None
-        reach = (w.output - 1) * w.stride + w.extent
-        if reach + w.pad_begin > 4 * w.size + MERGED_ROW:
+        if (w.entire.output - 1) * w.stride + w.extent + w.entire.pad_begin > 4 * w.entire.size + MERGED_ROW:
             return None
+        reach = (w.output - 1) * w.stride + w.extent
         piece = w.output
         most = LONG_ROW // itemsize // self.inner
         if reach > most:
@@ -162,9 +177,9 @@ class View:
     def down(self) -> tuple[int, int, int, int] | None:
         """Along H, where blocks of rows beat joining each window's: (kernel, stride, rows of padding, blocks)."""
         h = self.axes[1].windows
-        if h is None or h.dilation > 1 or h.kernel <= WORTH_BLOCKS * h.stride or h.kernel > h.size + MERGED_ROW:
+        if h is None or h.dilation > 1 or h.kernel <= WORTH_BLOCKS * h.stride or h.kernel > h.entire.size + MERGED_ROW:
             return None
-        if (self.axes[0].count != 1).any():
+        if not self.axes[0].entire.is_single:
             return None
         return h.kernel, h.stride, h.pad_begin, ceil_div((h.output - 1) * h.stride + 1, h.kernel)
 
@@ -197,7 +212,7 @@ def _view_of(
     if override is not None:
         axes = [replace(axis, divisor=np.ones_like(axis.divisor)) for axis in axes]
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
-    while axes[2].is_whole and axes[1].step == 1 and axes[0].size * axes[1].size > 1:
+    while axes[2].is_whole and axes[1].step == 1 and axes[0].entire.size * axes[1].entire.size > 1:
         axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
     outer, inner = prod(input_shape[i] for i in outside), prod(input_shape[i] for i in inside)
     if inner == 1 and all(axis.is_whole for axis in axes):
@@ -210,23 +225,31 @@ def _axis_of(windows: AxisWindows) -> Axis:
     o = np.arange(windows.output)
     sliding = windows if isinstance(windows, Sliding) else None
     begin = windows.start(o) + (sliding.first_tap(o) * sliding.dilation if sliding else 0)
-    step = sliding.dilation if sliding else 1
-    return Axis(windows.size, windows.output, begin, windows.inside(o), step, windows.divisor(o), sliding)
+    step, count = sliding.dilation if sliding else 1, windows.inside(o)
+    entire = _entire(windows.entire)._replace(is_cut=windows.cut_from is not None)
+    return Axis(windows.size, windows.output, begin, count, step, windows.divisor(o), sliding, entire)
+
+
+@lru_cache(maxsize=16)
+def _entire(windows: AxisWindows) -> Entire:
+    count = windows.inside(np.arange(windows.output))
+    return Entire(windows.size, int(count.max(initial=0)), bool((count == 1).all()), False)
 
 
 def _merged(lines: Axis, whole: Axis) -> Axis:
     """Windows of whole lines as windows of one long row."""
-    n = whole.size
-    return Axis(
-        lines.size * n, lines.output, lines.begin * n, lines.count * n, 1, lines.divisor * whole.divisor[0], None
-    )
+    n, entire = whole.size, lines.entire
+    divisor = lines.divisor * whole.divisor[0]
+    entire = Entire(entire.size * n, entire.longest * n, entire.is_single and n == 1, entire.is_cut)
+    return Axis(lines.size * n, lines.output, lines.begin * n, lines.count * n, 1, divisor, None, entire)
 
 
 def _repeated(whole: Axis, times: int) -> Axis:
     """One whole window, and the next planes' after it in the same row."""
     begin = np.arange(times) * whole.size
     count, divisor = np.repeat(whole.count, times), np.repeat(whole.divisor, times)
-    return Axis(whole.size * times, times, begin, count, 1, divisor, None)
+    entire = whole.entire._replace(size=whole.size * times)
+    return Axis(whole.size * times, times, begin, count, 1, divisor, None, entire)
 
 
 def _divisor_up_to(n: int, most: int) -> int:

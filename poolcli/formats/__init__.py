@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.records import Header, Metadata, Source, Tensor, parse_source
+from poolcli.formats.records import Append, Header, Metadata, Opened, Source, Tensor, parse_source, whole_region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,16 +23,22 @@ __all__ = [
     "Format",
     "Header",
     "Metadata",
+    "Opened",
     "Source",
     "Tensor",
+    "appended",
     "check_output",
     "format_of",
     "list_arrays",
+    "opened",
     "parse_source",
     "read",
     "read_header",
     "write",
 ]
+
+
+LARGE = 2**25  # elements; HDF5 files of fewer are made in memory, where a full disk cannot hurt them
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +80,26 @@ FORMATS = {
 }
 
 
-def read_header(source: Source) -> Header:
-    """What a file's header says; its data is not read. Raises FileError for a file that cannot be read."""
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
     row, notes = _format_by_content(source.path)
-    header: Header = _module(row).read_header(source)
-    return _with_notes(header, notes)
+    with _module(row).opened(source) as file:
+        file.header = _with_notes(file.header, notes)
+        yield file
+
+
+def read_header(source: Source) -> Header:
+    """What a file's header says; its data is not read."""
+    with opened(source) as file:
+        return file.header
 
 
 def read(source: Source) -> Tensor:
-    """The array of a file; .npy files as read-only memory maps."""
-    row, notes = _format_by_content(source.path)
-    tensor: Tensor = _module(row).read(source)
-    return Tensor(tensor.array, _with_notes(tensor.header, notes), tensor.metadata)
+    """The whole array of a file."""
+    with opened(source) as file:
+        array = file.read(whole_region(file.header.shape))
+        return Tensor(array, file.header, file.metadata)
 
 
 def list_arrays(path: str) -> list[Header]:
@@ -142,6 +158,28 @@ def write(
     return notes
 
 
+def appended(
+    path: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    *,
+    key: str | None,
+    metadata: Metadata | None,
+    overwrite: bool,
+) -> AbstractContextManager[Append] | None:
+    """A file that takes an array region by region, in C order; None for a format that is written from memory."""
+    row = format_of(path)
+    if row.name == "npy":
+        from poolcli.formats import npy
+
+        return npy.appended(path, shape, dtype, overwrite)
+    if row.name == "hdf5" and prod(shape) > LARGE:
+        from poolcli.formats import hdf5
+
+        return hdf5.appended(path, shape, dtype, key=key, metadata=metadata or Metadata(), overwrite=overwrite)
+    return None
+
+
 def _module(row: Format) -> Any:
     return import_module(f"poolcli.formats.{row.module}")
 
@@ -180,6 +218,4 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _with_notes(header: Header, notes: tuple[str, ...]) -> Header:
-    from dataclasses import replace
-
     return replace(header, notes=(*notes, *header.notes)) if notes else header

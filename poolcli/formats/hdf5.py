@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
-from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Metadata, Source, Tensor
+from poolcli.formats.atomic import byte_stream, whole_file
+from poolcli.formats.records import Append, Header, Metadata, Opened, Region, Source, slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,32 +25,40 @@ HIGHEST_RATIO = 1000
 
 def list_arrays(path: str) -> list[Header]:
     """The numeric datasets of the file, by path; others and links to other files are left out."""
-    with _opened(path) as file:
+    with _opened(path) as file, _translated(path):
         return [_header(name, dataset) for name, dataset in _datasets(path, file)]
 
 
-def read_header(source: Source) -> Header:
-    """The header of the chosen dataset."""
-    if source.key is None:
-        return choose(source, list_arrays(source.path))
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """The chosen dataset, read region by region, with its attributes and how it is stored."""
+    key = source.key if source.key is not None else choose(source, list_arrays(source.path)).key
     with _opened(source.path) as file:
-        return _header(source.key, _dataset(source.path, file, source.key))
+        with _translated(source.path):
+            dataset = _dataset(source.path, file, str(key))
+        yield _File(_header(str(key), dataset), source.path, dataset)
 
 
-def read(source: Source) -> Tensor:
-    """The chosen dataset, read whole, with its attributes and how it was stored."""
-    header = read_header(source)
-    with _opened(source.path) as file:
-        dataset = _dataset(source.path, file, str(header.key))
-        _check_filters(source.path, dataset)
-        array = dataset[...]
-        stored = {
-            name: getattr(dataset, name)
-            for name in ("chunks", "compression", "compression_opts", "shuffle", "fletcher32")
-            if dataset.chunks is not None
-        }
-        attributes = {name: value for name, value in dataset.attrs.items() if not _is_reference(value)}
-    return Tensor(array, header, Metadata(dataset=stored, attributes=attributes))
+@dataclass(slots=True)
+class _File:
+    header: Header
+    path: str
+    dataset: Any
+    streams: bool = True
+
+    def read(self, region: Region) -> NDArray[Any]:
+        _check_filters(self.path, self.dataset)
+        with _translated(self.path):
+            array: NDArray[Any] = self.dataset[slices(region)]
+        return array
+
+    @property
+    def metadata(self) -> Metadata:
+        dataset = self.dataset
+        names = ("chunks", "compression", "compression_opts", "shuffle", "fletcher32") if dataset.chunks else ()
+        with _translated(self.path):
+            attributes = {name: value for name, value in dataset.attrs.items() if not _is_reference(value)}
+            return Metadata(dataset={name: getattr(dataset, name) for name in names}, attributes=attributes)
 
 
 def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
@@ -57,26 +66,47 @@ def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata
     import h5py
     import numpy as np
 
-    stored = dict(metadata.dataset)
-    if array.size == 0 or array.ndim == 0:
-        stored = {}
-    elif stored.get("chunks"):
-        chunks = stored["chunks"] if len(stored["chunks"]) == array.ndim else array.shape
-        stored["chunks"] = tuple(min(c, n) for c, n in zip(chunks, array.shape, strict=True))
-    lost = False
     # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
     with _translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        dataset = file.create_dataset((key or "data").strip("/"), data=np.ascontiguousarray(array), **stored)
-        for name, value in metadata.attributes.items():
-            try:
-                dataset.attrs[name] = value
-            except (TypeError, ValueError, OSError, RuntimeError):
-                lost = True
+        dataset, notes = _create(file, key, array.shape, array.dtype, metadata)
+        dataset[...] = np.ascontiguousarray(array)
         file.flush()
         image = file.id.get_file_image()
     with byte_stream(path, overwrite) as stream:
         stream.write(image)
-    return ("some attributes of the dataset could not be kept",) if lost else ()
+    return notes
+
+
+@contextmanager
+def appended(
+    path: str, shape: tuple[int, ...], dtype: str, *, key: str | None, metadata: Metadata, overwrite: bool
+) -> Iterator[Append]:
+    """Writes a dataset region by region, straight to the disk."""
+    import h5py
+
+    with whole_file(path, overwrite) as part, _translated(path), h5py.File(part, "w") as file:
+        dataset, _ = _create(file, key, shape, dtype, metadata)
+        yield lambda region, array: dataset.__setitem__(slices(region), array)
+
+
+def _create(
+    file: Any, key: str | None, shape: tuple[int, ...], dtype: Any, metadata: Metadata
+) -> tuple[Any, tuple[str, ...]]:
+    """The empty dataset, stored as the input's was, and notes on attributes that cannot be kept."""
+    stored = dict(metadata.dataset)
+    if 0 in shape or not shape:
+        stored = {}
+    elif stored.get("chunks"):
+        chunks = stored["chunks"] if len(stored["chunks"]) == len(shape) else shape
+        stored["chunks"] = tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
+    dataset = file.create_dataset((key or "data").strip("/"), shape, dtype, **stored)
+    lost = False
+    for name, value in metadata.attributes.items():
+        try:
+            dataset.attrs[name] = value
+        except (TypeError, ValueError, OSError, RuntimeError):
+            lost = True
+    return dataset, ("some attributes of the dataset could not be kept",) if lost else ()
 
 
 @contextmanager
@@ -87,8 +117,9 @@ def _opened(path: str) -> Iterator[Any]:
     with _translated(path):
         if not h5py.is_hdf5(path):
             raise FileError(f"{path}: is not an HDF5 file")
-        with h5py.File(path, "r") as file:
-            yield file
+        file = h5py.File(path, "r")
+    with file:
+        yield file
 
 
 @contextmanager

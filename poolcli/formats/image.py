@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.atomic import whole_file
-from poolcli.formats.records import Header, Metadata, Source, Tensor
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, Source
 from poolcli.layouts import convert_layout
 
 if TYPE_CHECKING:
@@ -46,31 +46,33 @@ STORES: dict[str, set[tuple[str, int]]] = {
 SAVED_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
-def read_header(source: Source) -> Header:
-    """Size and mode as the picture will be read, orientation applied; no pixel is decoded."""
-    with _opened(source.path) as (image, notes):
-        return _header(source.path, image, notes)
-
-
 def list_arrays(path: str) -> list[Header]:
     """The one picture of the file."""
-    return [read_header(Source(path))]
+    with opened(Source(path)) as file:
+        return [file.header]
 
 
-def read(source: Source) -> Tensor:
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """The picture, orientation applied; its pixels are decoded when they are first read."""
+    with _opened(source.path) as (image, notes):
+        with _translated(source.path):
+            header = _header(source.path, image, notes)
+        yield Loaded(header, lambda: _decoded(source.path, image))
+
+
+def _decoded(path: str, image: Image) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, with what the file says beside them."""
     import numpy as np
     from PIL import ImageOps
 
-    with _opened(source.path) as (image, notes):
-        header = _header(source.path, image, notes)
-        mode = _mode(source.path, image)
+    with _translated(path):
+        mode = _mode(path, image)
         upright = ImageOps.exif_transpose(image)
         metadata = _metadata(upright)
         if upright.mode != mode:
             upright = upright.convert(mode)
-        array = np.asarray(upright, dtype=np.dtype(MODES[mode][1]))
-    return Tensor(array, header, metadata)
+        return np.asarray(upright, dtype=np.dtype(MODES[mode][1])), metadata
 
 
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str) -> str:
@@ -205,18 +207,19 @@ def _opened(path: str) -> Iterator[tuple[Image, list[str]]]:
     """The open image and a list that gathers the library's warnings as notes."""
     from PIL import Image
 
-    notes: list[str] = []
-    with open(path, "rb") as stream, _translated(path), warnings.catch_warnings(record=True) as caught:
+    with ExitStack() as stack:
+        stream = stack.enter_context(open(path, "rb"))
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
         Image.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
-        with Image.open(stream, formats=_pillow_names()) as image:
+        with _translated(path):
+            image = stack.enter_context(Image.open(stream, formats=_pillow_names()))
             pixels = image.size[0] * image.size[1]
             if pixels > MOST_PIXELS:
                 raise FileError(
                     f"{path}: has {pixels:,} pixels; at most {MOST_PIXELS:,} are read (decompression bomb?)"
                 )
-            notes.extend(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
-            yield image, notes
+        yield image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
 
 
 @contextmanager

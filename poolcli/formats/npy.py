@@ -1,4 +1,4 @@
-"""The .npy format: headers are read by a parser of our own limits, data as a read-only memory map."""
+"""The .npy format: headers are read by a parser of our own limits, data region by region."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import os
 import re
 import struct
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Metadata, Source, Tensor
+from poolcli.formats.records import Append, Header, Loaded, Metadata, Opened, Region, Source, Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,34 +31,73 @@ _KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float"}
 _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 
 
-def read_header(source: Source) -> Header:
-    """Shape and dtype, from the file's first bytes; refuses a header that claims more than the file holds."""
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """The array, read region by region; refuses a header that claims more than the file holds."""
+    if source.path == "-":
+        data = sys.stdin.buffer.read()
+        tensor = read_stream(data, "-")
+        yield Loaded(tensor.header, lambda: (tensor.array, tensor.metadata))
+        return
     with open(source.path, "rb") as stream:
-        _, header, _ = parse_header(source.path, stream)
+        descr, header, fortran = parse_header(source.path, stream)
         start, held = stream.tell(), os.fstat(stream.fileno()).st_size
-    _check_size(source.path, header, held - start)
-    return header
+        _check_size(source.path, header, held - start)
+        rest = held - start - _bytes(header)
+        if rest:
+            header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
+        yield _File(header, stream, descr, fortran, start)
+
+
+@dataclass(slots=True)
+class _File:
+    """A .npy file; regions are read, not mapped: a file that shrinks under a map ends the process."""
+
+    header: Header
+    stream: BinaryIO
+    descr: str
+    fortran: bool
+    start: int
+    streams: bool = True
+    metadata: Metadata = field(default_factory=Metadata)
+
+    def read(self, region: Region) -> NDArray[Any]:
+        import numpy as np
+
+        shape, stored = self.header.shape, region
+        if self.fortran:
+            shape, stored = shape[::-1], region[::-1]
+        array = np.empty(tuple(map(len, stored)), self.descr)
+        if array.size:
+            self._fill(array.reshape(-1).view(np.uint8).data, shape, stored, array.itemsize)
+        if self.header.dtype == "bool":
+            array = array.view(np.uint8) != 0  # other bytes than 0 and 1 are true, too
+        return array.T if self.fortran else array
+
+    def _fill(self, target: memoryview, shape: tuple[int, ...], region: Region, itemsize: int) -> None:
+        """Reads the region run by run; trailing axes that are taken whole make one run with the axis before them."""
+        last = len(shape) - 1
+        while last > 0 and len(region[last]) == shape[last]:
+            last -= 1
+        unit = itemsize * prod(shape[last + 1 :])
+        size, done = unit * len(region[last]), 0
+        for outer in product(*region[:last]):
+            place = 0
+            for index, length in zip((*outer, region[last].start), shape, strict=False):
+                place = place * length + index
+            self._read_run(target[done : done + size], self.start + place * unit)
+            done += size
+
+    def _read_run(self, target: memoryview, offset: int) -> None:
+        self.stream.seek(offset)
+        if self.stream.readinto(target) < len(target):  # type: ignore[attr-defined]  # a buffered stream has it
+            raise FileError(f"{self.stream.name}: became shorter while it was being read")
 
 
 def list_arrays(path: str) -> list[Header]:
     """The one array of the file."""
-    return [read_header(Source(path))]
-
-
-def read(source: Source) -> Tensor:
-    """The array: a read-only memory map, or the whole stream where the source is stdin."""
-    import numpy as np
-
-    if source.path == "-":
-        return read_stream(sys.stdin.buffer.read(), "-")
-    with open(source.path, "rb") as stream:
-        descr, header, fortran = parse_header(source.path, stream)
-        start = stream.tell()
-        _check_size(source.path, header, os.fstat(stream.fileno()).st_size - start)
-        if 0 in header.shape:
-            return Tensor(np.empty(header.shape, descr), header)
-        array = np.memmap(stream, descr, "r", start, header.shape, "F" if fortran else "C")
-    return Tensor(array, header)
+    with opened(Source(path)) as file:
+        return [file.header]
 
 
 def read_stream(data: bytes, name: str) -> Tensor:
@@ -73,6 +118,21 @@ def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata
     with byte_stream(path, overwrite) as stream:
         np.lib.format.write_array(_Unseekable(stream), np.ascontiguousarray(array), allow_pickle=False)
     return ()
+
+
+@contextmanager
+def appended(path: str, shape: tuple[int, ...], dtype: str, overwrite: bool) -> Iterator[Append]:
+    """Writes an array of this shape and dtype, region by region, in C order without gaps."""
+    import numpy as np
+
+    with byte_stream(path, overwrite) as stream:
+        descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+        np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+
+        def append(region: Region, array: NDArray[Any]) -> None:
+            stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+        yield append
 
 
 class _Unseekable(io.RawIOBase):
@@ -137,7 +197,11 @@ def _dtype_name(name: str, descr: object) -> str:
     return check_dtype(name, f"{_KINDS.get(kind, 'type ' + kind)}{int(size) * 8}")
 
 
+def _bytes(header: Header) -> int:
+    return byte_count(header.shape, max(DTYPES[header.dtype].bits // 8, 1))
+
+
 def _check_size(name: str, header: Header, held: int) -> None:
-    claimed = byte_count(header.shape, 1 if header.dtype == "bool" else int(header.dtype.lstrip("uintfloab")) // 8)
+    claimed = _bytes(header)
     if claimed > held:
         raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")

@@ -13,7 +13,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import choose, human_bytes
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Metadata, Source, Tensor
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,24 +39,24 @@ def list_arrays(path: str) -> list[Header]:
         return headers
 
 
-def read_header(source: Source) -> Header:
-    """The header of the chosen array."""
-    return choose(source, list_arrays(source.path))
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """The chosen array, inflated when it is first read."""
+    header = choose(source, list_arrays(source.path))
+    yield Loaded(header, lambda: (_inflated(source.path, header), Metadata()))
 
 
-def read(source: Source) -> Tensor:
-    """The chosen array, inflated."""
-    header = read_header(source)
-    with _opened(source.path) as archive:
+def _inflated(path: str, header: Header) -> NDArray[Any]:
+    with _opened(path) as archive:
         info = archive.getinfo(f"{header.key}.npy" if f"{header.key}.npy" in archive.namelist() else str(header.key))
         if info.file_size > LARGEST_MEMBER or info.file_size > HIGHEST_RATIO * max(info.compress_size, 1):
             raise FileError(
-                f"{source.path}:{header.key}: inflates from {human_bytes(info.compress_size)} to "
+                f"{path}:{header.key}: inflates from {human_bytes(info.compress_size)} to "
                 f"{human_bytes(info.file_size)}, which is refused as a decompression bomb"
             )
         with archive.open(info) as stream:
             data = stream.read(info.file_size + 1)
-    return Tensor(npy.read_stream(data, f"{source.path}:{header.key}").array, header)
+    return npy.read_stream(data, f"{path}:{header.key}").array
 
 
 def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:

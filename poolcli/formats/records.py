@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +49,59 @@ class Tensor:
     array: NDArray[Any]
     header: Header
     metadata: Metadata = field(default_factory=Metadata)
+
+
+Region = tuple[range, ...]  # of an array: the indices along each axis
+Append = Callable[[Region, "NDArray[Any]"], None]  # writes the next region
+
+
+class Opened(Protocol):
+    """An open input: what it is, and its data, region by region."""
+
+    header: Header
+
+    @property
+    def streams(self) -> bool:
+        """Whether regions are read from the file; otherwise the first one brings all of it into memory."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the file holds beside the array; asked for after a read."""
+
+    def read(self, region: Region) -> NDArray[Any]:
+        """The region as an array of its own shape; raises FileError where the file ends early."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """An input that can only be read whole, which happens once."""
+
+    header: Header
+    load: Callable[[], tuple[NDArray[Any], Metadata]]
+    streams: bool = False
+    _whole: tuple[NDArray[Any], Metadata] | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._once()[1]
+
+    def read(self, region: Region) -> NDArray[Any]:
+        return self._once()[0][slices(region)]
+
+    def _once(self) -> tuple[NDArray[Any], Metadata]:
+        if self._whole is None:
+            self._whole = self.load()
+        return self._whole
+
+
+def whole_region(shape: Sequence[int]) -> Region:
+    """The region that is everything."""
+    return tuple(range(size) for size in shape)
+
+
+def slices(region: Region) -> tuple[slice, ...]:
+    """The region as numpy and h5py index it."""
+    return tuple(slice(indices.start, indices.stop) for indices in region)
 
 
 def parse_source(text: str, dataset: str | None = None) -> Source:

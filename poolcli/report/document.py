@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from poolcli.batch.run import Outcome, Stored
+from poolcli.batch.outcome import Outcome, Stored
 from poolcli.errors import PoolError
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.batch.run import Outcome, Stored
+from poolcli.batch.outcome import Outcome, Stored
 from poolcli.layouts import named_shape
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable

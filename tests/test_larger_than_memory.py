@@ -1,0 +1,101 @@
+"""Inputs larger than the memory that a process may have, as real files (sparse, so that they fill no disk)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space")
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (768 * 2**20, 768 * 2**20))
+sys.argv = ["poolcli", *sys.argv[1:]]
+from poolcli.__main__ import main
+main()
+"""
+
+
+def limited(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, check=False)
+
+
+def sparse_npy(path: str, shape: tuple[int, ...], marks: dict[tuple[int, ...], float]) -> None:
+    with open(path, "wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        start = stream.tell()
+        stream.truncate(start + 4 * int(np.prod(shape, dtype=np.int64)))
+        for place, value in marks.items():
+            stream.seek(start + 4 * int(np.ravel_multi_index(place, shape)))
+            stream.write(np.float32(value).tobytes())
+
+
+def test_a_npy_larger_than_the_limit_is_pooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shape = (1, 64, 2048, 2048)
+    sparse_npy("x.npy", shape, {(0, 0, 0, 0): 64.0, (0, 63, 64, 130): 32.0, (0, 63, 2047, 2047): 16.0})
+    result = limited("avg", "x.npy", "-o", "y.npy", "-k", "64", "-s", "64", "-q")
+    assert (result.returncode, result.stderr) == (0, "")
+    expected = np.zeros((1, 64, 32, 32), np.float32)
+    expected[0, 0, 0, 0], expected[0, 63, 1, 2], expected[0, 63, 31, 31] = 64 / 4096, 32 / 4096, 16 / 4096
+    np.testing.assert_array_equal(np.load("y.npy"), expected)
+
+
+def test_one_plane_larger_than_the_limit_is_cut_along_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sparse_npy("x.npy", (1, 1, 16_000, 20_000), {(0, 0, 15_000, 3): 9.0})
+    result = limited("max", "x.npy", "-o", "y.npy", "-k", "100", "-s", "100", "--indices", "at.npy", "-q")
+    assert (result.returncode, result.stderr) == (0, "")
+    values, places = np.load("y.npy"), np.load("at.npy")
+    assert (values[0, 0, 150, 0], values.sum()) == (9.0, 9.0)
+    assert places[0, 0, 150, 0] == 15_000 * 20_000 + 3
+    assert places[0, 0, 159, 199] == 15_900 * 20_000 + 19_900
+
+
+def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("x.h5", "w") as file:
+        data = file.create_dataset("x", (100, 4, 1024, 512), "f4", chunks=(1, 1, 256, 512), compression="gzip")
+        data[:] = 1.0
+        data[99, 3, 1000, 500] = 17.0
+    assert os.path.getsize("x.h5") < 2**26
+    result = limited("avg", "x.h5", "-o", "y.h5", "-k", "4", "-s", "4", "-q")
+    assert (result.returncode, result.stderr) == (0, "")
+    with h5py.File("y.h5") as file:
+        y = file["x"]
+        assert (y.shape, y.chunks, y.compression) == ((100, 4, 256, 128), (1, 1, 256, 128), "gzip")
+        assert (y[0] == 1).all()
+        assert y[99, 3, 250, 125] == 2.0
+
+
+@pytest.mark.parametrize("limit", ["200K", "1M", "1G"])
+def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)
+    np.save("x.npy", x)
+    np.save("fortran.npy", np.asfortranarray(x))
+    options = ["-k", "11", "-s", "2", "-p", "5", "--max-memory", limit, "-q"]
+    for name in ("x", "fortran"):
+        assert limited("avg", f"{name}.npy", "-o", f"{name}-y.npy", *options).stderr == ""
+    assert limited("avg", "x.npy", "-o", "whole.npy", *options[:-3], "-q").stderr == ""
+    np.testing.assert_array_equal(np.load("x-y.npy"), np.load("whole.npy"))
+    np.testing.assert_array_equal(np.load("fortran-y.npy"), np.load("whole.npy"))
+
+
+def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez_compressed("x.npz", x=np.zeros((1, 1, 2000, 2000), np.float32))
+    result = limited("avg", "x.npz", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "8M")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "poolcli: x.npz: needs 19.1 MiB of memory, the limit is 8 MiB; raise --max-memory "
+        "(npz files cannot be read in parts, .npy and .h5 can)\n"
+    )
+    assert not Path("y.npy").exists()
