@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,29 @@ class Item:
     relative: str
 
 
-def find_inputs(texts: Sequence[str], dataset: str | None, recursive: bool) -> tuple[tuple[Item, ...], bool]:
-    """The inputs in a fixed order, and whether they count as several (a folder or a glob does)."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The inputs in a fixed order, and whether they count as several (a folder, a glob or a list does)."""
+
+    items: tuple[Item, ...]
+    several: bool
+
+
+def find_inputs(
+    texts: Sequence[str],
+    dataset: str | None,
+    recursive: bool,
+    files_from: str | None = None,
+    output: str | None = None,
+) -> Found:
+    """What the inputs mean; the folder `output` is passed over where it lies in one of them."""
     items: list[Item] = []
-    several = len(texts) > 1
+    several = len(texts) > 1 or files_from is not None
+    if not texts and files_from is None:
+        raise RequestError("there is no input: name files, a folder, a quoted glob, or a list with --files-from")
     for text in texts:
         if text != "-" and Path(text).is_dir():
-            found = _folder_items(text, dataset, recursive)
+            found = _folder_items(text, dataset, recursive, output)
             several = True
         elif _is_pattern(text):
             found = _glob_items(text, dataset)
@@ -35,9 +52,29 @@ def find_inputs(texts: Sequence[str], dataset: str | None, recursive: bool) -> t
             source = parse_source(text, dataset)
             found = [Item(source, Path(source.path).name)]
         items.extend(found)
-    if sum(item.source.path == "-" for item in items) > 1:
+    if files_from is not None:
+        items += _listed_items(files_from, dataset)
+    if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
-    return tuple(items), several
+    return Found(tuple(items), several)
+
+
+def _listed_items(path: str, dataset: str | None) -> list[Item]:
+    """The files that a list names, one a line, or ended by NUL as `find -print0` writes them."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise RequestError(f"--files-from {path}: {error.strerror}") from error
+    names = [os.fsdecode(name) for name in (data.split(b"\0") if b"\0" in data else data.splitlines()) if name]
+    if not names:
+        raise RequestError(f"--files-from {path}: names no file")
+    return [Item(source, _below(source.path)) for source in (parse_source(name, dataset) for name in names)]
+
+
+def _below(path: str) -> str:
+    """A relative path as it is, so that the tree is kept; the name alone of a path that leads elsewhere."""
+    plain = os.path.normpath(path)
+    return os.path.basename(plain) if os.path.isabs(plain) or plain.startswith("..") else plain
 
 
 def _is_pattern(text: str) -> bool:
@@ -63,11 +100,11 @@ def _fixed_part(pattern: str) -> str:
     return str(Path(*fixed)) if fixed else "."
 
 
-def _folder_items(folder: str, dataset: str | None, recursive: bool) -> list[Item]:
+def _folder_items(folder: str, dataset: str | None, recursive: bool, output: str | None) -> list[Item]:
     suffixes = {suffix for row in FORMATS.values() if row.reads for suffix in row.suffixes}
     found = [
         Item(Source(path, dataset), os.path.relpath(path, folder))
-        for path in _walk(folder, recursive)
+        for path in _walk(folder, recursive, output)
         if Path(path).suffix.lower() in suffixes
     ]
     if not found:
@@ -76,8 +113,11 @@ def _folder_items(folder: str, dataset: str | None, recursive: bool) -> list[Ite
     return found
 
 
-def _walk(folder: str, recursive: bool) -> Iterator[str]:
-    """Regular files below `folder`, sorted; hidden names are passed over, links to folders are not followed."""
+def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
+    """Files below `folder`, sorted; hidden names and the output are passed over, links to folders not followed. What is
+    no regular file (a pipe, a link to nothing) comes too: it is refused by name, not left out in silence.
+    """
+    own = os.path.realpath(output) if output and output != "-" else None
     waiting = [folder]
     while waiting:
         current = waiting.pop()
@@ -86,7 +126,8 @@ def _walk(folder: str, recursive: bool) -> Iterator[str]:
                 ordered = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             raise FileError(f"{current}: {error.strerror}") from error
-        yield from (e.path for e in ordered if not e.name.startswith(".") and e.is_file())
+        seen = [entry for entry in ordered if not entry.name.startswith(".")]
+        yield from (entry.path for entry in seen if not entry.is_dir())
         if recursive:
-            folders = [e.path for e in ordered if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]
-            waiting.extend(reversed(folders))
+            folders = [entry.path for entry in seen if entry.is_dir(follow_symlinks=False)]
+            waiting.extend(path for path in reversed(folders) if os.path.realpath(path) != own)

@@ -12,7 +12,9 @@ from poolcli.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every job of a run; `max_memory` in bytes, None for no limit."""
+    """What holds for every job of a run; `max_memory` in bytes, None for no limit; `many` jobs make auto take numba
+    for smaller work, because it is started only once.
+    """
 
     layout: str | None = None
     output_layout: str | None = None
@@ -23,6 +25,8 @@ class Settings:
     dry_run: bool = False
     overwrite: bool = False
     skip_existing: bool = False
+    resume: bool = False
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,21 @@ class Stored:
     shape: tuple[int, ...]
     dtype: str
     layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How one output came to be; hashes are SHA-256, None for an input that is too large to be hashed."""
+
+    output: str
+    indices: str | None
+    input: str
+    input_size: int
+    input_mtime_ns: int
+    input_hash: str | None
+    options: str
+    output_hash: str
+    indices_hash: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +68,31 @@ class Outcome:
     threads: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     skipped: bool = False
+    record: Record | None = None
     error: PoolError | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is kept of the outcomes of a run: counts, how many files each note is about, and the errors."""
+
+    done: int = 0
+    skipped: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+    errors: list[PoolError] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one more outcome."""
+        if outcome.error:
+            self.errors.append(outcome.error)
+        elif outcome.skipped:
+            self.skipped += 1
+        else:
+            self.done += 1
+        for note in outcome.notes:
+            self.notes[note] = self.notes.get(note, 0) + 1
+
+    @property
+    def total(self) -> int:
+        """How many outcomes were counted."""
+        return self.done + self.skipped + len(self.errors)

@@ -22,10 +22,10 @@ from poolcli.plan import Plan, make_plan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Progress = Callable[[float], None]
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
-def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done: None) -> Outcome:
+def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done, total: None) -> Outcome:
     """Runs `job`; a refusal or a failing file is in the outcome's `error`, with the place in its message."""
     if settings.skip_existing and existing_outputs((job,)):
         return Outcome(job, skipped=True)
@@ -77,7 +77,7 @@ def _run(outcome: Outcome, settings: Settings, file: Opened, clock: Clock, progr
     assert plan is not None  # noqa: S101  # set by _prepare
     _check_memory(plan, file, settings.max_memory)
     with clock.phase("compute"):
-        engine = prepare(plan, settings.engine)
+        engine = prepare(plan, settings.engine, many=settings.many)
     work = Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress)
     notes = _pool_file(work, outcome, settings, file)
     threads = allowed_threads(settings.threads) if engine == "numba" else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Work:
     engine: str
     threads: int | None
     clock: Clock
-    progress: Callable[[float], None] = field(default=lambda done: None)
+    progress: Callable[[int, int], None]  # bytes done, bytes in all
 
 
 def pool_in_memory(work: Work, read: Callable[[Region], Array]) -> tuple[Array, Array | None]:
@@ -51,7 +51,7 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[A
         with work.clock.phase("write"):
             _append(sinks, whole_region(work.plan.output_shape), results)
         return
-    total, done = prod(work.plan.output_shape), 0
+    total, done = bytes_of(work.plan), 0
     waiting = regions(work.plan, tile)
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
@@ -67,8 +67,8 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[A
                 if written:
                     written.result()
                 written = writer.submit(_append, sinks, outputs, results)
-            done += prod(map(len, outputs))
-            work.progress(done / total)
+            done += bytes_of(part)
+            work.progress(min(done, total), total)
         with work.clock.phase("write"):
             if written:
                 written.result()

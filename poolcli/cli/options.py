@@ -22,8 +22,8 @@ def _option(kind: Any, flags: str, panel: str, text: str, default: Any = None, *
     return Annotated[kind, option], default
 
 
-def _argument(kind: Any, name: str, text: str) -> tuple[Any, Any]:
-    return Annotated[kind, typer.Argument(metavar=name, help=text, show_default=False)], inspect.Parameter.empty
+def _argument(kind: Any, name: str, text: str, default: Any = inspect.Parameter.empty) -> tuple[Any, Any]:
+    return Annotated[kind, typer.Argument(metavar=name, help=text, show_default=False)], default
 
 
 OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -31,6 +31,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         list[str],
         "INPUT...",
         ".npy, .npz[:key], .h5[:/dataset], an image, a folder, a quoted glob, or - for a .npy stream.",
+        (),
     ),
     "op": _argument(str, "OP", "avg, max, adaptive-avg or adaptive-max."),
     "shape": _argument(str, "SHAPE|FILE", "A shape such as 1,3,32,32, or a file whose header is read."),
@@ -118,6 +119,19 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "recursive": _option(FLAG, "-r --recursive", FILES, "Take the subfolders of folders too.", False),
     "overwrite": _option(FLAG, "--overwrite", FILES, "Replace outputs that exist.", False),
     "skip_existing": _option(FLAG, "--skip-existing", FILES, "Leave outputs that exist as they are.", False),
+    "resume": _option(
+        FLAG, "--resume", FILES,
+        "Go on where a run was stopped: make what is missing or out of date.", False,
+    ),
+    "files_from": _option(
+        TEXT, "--files-from", FILES,
+        "Take the inputs from a list, one a line, or - for stdin.", metavar="LIST",
+    ),
+    "fail_fast": _option(FLAG, "--fail-fast", RUN, "Stop at the first file that fails.", False),
+    "jobs": _option(
+        COUNT, "--jobs", RUN,
+        "Files worked on at once. Default: as many as cores.", metavar="N",
+    ),
     "engine": _option(
         str, "--engine", RUN,
         "auto (default), numba or numpy; the results are the same.", "auto", metavar="NAME",
@@ -169,10 +183,12 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "debug": _option(FLAG, "--debug", RUN, "Show the traceback of an error.", False),
 }  # fmt: skip
 
-FILE_OPTIONS = ("output", "dataset", "format", "recursive", "overwrite", "skip_existing")
+FILE_OPTIONS = (
+    "output", "dataset", "format", "recursive", "files_from", "overwrite", "skip_existing", "resume",
+)  # fmt: skip
 RESULT_OPTIONS = ("layout", "output_layout", "dtype")
 EXPLAIN_OPTIONS = ("explain", "windows", "compare", "picture", "solve", "to")
-RUN_OPTIONS = ("engine", "threads", "max_memory", "dry_run", "json", "quiet", "verbose", "debug")
+RUN_OPTIONS = ("engine", "threads", "jobs", "max_memory", "fail_fast", "dry_run", "json", "quiet", "verbose", "debug")
 
 
 def add_command(

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from poolcli.attributes import Attributes
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import Job, existing_outputs, plan_jobs
 from poolcli.batch.memory import memory_limit
-from poolcli.batch.outcome import Outcome, Settings
-from poolcli.batch.run import run_job
+from poolcli.batch.outcome import Outcome, Settings, Tally
+from poolcli.batch.run_all import needs_workers, run_all, shared_out
 from poolcli.cli.app import complain
 from poolcli.cli.operators import operator_from
+from poolcli.cli.progress import progress
 from poolcli.cli.stop import Stopped
 from poolcli.engine import cache as kernels
 from poolcli.errors import RequestError
-from poolcli.report.console import console, show
+from poolcli.report.console import show
 
 
 def pool(name: str, values: Mapping[str, Any]) -> int:
     """Runs operator `name` over the inputs; returns the exit code."""
     op = operator_from(name, values)
-    given = {key: values[key] for key in Settings.__dataclass_fields__}
-    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"])})
     _check_values(values)
-    items, several = find_inputs(values["inputs"], values["dataset"], values["recursive"])
-    jobs = plan_jobs(items, several, values["output"], values.get("indices"), values["format"])
+    found = find_inputs(
+        values["inputs"], values["dataset"], values["recursive"], values["files_from"], values["output"]
+    )
+    jobs = plan_jobs(found.items, found.several, values["output"], values.get("indices"), values["format"])
+    given = {key: values[key] for key in Settings.__dataclass_fields__ if key in values}
+    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"])})
     _refuse_existing(jobs, settings)
     if not values["quiet"]:
         kernels.announce = _say
-    if several:
-        return _run_several(jobs, op, settings, values)
-    return _run_one(jobs[0], op, settings, values)
+    return _run(jobs, found.several, op, settings, values)
 
 
 def _say(text: str) -> None:
@@ -43,81 +45,88 @@ def _say(text: str) -> None:
 def _check_values(values: Mapping[str, Any]) -> None:
     if values["output"] is None and not values["dry_run"]:
         raise RequestError("--output is missing: name a file, a folder or - (or plan only, with --dry-run)")
-    if values["overwrite"] and values["skip_existing"]:
-        raise RequestError("--overwrite and --skip-existing contradict each other; give one")
+    chosen = [f"--{key.replace('_', '-')}" for key in ("overwrite", "skip_existing", "resume") if values[key]]
+    if len(chosen) > 1:
+        raise RequestError(f"{chosen[0]} and {chosen[1]} contradict each other; give one")
     if values["output"] == "-" and values.get("indices") == "-":
         raise RequestError("--output and --indices cannot both be standard output; name a file for one")
+    if values["resume"] and "-" in (values["output"], values.get("indices")):
+        raise RequestError("--resume continues files; standard output cannot be continued")
 
 
 def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
-    if settings.overwrite or settings.skip_existing or settings.dry_run:
+    if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
     if existing:
         more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
-        raise RequestError(f"{existing[0]} exists{more}; use --overwrite or --skip-existing, or another --output")
+        raise RequestError(
+            f"{existing[0]} exists{more}; use --overwrite, --skip-existing or --resume, or another --output"
+        )
 
 
-def _run_one(job: Job, op: Attributes, settings: Settings, values: Mapping[str, Any]) -> int:
-    outcome = run_job(job, op, settings)
-    if outcome.error and values["debug"]:
-        raise outcome.error
-    if outcome.error:
-        complain(outcome.error)
-    _report(outcome, op, values)
-    return outcome.error.exit_code if outcome.error else 0
+def _run(jobs: Sequence[Job], several: bool, op: Attributes, settings: Settings, values: Mapping[str, Any]) -> int:
+    count, settings = shared_out(settings, len(jobs), values["jobs"])
+    if values["debug"] or not needs_workers(jobs):
+        count = 0
+    tally, planned = Tally(), list[Outcome]()
+    folder = _manifest_folder(values["output"], several, settings)
+    try:
+        with progress(len(jobs), values) as (step, bytes_done):
+            for outcome in run_all(jobs, op, settings, count=count, folder=folder, progress=bytes_done):
+                step()
+                tally.add(outcome)
+                if outcome.error and values["debug"]:
+                    raise outcome.error
+                _report(outcome, several, op, values)
+                if settings.dry_run:
+                    planned.append(outcome)
+                if outcome.error and values["fail_fast"]:
+                    break
+    except Stopped as stop:
+        if not several:
+            raise
+        left = len(jobs) - tally.total
+        raise Stopped(stop.exit_code, f"stopped: {tally.total} done, {left} left; --resume goes on") from None
+    if not several:
+        return tally.errors[0].exit_code if tally.errors else 0
+    return _finish(tally, planned, values)
 
 
-def _report(outcome: Outcome, op: Attributes, values: Mapping[str, Any]) -> None:
+def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
+    """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
+    if output in (None, "-"):
+        return None
+    if several:
+        return str(output)
+    return (os.path.dirname(str(output)) or ".") if settings.resume else None
+
+
+def _report(outcome: Outcome, several: bool, op: Attributes, values: Mapping[str, Any]) -> None:
     """The report of one job, on stdout; on stderr, and only when asked for, where stdout carries the result."""
+    if outcome.error and not several:
+        complain(outcome.error)
     taken = "-" in (values["output"], values.get("indices")) and not values["dry_run"]
     stream = sys.stderr if taken else sys.stdout
     if values["json"]:
         from poolcli.report.document import outcome_document, to_json
 
         print(to_json(outcome_document(outcome, op.name, op.like)), file=stream, flush=True)
-    elif not values["quiet"] and not outcome.error and (values["verbose"] or not taken):
+        return
+    wanted = values["verbose"] or (not several and not taken)
+    if wanted and not values["quiet"] and not outcome.error:
         from poolcli.report.outcome import outcome_view
 
         show(outcome_view(outcome), stream)
 
 
-def _run_several(jobs: Sequence[Job], op: Attributes, settings: Settings, values: Mapping[str, Any]) -> int:
-    outcomes: list[Outcome] = []
-    try:
-        for job in _with_progress(jobs, values):
-            outcome = run_job(job, op, settings)
-            outcomes.append(outcome)
-            if outcome.error and values["debug"]:
-                raise outcome.error
-            if values["json"] or (values["verbose"] and not outcome.error):
-                _report(outcome, op, values)
-    except Stopped as stop:
-        left = len(jobs) - len(outcomes)
-        raise Stopped(stop.exit_code, f"stopped: {len(outcomes)} done, {left} left") from None
-    return _finish(outcomes, settings, values)
-
-
-def _finish(outcomes: Sequence[Outcome], settings: Settings, values: Mapping[str, Any]) -> int:
+def _finish(tally: Tally, planned: Sequence[Outcome], values: Mapping[str, Any]) -> int:
     if not values["json"] and not values["quiet"]:
         from poolcli.report.outcome import shapes_view, summary_view
 
-        if settings.dry_run and not values["verbose"]:
-            show(shapes_view(outcomes), sys.stdout)
-        show(summary_view(outcomes, settings.dry_run), sys.stdout)
-    failures = [outcome.error for outcome in outcomes if outcome.error]
-    for error in failures:
+        if planned and not values["verbose"]:
+            show(shapes_view(planned), sys.stdout)
+        show(summary_view(tally, values["dry_run"]), sys.stdout)
+    for error in tally.errors:
         complain(error)
-    return 1 if failures else 0
-
-
-def _with_progress(jobs: Sequence[Job], values: Mapping[str, Any]) -> Iterator[Job]:
-    """The jobs one by one, with a bar on stderr where that is a terminal."""
-    if values["quiet"] or not sys.stderr.isatty():
-        yield from jobs
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("pooling"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True) as progress:
-        yield from progress.track(jobs)
+    return 1 if tally.errors else 0

@@ -52,10 +52,10 @@ def run(
     return target, plane_to_plan(flat, plan, plan.index)
 
 
-def prepare(plan: Plan, engine: str = "auto") -> str:
-    """The engine that will run `plan`, loaded."""
+def prepare(plan: Plan, engine: str = "auto", many: bool = False) -> str:
+    """The engine that will run `plan`, loaded; `many` like it will follow."""
     one_of("engine", engine, ENGINES)
-    chosen = choose_engine(plan) if engine == "auto" else engine
+    chosen = choose_engine(plan, many) if engine == "auto" else engine
     if chosen == "numba":
         import poolcli.engine.compiled  # noqa: F401  # loading is the point
     return chosen

@@ -13,12 +13,18 @@ from poolcli.windows import Sliding
 # numpy's, which numpy needs for 0.2 to 0.3 million.
 WORTH_STARTING = 30_000_000
 WORTH_CALLING = 300_000
+WORTH_STARTING_ONCE = 3_000_000  # where at least ten such files share the start
 
 
-def choose_engine(plan: Plan) -> str:
-    """`numba` or `numpy`, from the plan alone and whether numba is loaded already."""
-    started = "poolcli.engine.compiled" in sys.modules
-    return "numba" if work_of(plan) > (WORTH_CALLING if started else WORTH_STARTING) else "numpy"
+def choose_engine(plan: Plan, many: bool = False) -> str:
+    """`numba` or `numpy`, from the plan and whether numba is loaded already; for `many` from the plan alone, so that
+    the same file gives the same bits whichever files went before it.
+    """
+    if many:
+        least = WORTH_STARTING_ONCE
+    else:
+        least = WORTH_CALLING if "poolcli.engine.compiled" in sys.modules else WORTH_STARTING
+    return "numba" if work_of(plan) > least else "numpy"
 
 
 def work_of(plan: Plan) -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "Source",
     "Tensor",
     "appended",
+    "can_crash",
     "check_output",
     "format_of",
     "list_arrays",
@@ -178,6 +179,17 @@ def appended(
 
         return hdf5.appended(path, shape, dtype, key=key, metadata=metadata or Metadata(), overwrite=overwrite)
     return None
+
+
+def can_crash(source: str, output: str | None) -> bool:
+    """Whether a damaged input or a full disk may end the process that reads `source` or writes `output`."""
+    fragile = FORMATS["hdf5"]
+    if output and Path(output).suffix.lower() in fragile.suffixes:
+        return True
+    try:
+        return source != "-" and _first_bytes(source).startswith(fragile.magic)
+    except FileError:
+        return False
 
 
 def _module(row: Format) -> Any:

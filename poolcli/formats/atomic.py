@@ -31,7 +31,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             return
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         part = _part_name(target, os.getpid())
-        _sweep(target)
+        sweep(target)
         mode = _mode_for(target)
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -67,8 +67,9 @@ def _part_name(target: str, owner: int | str) -> str:
     return os.path.join(folder, "." + os.fsdecode(stem) + tail)
 
 
-def _sweep(target: str) -> None:
-    """Removes what processes that were killed while writing `target` have left."""
+def sweep(path: str) -> None:
+    """Removes what processes that were killed while writing `path` have left."""
+    target = os.path.realpath(path)
     pattern = glob.escape(_part_name(target, "")[: -len(".part") - 1]) + ".*.part"
     for left in glob.glob(pattern):
         owner = left.split(".")[-2]

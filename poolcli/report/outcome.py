@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.batch.outcome import Outcome, Stored
+from poolcli.batch.outcome import Outcome, Stored, Tally
 from poolcli.layouts import named_shape
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable
@@ -29,19 +29,12 @@ def outcome_view(outcome: Outcome) -> RenderableType:
     return spaced(Text(title(plan), style="bold"), ends_table(ends), axes_table(plan), facts)
 
 
-def summary_view(outcomes: Sequence[Outcome], dry_run: bool) -> RenderableType:
-    """The end of a run over several inputs: counts, then every failure with its reason."""
-    failed = [outcome for outcome in outcomes if outcome.error]
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    done = len(outcomes) - len(failed) - skipped
-    counts = f"{done} {'planned' if dry_run else 'done'}, {skipped} skipped, {len(failed)} failed"
-    noted: dict[str, int] = {}
-    for outcome in outcomes:
-        for note in outcome.notes:
-            noted[note] = noted.get(note, 0) + 1
+def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
+    """The end of a run over several inputs: counts, and how many files each note is about."""
+    counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
     rows: list[RenderableType] = [Text(counts, style="bold")]
-    if noted:
-        rows.append(notes_view(f"{note} ({count} of {len(outcomes)} files)" for note, count in noted.items()))
+    if tally.notes:
+        rows.append(notes_view(f"{note} ({count} of {tally.total} files)" for note, count in tally.notes.items()))
     return Group(*rows)
 
 

@@ -87,7 +87,7 @@ def test_a_folder_keeps_names_and_tree_and_one_bad_file_costs_only_itself(cli: C
     (folder / "in" / "notes.txt").write_text("passed over")
     result = cli("avg", "in", "-r", "-o", "out/", "-k", "2", "-s", "2")
     assert result.code == 1
-    assert sorted(str(p.relative_to("out")) for p in Path("out").rglob("*.*")) == ["a.npy", "deep/b.npy"]
+    assert sorted(str(p.relative_to("out")) for p in Path("out").rglob("[!.]*.*")) == ["a.npy", "deep/b.npy"]
     assert result.out.splitlines()[0] == "2 done, 0 skipped, 1 failed"
     assert result.err.startswith("poolcli: in/bad.npy: ")
     assert result.err.count("\n") == 1
@@ -95,7 +95,7 @@ def test_a_folder_keeps_names_and_tree_and_one_bad_file_costs_only_itself(cli: C
 
 def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, folder: Path) -> None:
     assert cli("max", "pho*.png", "-o", "out/", "--format", "npy", "-k", "2", "-s", "2").code == 0
-    assert os.listdir("out") == ["photo.npy"]
+    assert sorted(os.listdir("out")) == [".poolcli.jsonl", "photo.npy"]
 
 
 def test_a_glob_that_matches_nothing_is_a_wrong_request(cli: Cli, folder: Path) -> None:
@@ -120,7 +120,7 @@ OUTPUT_REFUSALS = [
     (
         "existing output",
         ["x.npy", "-o", "old.npy"],
-        "old.npy exists; use --overwrite or --skip-existing, or another --output",
+        "old.npy exists; use --overwrite, --skip-existing or --resume, or another --output",
     ),
     (
         "output is the input",
