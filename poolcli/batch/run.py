@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from hashlib import sha256
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from poolcli.attributes import Attributes
@@ -15,7 +18,7 @@ from poolcli.batch.tiles import Work, bytes_of, pool_in_memory, pool_in_tiles, t
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import Header, Metadata, Opened, Source, appended, check_output, opened, write
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Append, slices
+from poolcli.formats.records import Fresh, Sink, slices
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.plan import Plan, make_plan
 
@@ -121,7 +124,7 @@ def _sink(
     settings: Settings,
     metadata: Metadata | None,
     notes: list[str],
-) -> Append:
+) -> Sink:
     """Takes the regions of one result: into the file itself where its format can, else into memory until the end."""
     import numpy as np
 
@@ -129,7 +132,15 @@ def _sink(
     assert plan is not None  # noqa: S101
     key = outcome.header.key if outcome.header else None
     if target.layout == plan.layout:
-        direct = appended(path, target.shape, target.dtype, key=key, metadata=metadata, overwrite=settings.overwrite)
+        direct = appended(
+            path,
+            target.shape,
+            target.dtype,
+            key=key,
+            metadata=metadata,
+            overwrite=settings.overwrite,
+            identity=_identity(outcome.job, plan) if settings.resume else None,
+        )
         if direct is not None:
             return stack.enter_context(direct)
     whole = np.empty(plan.output_shape, target.dtype)
@@ -139,7 +150,14 @@ def _sink(
             notes.extend(_write(target, whole, outcome, settings, metadata))
 
     stack.push(finish)
-    return lambda region, array: whole.__setitem__(slices(region), array)
+    return Fresh(lambda region, array: whole.__setitem__(slices(region), array))
+
+
+def _identity(job: Job, plan: Plan) -> str:
+    """Names the work of a job, so that it is only continued where it is the same: the plan and the input's state."""
+    status = os.stat(job.source.path)
+    text = repr((version("poolcli"), plan, job.source, status.st_size, status.st_mtime_ns))
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _write(

@@ -12,7 +12,7 @@ from poolcli.batch.clock import Clock
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Append, Region, whole_region
+from poolcli.formats.records import Region, Sink, whole_region
 from poolcli.plan import Plan
 
 if TYPE_CHECKING:
@@ -44,15 +44,16 @@ def pool_in_memory(work: Work, read: Callable[[Region], Array]) -> tuple[Array, 
     return _pool(work, plan, x)
 
 
-def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[Append], tile: int) -> None:
+def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[Sink], tile: int) -> None:
     """Hands the values to the first sink and the positions to the second, region by region, in C order."""
     if bytes_of(work.plan) <= tile:
         results = pool_in_memory(work, read)
         with work.clock.phase("write"):
+            _start(sinks, 0)
             _append(sinks, whole_region(work.plan.output_shape), results)
         return
     total, done = bytes_of(work.plan), 0
-    waiting = regions(work.plan, tile)
+    waiting = _missing(work.plan, regions(work.plan, tile), sinks)
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = _read_ahead(work, reader, read, first)
@@ -72,6 +73,25 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[A
         with work.clock.phase("write"):
             if written:
                 written.result()
+
+
+def _missing(plan: Plan, parts: Iterator[Region], sinks: Sequence[Sink]) -> Iterator[Region]:
+    """The regions that the sinks do not hold all of."""
+    held, end, started = min((sink.held for sink in sinks), default=0), 0, False
+    for outputs in parts:
+        begin, end = end, end + prod(map(len, outputs))
+        if end > held:
+            if not started:
+                _start(sinks, begin)
+            started = True
+            yield outputs
+    if not started:
+        _start(sinks, end)
+
+
+def _start(sinks: Sequence[Sink], elements: int) -> None:
+    for sink in sinks:
+        sink.start_at(elements)
 
 
 def regions(plan: Plan, most: int) -> Iterator[Region]:
@@ -139,7 +159,7 @@ def _pool(work: Work, plan: Plan, x: Array) -> tuple[Array, Array | None]:
     return results
 
 
-def _append(sinks: Sequence[Append], outputs: Region, results: tuple[Array, Array | None]) -> None:
+def _append(sinks: Sequence[Sink], outputs: Region, results: tuple[Array, Array | None]) -> None:
     for sink, array in zip(sinks, results, strict=False):
         if array is not None:
             sink(outputs, array)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.records import Append, Header, Metadata, Opened, Source, Tensor, parse_source, whole_region
+from poolcli.formats.records import Header, Metadata, Opened, Sink, Source, Tensor, parse_source, whole_region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,13 +167,17 @@ def appended(
     key: str | None,
     metadata: Metadata | None,
     overwrite: bool,
-) -> AbstractContextManager[Append] | None:
-    """A file that takes an array region by region, in C order; None for a format that is written from memory."""
+    identity: str | None = None,
+) -> AbstractContextManager[Sink] | None:
+    """A file that takes an array region by region, in C order; None for a format that is written from memory.
+
+    With an `identity`, a .npy file that a stopped run of the same identity has begun is continued.
+    """
     row = format_of(path)
     if row.name == "npy":
         from poolcli.formats import npy
 
-        return npy.appended(path, shape, dtype, overwrite)
+        return npy.appended(path, shape, dtype, overwrite, identity)
     if row.name == "hdf5" and prod(shape) > LARGE:
         from poolcli.formats import hdf5
 

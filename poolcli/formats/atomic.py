@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
 
 LONGEST_NAME = 255  # bytes, on every usual file system
-LONGEST_TAIL = 20  # of them for what is added to a name: a dot, the process and `.part`
+LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`
+NOTE_EVERY = 2.0  # seconds between notes of how far a long file is written
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
     A link is followed; a device or a pipe is written straight through. An existing file keeps its mode, and
     is refused at the last step, too, unless `overwrite` is true.
     """
-    try:
+    with _reported(path):
         target = os.path.realpath(path)
         if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
             yield path
@@ -42,6 +45,13 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             with suppress(FileNotFoundError):
                 os.unlink(part)
             raise
+
+
+@contextmanager
+def _reported(path: str) -> Iterator[None]:
+    """Errors of the system become one line with the name of the file."""
+    try:
+        yield
     except OSError as error:
         if isinstance(error, FileError):
             raise
@@ -57,6 +67,88 @@ def byte_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         return
     with whole_file(path, overwrite) as part, open(part, "wb") as stream:
         yield stream
+
+
+@contextmanager
+def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, int]]:
+    """As `byte_stream`, for a file that is written from front to end and may take long.
+
+    When the run is stopped, what is written stays for the next run of the same `identity`. Yields the file and how
+    many of its bytes are good already.
+    """
+    target = os.path.realpath(path)
+    part = _part_name(target, f"{identity}.kept")
+    journal = part + ".at"
+    for other in _parts(target):
+        if other not in (part, journal):
+            _remove_kept(other)
+    with _reported(path):
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode_for(target)
+        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
+            good = min(_noted(journal), os.fstat(stream.fileno()).st_size)
+            stream.seek(good)
+            stream.truncate()
+            try:
+                noting: Any = _Noting(stream, journal)
+                yield noting, good
+            except Exception:  # not when stopped: that is what it is kept for
+                os.unlink(part)
+                with suppress(FileNotFoundError):
+                    os.unlink(journal)
+                raise
+        _sync(part)
+        _move(part, target, overwrite, mode)
+        with suppress(FileNotFoundError):
+            os.unlink(journal)
+
+
+class _Noting(io.RawIOBase):
+    """A file that is brought to the disk from time to time, and a note beside it of how far."""
+
+    def __init__(self, stream: BinaryIO, journal: str) -> None:
+        self._stream, self._journal, self._last = stream, journal, time.monotonic()
+
+    def write(self, data: Any) -> int:
+        count = self._stream.write(data)
+        if time.monotonic() - self._last > NOTE_EVERY:
+            self.flush()
+        return count
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._stream.seek(offset, whence)
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._stream.truncate(size)
+
+    def flush(self) -> None:
+        if self._stream.closed:
+            return
+        self._stream.flush()
+        with suppress(OSError):
+            os.fsync(self._stream.fileno())
+        good = self._stream.tell()
+        with open(self._journal, "w") as note:
+            note.write(f"{good}\n")
+        self._last = time.monotonic()
+
+
+def _noted(journal: str) -> int:
+    try:
+        text = Path(journal).read_text()
+        return int(text) if text.endswith("\n") else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def _parts(target: str) -> list[str]:
+    """What runs that were stopped have left of `target`."""
+    return glob.glob(glob.escape(_part_name(target, "")[: -len(".part") - 1]) + ".*.kept.part*")
+
+
+def _remove_kept(part: str) -> None:
+    with suppress(OSError):
+        os.unlink(part)
 
 
 def _part_name(target: str, owner: int | str) -> str:

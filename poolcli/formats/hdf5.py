@@ -12,7 +12,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
-from poolcli.formats.records import Append, Header, Metadata, Opened, Region, Source, slices
+from poolcli.formats.records import Fresh, Header, Metadata, Opened, Region, Sink, Source, slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,13 +80,13 @@ def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata
 @contextmanager
 def appended(
     path: str, shape: tuple[int, ...], dtype: str, *, key: str | None, metadata: Metadata, overwrite: bool
-) -> Iterator[Append]:
+) -> Iterator[Sink]:
     """Writes a dataset region by region, straight to the disk."""
     import h5py
 
     with whole_file(path, overwrite) as part, _translated(path), h5py.File(part, "w") as file:
         dataset, _ = _create(file, key, shape, dtype, metadata)
-        yield lambda region, array: dataset.__setitem__(slices(region), array)
+        yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array))
 
 
 def _create(

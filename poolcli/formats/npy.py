@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
-from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Append, Header, Loaded, Metadata, Opened, Region, Source, Tensor
+from poolcli.formats.atomic import byte_stream, continued_file
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, Region, Sink, Source, Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,18 +121,46 @@ def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata
 
 
 @contextmanager
-def appended(path: str, shape: tuple[int, ...], dtype: str, overwrite: bool) -> Iterator[Append]:
-    """Writes an array of this shape and dtype, region by region, in C order without gaps."""
+def appended(
+    path: str, shape: tuple[int, ...], dtype: str, overwrite: bool, identity: str | None = None
+) -> Iterator[Sink]:
+    """Writes an array of this shape and dtype, region by region, in C order without gaps; with an `identity`, what a
+    stopped run of the same identity has written is kept.
+    """
     import numpy as np
 
-    with byte_stream(path, overwrite) as stream:
-        descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-        np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    head = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
+    header, itemsize = head.getvalue(), np.dtype(dtype).itemsize
+    if identity is None or path == "-":
+        with byte_stream(path, overwrite) as stream:
+            stream.write(header)
+            yield _Sink(stream, len(header), itemsize)
+        return
+    with continued_file(path, overwrite, identity) as (stream, good):
+        if good < len(header):
+            stream.seek(0)
+            stream.write(header)
+        yield _Sink(stream, len(header), itemsize, max(0, good - len(header)) // itemsize)
 
-        def append(region: Region, array: NDArray[Any]) -> None:
-            stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
-        yield append
+@dataclass(slots=True)
+class _Sink:
+    stream: BinaryIO
+    header: int
+    itemsize: int
+    held: int = 0
+
+    def start_at(self, elements: int) -> None:
+        if self.held:
+            self.stream.seek(self.header + elements * self.itemsize)
+            self.stream.truncate()
+
+    def __call__(self, region: Region, array: NDArray[Any]) -> None:
+        import numpy as np
+
+        self.stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 class _Unseekable(io.RawIOBase):

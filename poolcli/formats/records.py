@@ -52,7 +52,32 @@ class Tensor:
 
 
 Region = tuple[range, ...]  # of an array: the indices along each axis
-Append = Callable[[Region, "NDArray[Any]"], None]  # writes the next region
+
+
+class Sink(Protocol):
+    """Takes the regions of an array in C order. The first `held` elements may be there from a run that was stopped."""
+
+    held: int
+
+    def start_at(self, elements: int) -> None:
+        """The next region begins at this element; what was held behind it is written anew."""
+
+    def __call__(self, region: Region, array: NDArray[Any]) -> None:
+        """Takes the next region."""
+
+
+@dataclass(slots=True)
+class Fresh:
+    """A sink that holds nothing yet."""
+
+    append: Callable[[Region, NDArray[Any]], None]
+    held: int = 0
+
+    def start_at(self, elements: int) -> None:
+        return
+
+    def __call__(self, region: Region, array: NDArray[Any]) -> None:
+        self.append(region, array)
 
 
 class Opened(Protocol):
