@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from poolcli.batch.jobs import Job
 from poolcli.errors import PoolError
-from poolcli.formats import Header
+from poolcli.formats import Header, ReadOptions
 from poolcli.plan import Plan
 
 
@@ -22,11 +22,21 @@ class Settings:
     engine: str = "auto"
     threads: int | None = None
     max_memory: int | None = None
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    quality: int | None = None
+    linear_light: bool = False
     dry_run: bool = False
     overwrite: bool = False
     skip_existing: bool = False
     resume: bool = False
     many: bool = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """What of the settings is about reading."""
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external)
 
 
 @dataclass(frozen=True, slots=True)

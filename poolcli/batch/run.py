@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.attributes import Attributes
 from poolcli.batch.clock import Clock
+from poolcli.batch.colour import PREMULTIPLIED, colour_notes, pool_colours
 from poolcli.batch.jobs import Job, existing_outputs
 from poolcli.batch.outcome import Outcome, Settings, Stored
-from poolcli.batch.tiles import Work, bytes_of, pool_in_memory, pool_in_tiles, tile_for
+from poolcli.batch.tiles import Work, bytes_of, pool_in_memory, pool_in_tiles, pool_part, tile_for
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import Header, Metadata, Opened, Source, appended, check_output, opened, write
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Fresh, Sink, slices
+from poolcli.formats.records import Fresh, Sink, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.plan import Plan, make_plan
+from poolcli.windows import Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +39,7 @@ def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = l
     try:
         with ExitStack() as stack:
             with clock.phase("read"):
-                file = stack.enter_context(opened(job.source))
+                file = stack.enter_context(opened(job.source, settings.read_options))
             outcome = replace(outcome, **_prepare(job, op, settings, file.header))
             if settings.dry_run:
                 return outcome
@@ -52,22 +54,23 @@ def _prepare(job: Job, op: Attributes, settings: Settings, header: Header) -> di
     """Everything that the header is enough for: plan and stored arrays, every refusal included."""
     layout = settings.layout or header.layout
     plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype)
-    output = _stored(job.output, plan, plan.output_dtype, settings.output_layout)
+    output = _stored(job.output, plan, plan.output_dtype, settings.output_layout, header.mode)
     indices = None
     if job.indices:
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
-        indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout)
-    return {"header": header, "plan": plan, "output": output, "indices": indices, "notes": (*header.notes, *plan.notes)}
+        indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
+    notes = (*header.notes, *plan.notes, *colour_notes(plan, header, settings.linear_light))
+    return {"header": header, "plan": plan, "output": output, "indices": indices, "notes": notes}
 
 
-def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None) -> Stored:
+def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None) -> Stored:
     layout, shape = plan.layout, plan.output_shape
     if output_layout:
         layout = check_layout(output_layout, len(output_layout))
         shape = converted_shape(plan.output_shape, plan.layout, layout)
     if path:
-        kept = check_output(path, shape, dtype, layout)
+        kept = check_output(path, shape, dtype, layout, mode)
         layout = layout if output_layout else kept
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout)
 
@@ -100,7 +103,7 @@ def _pool_file(work: Work, outcome: Outcome, settings: Settings, file: Opened) -
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     if not file.streams:
-        results = pool_in_memory(work, file.read)
+        results = _pool_whole(work, outcome, settings, file)
         found = [array for array in results if array is not None]
         return [
             note for i, (target, array) in enumerate(zip(targets, found, strict=False))
@@ -115,6 +118,21 @@ def _pool_file(work: Work, outcome: Outcome, settings: Settings, file: Opened) -
         ]
         pool_in_tiles(work, file.read, sinks, tile)
     return notes
+
+
+def _pool_whole(
+    work: Work, outcome: Outcome, settings: Settings, file: Opened
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    weighted = PREMULTIPLIED in outcome.notes
+    if not weighted and not settings.linear_light:
+        return pool_in_memory(work, file.read)
+    with work.clock.phase("read"):
+        x = file.read(whole_region(work.plan.input_shape))
+
+    def pool(plan: Plan, part: NDArray[Any]) -> NDArray[Any]:
+        return pool_part(work, plan, part)[0]
+
+    return pool_colours(pool, work.plan, x, weighted, settings.linear_light), None
 
 
 def _sink(
@@ -169,9 +187,23 @@ def _write(
         convert_layout(array, outcome.plan.layout, target.layout),
         target.layout,
         key=outcome.header.key if outcome.header else None,
-        metadata=metadata,
+        metadata=_scaled(metadata, outcome.plan) if metadata else None,
         overwrite=settings.overwrite,
+        mode=outcome.header.mode if outcome.header else None,
+        quality=settings.quality,
     )
+
+
+def _scaled(metadata: Metadata, plan: Plan) -> Metadata:
+    """The metadata of a picture as the result's: fewer pixels to the inch, and another size."""
+    lengths = {axis.name: axis.windows for axis in plan.axes}
+    if not metadata.image or not {"H", "W"} <= lengths.keys():
+        return metadata
+    from poolcli.formats.image_metadata import scaled
+
+    factors = tuple(1 / w.stride if isinstance(w, Sliding) else w.output / w.size for w in (lengths["W"], lengths["H"]))
+    size = lengths["W"].output, lengths["H"].output
+    return replace(metadata, image=scaled(metadata.image, (factors[0], factors[1]), size))
 
 
 def _located(error: PoolError, source: Source) -> PoolError:

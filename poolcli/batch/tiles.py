@@ -41,7 +41,7 @@ def pool_in_memory(work: Work, read: Callable[[Region], Array]) -> tuple[Array, 
     plan = work.plan
     with work.clock.phase("read"):
         x = read(whole_region(plan.input_shape))
-    return _pool(work, plan, x)
+    return pool_part(work, plan, x)
 
 
 def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[Sink], tile: int) -> None:
@@ -63,7 +63,7 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[S
             with work.clock.phase("read"):
                 x = slab.result()
             ahead = _read_ahead(work, reader, read, next(waiting, None))
-            results = _pool(work, part, x)
+            results = pool_part(work, part, x)
             with work.clock.phase("write"):
                 if written:
                     written.result()
@@ -148,7 +148,8 @@ def _read_ahead(
     return outputs, part, reader.submit(read, region)
 
 
-def _pool(work: Work, plan: Plan, x: Array) -> tuple[Array, Array | None]:
+def pool_part(work: Work, plan: Plan, x: Array) -> tuple[Array, Array | None]:
+    """The values and positions of a part, or of the whole."""
     from poolcli.engine import run
     from poolcli.engine.cache import seconds_spent
 

@@ -67,7 +67,7 @@ def _pool_body(name: str) -> Callable[[Mapping[str, Any]], None]:
 
 
 for _name in OPERATORS:
-    _indices = ("indices",) if "max" in _name else ()
+    _indices = ("indices",) if "max" in _name else ("linear_light",)
     _text, _examples = POOL_HELP[_name]
     add_command(
         app,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from poolcli.cli.app import complain
 from poolcli.errors import PoolError
 from poolcli.formats import Header, list_arrays
+from poolcli.formats.isolated import guarded
 from poolcli.layouts import named_shape
 from poolcli.report.text import printable
 
@@ -18,7 +20,7 @@ def info(values: Mapping[str, Any]) -> int:
     failed = False
     for path in values["files"]:
         try:
-            headers = list_arrays(path)
+            headers = guarded(path, partial(list_arrays, path))
         except PoolError as error:
             if values["debug"]:
                 raise

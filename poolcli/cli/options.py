@@ -119,6 +119,24 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "recursive": _option(FLAG, "-r --recursive", FILES, "Take the subfolders of folders too.", False),
     "overwrite": _option(FLAG, "--overwrite", FILES, "Replace outputs that exist.", False),
     "skip_existing": _option(FLAG, "--skip-existing", FILES, "Leave outputs that exist as they are.", False),
+    "pages": _option(
+        TEXT, "--pages", FILES,
+        "Of several pages or frames: all (default), 1, or 2-5.", metavar="P",
+    ),
+    "quality": _option(
+        COUNT, "--quality", FILES,
+        "Of .jpg and .webp outputs, 1 to 100. Default: a JPEG's own, else 95; .webp without loss.", metavar="N",
+    ),
+    "linear_light": _option(
+        FLAG, "--linear-light", RESULT, "Average pictures in linear light instead of sRGB values.", False
+    ),
+    "max_pixels": _option(
+        COUNT, "--max-pixels", FILES,
+        "Refuse larger pictures. Default: 178,956,970.", metavar="N",
+    ),
+    "allow_external": _option(
+        FLAG, "--allow-external", FILES, "Let HDF5 inputs read the other files that they name.", False
+    ),
     "resume": _option(
         FLAG, "--resume", FILES,
         "Go on where a run was stopped: make what is missing or out of date.", False,
@@ -184,7 +202,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }  # fmt: skip
 
 FILE_OPTIONS = (
-    "output", "dataset", "format", "recursive", "files_from", "overwrite", "skip_existing", "resume",
+    "output", "dataset", "format", "recursive", "files_from", "pages", "quality", "max_pixels", "allow_external",
+    "overwrite", "skip_existing", "resume",
 )  # fmt: skip
 RESULT_OPTIONS = ("layout", "output_layout", "dtype")
 EXPLAIN_OPTIONS = ("explain", "windows", "compare", "picture", "solve", "to")

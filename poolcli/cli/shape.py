@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +128,10 @@ def _input_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], str, str | No
     if is_number_list(target) and not Path(target).exists():
         return parse_numbers("SHAPE", target), values["input_dtype"], layout, ()
     from poolcli.formats import parse_source, read_header
+    from poolcli.formats.isolated import guarded
 
-    header = read_header(parse_source(target, values["dataset"]))
+    source = parse_source(target, values["dataset"])
+    header = guarded(source.path, partial(read_header, source))
     return header.shape, header.dtype, layout or header.layout, header.notes
 
 

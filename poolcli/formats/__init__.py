@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.records import Header, Metadata, Opened, Sink, Source, Tensor, parse_source, whole_region
+from poolcli.formats.records import (
+    Header,
+    Metadata,
+    Opened,
+    ReadOptions,
+    Sink,
+    Source,
+    Tensor,
+    parse_source,
+    whole_region,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +34,7 @@ __all__ = [
     "Header",
     "Metadata",
     "Opened",
+    "ReadOptions",
     "Source",
     "Tensor",
     "appended",
@@ -40,6 +51,9 @@ __all__ = [
 
 
 LARGE = 2**25  # elements; HDF5 files of fewer are made in memory, where a full disk cannot hurt them
+
+
+DEFAULTS = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +96,17 @@ FORMATS = {
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
+def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
     """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
     row, notes = _format_by_content(source.path)
-    with _module(row).opened(source) as file:
+    with _module(row).opened(source, options) as file:
         file.header = _with_notes(file.header, notes)
         yield file
 
 
-def read_header(source: Source) -> Header:
+def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
     """What a file's header says; its data is not read."""
-    with opened(source) as file:
+    with opened(source, options) as file:
         return file.header
 
 
@@ -122,18 +136,18 @@ def format_of(path: str) -> Format:
     raise RequestError(f"{path}: {suffix or 'no suffix'} is no format that poolcli writes; use one of {known}")
 
 
-def check_output(path: str, shape: Sequence[int], dtype: str, layout: str) -> str:
+def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:
     """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
     row = format_of(path)
     if row.is_image:
-        from poolcli.formats.image import stored_layout
+        from poolcli.formats.image_modes import stored_layout
 
-        return stored_layout(row.name, shape, dtype, layout)
+        return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype == "bfloat16":
         raise RequestError(f"{row.name} files have no bfloat16; use --dtype float32")
     from poolcli.formats.arrays import tensor_layout
 
-    return tensor_layout(shape, layout)
+    return tensor_layout(shape, layout, mode is not None)
 
 
 def write(
@@ -144,17 +158,20 @@ def write(
     key: str | None = None,
     metadata: Metadata | None = None,
     overwrite: bool = False,
+    mode: str | None = None,
+    quality: int | None = None,
 ) -> tuple[str, ...]:
     """Writes the array whole or not at all; returns notes on what could not be kept."""
     row = format_of(path)
     kept = metadata or Metadata()
     if row.is_image:
         from poolcli.formats.image import write as write_image
+        from poolcli.formats.image_modes import mode_of
         from poolcli.layouts import convert_layout
 
-        return write_image(
-            path, convert_layout(array, layout, "HWC"), name=row.name, metadata=kept, overwrite=overwrite
-        )
+        pages = convert_layout(array, layout, "NHWC")
+        stored = mode_of(pages.shape, str(array.dtype), "NHWC", mode)
+        return write_image(path, pages, name=row.name, metadata=kept, overwrite=overwrite, mode=stored, quality=quality)
     notes: tuple[str, ...] = _module(row).write(path, array, key=key, metadata=kept, overwrite=overwrite)
     return notes
 

@@ -52,17 +52,13 @@ def listing(headers: Sequence[Header]) -> str:
     return (shown or "none") + more
 
 
-def tensor_layout(shape: Sequence[int], layout: str) -> str:
-    """The layout in which a tensor file stores an array: images become N, C and spatial axes."""
-    if "N" in layout and "C" in layout:
+def tensor_layout(shape: Sequence[int], layout: str, picture: bool) -> str:
+    """The layout in which a tensor file stores an array: pictures become N, C and spatial axes."""
+    if "N" in layout and "C" in layout and not picture:
         return layout
     target = "NC" + "".join(layout[i] for i in spatial_axes(layout))
     converted_shape(shape, layout, target)
-    return target if _is_image(layout) else layout
-
-
-def _is_image(layout: str) -> bool:
-    return layout in ("HW", "HWC")
+    return target if picture or layout in ("HW", "HWC") else layout
 
 
 def human_bytes(count: int) -> str:

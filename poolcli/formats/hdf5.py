@@ -1,9 +1,10 @@
-"""HDF5 files through h5py. Links to other files, external storage and virtual datasets are refused."""
+"""HDF5 files through h5py. Links to other files, external storage and virtual datasets are refused unless allowed."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
-from poolcli.formats.records import Fresh, Header, Metadata, Opened, Region, Sink, Source, slices
+from poolcli.formats.records import Fresh, Header, Metadata, Opened, ReadOptions, Region, Sink, Source, slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,12 +31,12 @@ def list_arrays(path: str) -> list[Header]:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen dataset, read region by region, with its attributes and how it is stored."""
     key = source.key if source.key is not None else choose(source, list_arrays(source.path)).key
     with _opened(source.path) as file:
         with _translated(source.path):
-            dataset = _dataset(source.path, file, str(key))
+            dataset = _dataset(source.path, file, str(key), options.allow_external)
         yield _File(_header(str(key), dataset), source.path, dataset)
 
 
@@ -167,11 +168,12 @@ def _usable(dataset: Any) -> bool:
         return False
 
 
-def _dataset(path: str, file: Any, key: str) -> Any:
+def _dataset(path: str, file: Any, key: str, allow_external: bool) -> Any:
     """The dataset called `key`, refused where its data is not in this file or is not numeric."""
     import h5py
 
-    _check_links(path, file, key)
+    if not allow_external:
+        _check_links(path, file, key)
     if key not in file:
         names = [name for name, _ in _datasets(path, file)]
         near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
@@ -186,10 +188,10 @@ def _dataset(path: str, file: Any, key: str) -> Any:
     check_dtype(where, name)
     check_rank(where, dataset.shape or ())
     if dataset.is_virtual:
-        raise FileError(f"{where}: is a virtual dataset, whose data lies in other files; copy it into one file first")
-    if dataset.external:
+        _check_virtual(where, path, dataset, allow_external)
+    if dataset.external and not allow_external:
         raise FileError(
-            f"{where}: keeps its data in other files ({dataset.external[0][0]}), which poolcli does not read"
+            f"{where}: keeps its data in other files ({dataset.external[0][0]}); --allow-external reads them"
         )
     declared, held = dataset.dtype.itemsize * _product(dataset.shape), dataset.file.id.get_filesize()
     if declared > LARGEST_FILL and declared > HIGHEST_RATIO * held:
@@ -201,6 +203,22 @@ def _dataset(path: str, file: Any, key: str) -> Any:
         size = human_bytes(dataset.dtype.itemsize * _product(dataset.chunks))
         raise FileError(f"{where}: has chunks of {size}; at most {human_bytes(LARGEST_CHUNK)} are read")
     return dataset
+
+
+def _check_virtual(where: str, path: str, dataset: Any, allow_external: bool) -> None:
+    """HDF5 gives fill values for a source that is missing, without a word, and crashes on one that is the dataset."""
+    for source in dataset.virtual_sources():
+        if not allow_external:
+            raise FileError(
+                f"{where}: is a virtual dataset, whose data lies elsewhere ({source.file_name}:{source.dset_name}); "
+                "--allow-external reads it"
+            )
+        same = source.file_name in (".", os.path.basename(path))
+        found = path if same else os.path.join(os.path.dirname(path), source.file_name)
+        if not os.path.isfile(found):
+            raise FileError(f"{where}: its source {source.file_name} is missing; HDF5 would fill its place in silence")
+        if same and source.dset_name.strip("/") == dataset.name.strip("/"):
+            raise FileError(f"{where}: is a virtual dataset that is its own source")
 
 
 def _check_links(path: str, file: Any, key: str) -> None:
@@ -215,7 +233,7 @@ def _check_links(path: str, file: Any, key: str) -> None:
         except KeyError:
             return
         if isinstance(link, h5py.ExternalLink):
-            raise FileError(f"{path}:{key}: is a link to the file {link.filename}, which poolcli does not follow")
+            raise FileError(f"{path}:{key}: is a link to the file {link.filename}; --allow-external follows it")
 
 
 def _check_filters(path: str, dataset: Any) -> None:
@@ -226,8 +244,14 @@ def _check_filters(path: str, dataset: Any) -> None:
     for i in range(properties.get_nfilters()):
         code, _, _, name = properties.get_filter(i)
         if not h5py.h5z.filter_avail(code):
+            with suppress(ImportError):
+                import hdf5plugin  # noqa: F401  # it registers its filters
+        if not h5py.h5z.filter_avail(code):
             known = name.decode("utf-8", "replace") or "no name"
-            raise FileError(f"{path}:{dataset.name}: needs the HDF5 filter {code} ({known}), which is not installed")
+            raise FileError(
+                f"{path}:{dataset.name}: needs the HDF5 filter {code} ({known}), which is not installed; "
+                "install the extra that has most of them: pip install 'poolcli[filters]'"
+            )
 
 
 def _header(name: str, dataset: Any) -> Header:

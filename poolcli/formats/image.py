@@ -1,154 +1,145 @@
-"""Images through Pillow: which array each mode becomes, and which arrays an image file can hold."""
+"""Images through Pillow, and through the libraries of `image_deep` where Pillow would lose bits."""
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.atomic import whole_file
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, Source
-from poolcli.layouts import convert_layout
+from poolcli.formats.image_metadata import ORIENTATION, file_facts, metadata_of, save_options
+from poolcli.formats.image_modes import DEEP, MODES, READ_AS, mode_of
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
-ORIENTATION = 0x0112
 TURNED = (5, 6, 7, 8)
-# Pillow's mode: channels, dtype, the mode it is converted to first
-MODES: dict[str, tuple[int, str, str | None]] = {
-    "1": (1, "uint8", "L"),
-    "L": (1, "uint8", None),
-    "LA": (2, "uint8", None),
-    "RGB": (3, "uint8", None),
-    "RGBA": (4, "uint8", None),
-    "RGBX": (3, "uint8", "RGB"),
-    "I;16": (1, "uint16", None),
-    "I;16L": (1, "uint16", None),
-    "I;16B": (1, "uint16", None),
-    "I": (1, "int32", None),
-    "F": (1, "float32", None),
-}
-EXPANDED = {"RGB": "palette expanded to RGB", "RGBA": "palette expanded to RGBA", "LA": "palette expanded to LA"}
-# What each format stores: dtype and number of channels.
-STORES: dict[str, set[tuple[str, int]]] = {
-    "png": {("uint8", 1), ("uint8", 2), ("uint8", 3), ("uint8", 4), ("uint16", 1)},
-    "jpeg": {("uint8", 1), ("uint8", 3)},
-    "tiff": {("uint8", 1), ("uint8", 2), ("uint8", 3), ("uint8", 4), ("uint16", 1), ("int32", 1), ("float32", 1)},
-    "bmp": {("uint8", 1), ("uint8", 3)},
-    "webp": {("uint8", 3), ("uint8", 4)},
-    "ppm": {("uint8", 1), ("uint8", 3), ("uint16", 1)},
-}
-SAVED_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+DEEP_FORMATS = ("png", "tiff")
+GREY_NUMBERS = ("1", "L", "I", "F", "I;16", "I;16B", "I;16L")
+MISREAD = ((1, 32), (2, 8), (2, 16), (2, 64), (3, 64))  # TIFF sample format and bits
 
 
 def list_arrays(path: str) -> list[Header]:
-    """The one picture of the file."""
-    with opened(Source(path)) as file:
+    """The pictures of the file, as one array."""
+    with opened(Source(path), ReadOptions()) as file:
         return [file.header]
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
-    """The picture, orientation applied; its pixels are decoded when they are first read."""
-    with _opened(source.path) as (image, notes):
-        with _translated(source.path):
-            header = _header(source.path, image, notes)
-        yield Loaded(header, lambda: _decoded(source.path, image))
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+    """The pictures, orientation applied; their pixels are decoded when they are first read."""
+    path = source.path
+    with ExitStack() as stack:
+        with _translated(path):
+            image, notes = _open(stack, path, options.max_pixels)
+            file = _deep(path, image, options) if image is None or _loses_bits(image) else None
+            if file is None:
+                assert image is not None  # noqa: S101
+                pages = _pages(path, getattr(image, "n_frames", 1), options.pages)
+                header = _header(path, image, pages, notes)
+                file = Loaded(header, partial(_decoded, path, image, header, pages))
+        yield file
 
 
-def _decoded(path: str, image: Image) -> tuple[NDArray[Any], Metadata]:
-    """The pixels as H, W or H, W, C, with what the file says beside them."""
+def _deep(path: str, image: Image | None, options: ReadOptions) -> Loaded:
+    """A picture that is read by another library; its header needs the pixels."""
+    from poolcli.formats.image_deep import read_deep
+
+    name = str(image.format).lower() if image else "tiff"
+    if name not in DEEP_FORMATS:
+        raise FileError(
+            f"{path}: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"
+        )
+    pixels, found = read_deep(path, name, options.max_pixels or MOST_PIXELS)
+    pages = _pages(path, pixels.shape[0], options.pages)
+    pixels = pixels[pages.start : pages.stop]
+    layout = "NHWC"
+    if len(pages) == 1:
+        pixels, layout = pixels[0], "HWC"
+    if pixels.shape[-1] == 1:
+        pixels, layout = pixels[..., 0], layout[:-1]
+    mode = mode_of(pixels.shape, pixels.dtype.name, layout, None)
+    alpha = bool(mode and MODES[mode].alpha)
+    header = Header(name, pixels.shape, pixels.dtype.name, layout, None, (), mode, alpha)
+    return Loaded(header, lambda: (pixels, Metadata(image=found)))
+
+
+def _decoded(path: str, image: Image, header: Header, pages: range) -> tuple[NDArray[Any], Metadata]:
+    """The pixels as H, W or H, W, C, before these N for several pages, with what the file says beside them."""
     import numpy as np
     from PIL import ImageOps
 
+    mode = str(header.mode)
+    shape = header.shape if len(pages) > 1 else (1, *header.shape)
+    pixels = np.empty(shape, MODES[mode].dtype)
+    durations = []
     with _translated(path):
-        mode = _mode(path, image)
-        upright = ImageOps.exif_transpose(image)
-        metadata = _metadata(upright)
-        if upright.mode != mode:
-            upright = upright.convert(mode)
-        return np.asarray(upright, dtype=np.dtype(MODES[mode][1])), metadata
+        found: dict[str, Any] = {}
+        for i, page in enumerate(pages):
+            if len(pages) > 1 or page:
+                image.seek(page)
+            image.load()
+            upright = ImageOps.exif_transpose(image)
+            if i == 0:
+                found = file_facts(image) | metadata_of(upright)
+            durations.append(image.info.get("duration"))
+            if upright.mode != mode and not upright.mode.startswith("I;16"):
+                upright = upright.convert(mode)
+            plane = np.asarray(upright)
+            if plane.shape != shape[1:]:
+                size = f"{plane.shape[1]} x {plane.shape[0]}"
+                raise FileError(f"{path}: page {page + 1} is {size}, others are not; take one with --pages {page + 1}")
+            pixels[i] = plane
+    if len(pages) > 1 and any(durations):
+        found["duration"] = [duration or 0 for duration in durations]
+    return pixels if len(pages) > 1 else pixels[0], Metadata(image=found)
 
 
-def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str) -> str:
-    """`HW` or `HWC` when the image format called `name` can hold the array; refuses it otherwise."""
-    spatial = [letter for letter in layout if letter not in "NC"]
-    if sorted(spatial) != ["H", "W"]:
-        raise RequestError(f"{name} images have the axes H, W and C, the result has {layout}; use .npy, .npz or .h5")
-    channels = shape[layout.index("C")] if "C" in layout else 1
-    if "N" in layout and shape[layout.index("N")] != 1:
-        count = shape[layout.index("N")]
-        raise RequestError(f"a {name} file holds one image, the result has N={count}; use .npy, .npz or .h5")
-    if (dtype, channels) not in STORES[name]:
-        able = [f".{other}" for other, stored in STORES.items() if (dtype, channels) in stored]
-        raise RequestError(
-            f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}; "
-            f"use {', '.join([*able, '.npy', '.npz'])} or .h5"
-        )
-    return "HW" if channels == 1 else "HWC"
-
-
-def write(path: str, array: NDArray[Any], *, name: str, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
-    """Writes one image of layout HW or HWC; returns notes on what the format could not keep."""
+def write(
+    path: str,
+    array: NDArray[Any],
+    *,
+    name: str,
+    metadata: Metadata,
+    overwrite: bool,
+    mode: str | None = None,
+    quality: int | None = None,
+) -> tuple[str, ...]:
+    """Writes pictures of layout NHWC; returns notes on what the format could not keep."""
     import numpy as np
     from PIL import Image
 
-    layout = "HW" if array.ndim == 2 else "HWC"
-    if layout == "HWC" and array.shape[2] == 1:
-        array = convert_layout(array, "HWC", "HW")
-    picture = Image.fromarray(np.ascontiguousarray(array))
-    kept, notes = _kept(name, picture, metadata)
+    pages = np.ascontiguousarray(array if array.shape[3] > 1 else array[..., 0])
+    kept, notes = save_options(name, str(mode), metadata.image, quality)
+    if mode in DEEP:
+        from poolcli.formats.image_deep import write_deep
+
+        write_deep(path, pages, name, kept, overwrite)
+        return notes
+    # Image.fromarray takes four channels for RGBA, whatever they are.
+    pictures = [
+        Image.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
+        if mode in ("CMYK", "LAB")
+        else Image.fromarray(page)
+        for page in pages
+    ]
+    if len(pictures) > 1:
+        kept |= {"save_all": True, "append_images": pictures[1:]}
     with whole_file(path, overwrite) as part, _translated(path):
-        picture.save(part, format=name.upper(), **kept)
+        pictures[0].save(part, format=name.upper(), **kept)
     return notes
 
 
-def _kept(name: str, picture: Image, metadata: Metadata) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What `save` can take along, and what is lost; an ICC profile must fit the number of channels."""
-    able = {
-        "png": {"icc_profile", "exif", "dpi"},
-        "jpeg": {"icc_profile", "exif", "dpi"},
-        "tiff": {"icc_profile", "exif", "dpi"},
-        "webp": {"icc_profile", "exif"},
-        "bmp": {"dpi"},
-    }.get(name, set())
-    given = dict(metadata.image)
-    if "icc_profile" in given and not _profile_fits(given["icc_profile"], picture.mode):
-        able = able - {"icc_profile"}
-    kept: dict[str, Any] = {key: value for key, value in given.items() if key in able}
-    if name == "jpeg":
-        kept |= {"quality": 95, "subsampling": 0}
-    if name == "webp":
-        kept |= {"lossless": True}
-    words = {"icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution"}
-    return kept, tuple(f"{words[key]} not kept: {name} files have no place for it" for key in given if key not in able)
-
-
-def _profile_fits(profile: bytes, mode: str) -> bool:
-    return profile[16:20] == (b"GRAY" if mode in ("L", "LA", "I;16", "I", "F") else b"RGB ")
-
-
-def _metadata(image: Image) -> Metadata:
-    found: dict[str, Any] = {}
-    if image.info.get("icc_profile"):
-        found["icc_profile"] = image.info["icc_profile"]
-    exif = image.getexif()
-    exif.pop(ORIENTATION, None)
-    if len(exif):
-        found["exif"] = exif.tobytes()
-    if "dpi" in image.info:
-        found["dpi"] = tuple(float(x) for x in image.info["dpi"])
-    return Metadata(image=found)
-
-
-def _header(path: str, image: Image, notes: list[str]) -> Header:
-    mode = _mode(path, image)
-    channels, dtype, _ = MODES[mode]
+def _header(path: str, image: Image, pages: range, notes: list[str]) -> Header:
+    mode = _mode(path, image, len(pages) > 1)
+    channels, dtype, alpha = MODES[mode]
     width, height = image.size
     found = []
     orientation = image.getexif().get(ORIENTATION, 1)
@@ -157,42 +148,77 @@ def _header(path: str, image: Image, notes: list[str]) -> Header:
     if isinstance(orientation, int) and 2 <= orientation <= 8:
         found.append(f"EXIF orientation {orientation} applied")
     if image.mode in ("P", "PA"):
-        found.append(EXPANDED[mode])
-    elif image.mode != mode:
+        found.append(f"palette expanded to {mode}")
+    elif image.mode != mode and not image.mode.startswith("I;16"):
         found.append(f"mode {image.mode} read as {mode}")
-    if mode in ("LA", "RGBA"):
-        found.append("the alpha channel is pooled like the others")
-    frames = getattr(image, "n_frames", 1)
-    if frames > 1:
-        found.append(f"frame 1 of {frames} is read")
-    shape = (height, width) if channels == 1 else (height, width, channels)
+    shape: tuple[int, ...] = (height, width) if channels == 1 else (height, width, channels)
+    layout = "HW" if channels == 1 else "HWC"
+    if len(pages) > 1:
+        shape, layout = (len(pages), *shape), f"N{layout}"
+    elif getattr(image, "n_frames", 1) > 1:
+        found.append(f"page {pages.start + 1} of {image.n_frames} is read")  # type: ignore[attr-defined]
     name = (image.format or "image").lower()
-    return Header(name, shape, dtype, "HW" if channels == 1 else "HWC", None, (*notes, *found))
+    name = "jpeg" if name == "mpo" else name
+    return Header(name, shape, dtype, layout, None, (*notes, *found), mode, alpha)
 
 
-def _mode(path: str, image: Image) -> str:
+def _pages(path: str, count: int, wanted: str | None) -> range:
+    """The pages that are asked for, counted from 0."""
+    if wanted in (None, "all"):
+        return range(count)
+    first, _, last = str(wanted).partition("-")
+    if not first.isdigit() or (last and not last.isdigit()):
+        raise RequestError(f"--pages is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
+    pages = range(int(first) - 1, int(last or first))
+    if not 0 <= pages.start < pages.stop <= count:
+        raise RequestError(f"{path}: has {count} page{'' if count == 1 else 's'}, --pages asks for {wanted}")
+    return pages
+
+
+def _mode(path: str, image: Image, animated: bool) -> str:
     """The mode in which the picture is read; refuses modes that would lose something without a word."""
-    if image.mode in ("P", "PA"):
-        return "RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB"
-    if image.mode not in MODES:
+    transparent = "transparency" in image.info
+    if image.mode == "P" and (transparent or (animated and image.format == "GIF")):
+        return "RGBA"  # later pages of a GIF may be transparent where the first is not
+    if image.mode in ("L", "RGB") and transparent:
+        return f"{image.mode}A"
+    if image.mode == "I" and image.format == "PPM":
+        return "I;16"
+    mode = READ_AS.get(image.mode, image.mode)
+    if mode not in MODES:
         raise FileError(f"{path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
-    if _truncated_to_8_bits(image):
-        raise FileError(
-            f"{path}: has 16 bits per channel, of which Pillow keeps 8; convert it to .npy to pool it without loss"
-        )
-    return MODES[image.mode][2] or image.mode
+    return mode
 
 
-def _truncated_to_8_bits(image: Image) -> bool:
-    """Whether Pillow decodes 16-bit colour to 8 bits: it says so only in the decoder's raw mode."""
-    if image.mode not in ("RGB", "RGBA", "LA", "RGBX"):
-        return False
-    for tile in getattr(image, "tile", ()):
-        args = tile[3] if isinstance(tile[3], tuple) else (tile[3],)
-        if any(isinstance(arg, str) and ";16" in arg for arg in args):
+def _loses_bits(image: Image) -> bool:
+    """Whether Pillow decodes to 8 bits what holds more; it says so only in the decoder's settings, or not at all."""
+    tags = getattr(image, "tag_v2", {})
+    if image.mode in GREY_NUMBERS:  # Pillow wraps unsigned 32 and signed 8 bits around
+        return (tags.get(339, (1,))[0], tags.get(258, (8,))[0]) in MISREAD
+    for decoder, _, _, settings in getattr(image, "tile", ()):
+        args = settings if isinstance(settings, tuple) else (settings,)
+        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg for arg in args):
             return True
-    bits = getattr(image, "tag_v2", {}).get(258, (8,))  # TIFF BitsPerSample
+        if image.format == "PPM" and any(isinstance(arg, int) and arg > 255 for arg in args[1:]):
+            return True
+    if image.format in ("JPEG2000", "AVIF"):
+        return _bits_in_header(image) > 8
+    bits = tags.get(258, (8,))  # TIFF BitsPerSample
     return any(count > 8 for count in (bits if isinstance(bits, tuple) else (bits,)))
+
+
+def _bits_in_header(image: Image) -> int:
+    """Bits of a channel, from the SIZ marker of JPEG 2000 or the av1C box of AVIF; 8 where there is none."""
+    file: Any = image
+    with open(file.fp.name, "rb") as stream:
+        start = stream.read(4096)
+    place = start.find(b"\xff\x4f\xff\x51")
+    if place >= 0 and len(start) > place + 42:
+        return (start[place + 42] & 0x7F) + 1
+    place = start.find(b"av1C")
+    if place >= 0 and len(start) > place + 6 and start[place + 6] & 0x40:
+        return 10
+    return 8
 
 
 def _pillow_names() -> tuple[str, ...]:
@@ -202,24 +228,28 @@ def _pillow_names() -> tuple[str, ...]:
     return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[Image, list[str]]]:
-    """The open image and a list that gathers the library's warnings as notes."""
-    from PIL import Image
+def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image | None, list[str]]:
+    """The open image, or None for a TIFF that Pillow does not know, and a list of the library's warnings."""
+    from PIL import Image, UnidentifiedImageError
 
-    with ExitStack() as stack:
-        stream = stack.enter_context(open(path, "rb"))
-        caught = stack.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always")
-        Image.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
-        with _translated(path):
-            image = stack.enter_context(Image.open(stream, formats=_pillow_names()))
-            pixels = image.size[0] * image.size[1]
-            if pixels > MOST_PIXELS:
-                raise FileError(
-                    f"{path}: has {pixels:,} pixels; at most {MOST_PIXELS:,} are read (decompression bomb?)"
-                )
-        yield image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
+    stream = stack.enter_context(io.FileIO(path))
+    caught = stack.enter_context(warnings.catch_warnings(record=True))
+    warnings.simplefilter("always")
+    Image.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
+    try:
+        image = stack.enter_context(Image.open(stream, formats=_pillow_names()))
+    except UnidentifiedImageError:
+        stream.seek(0)
+        if stream.read(4) in (b"II*\0", b"MM\0*"):
+            return None, []
+        raise
+    pixels, most = image.size[0] * image.size[1], most_pixels or MOST_PIXELS
+    if pixels > most:
+        raise FileError(
+            f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
+            "--max-pixels sets the limit"
+        )
+    return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream, continued_file
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, Region, Sink, Source, Tensor
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Region, Sink, Source, Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The array, read region by region; refuses a header that claims more than the file holds."""
     if source.path == "-":
         data = sys.stdin.buffer.read()
@@ -96,7 +96,7 @@ class _File:
 
 def list_arrays(path: str) -> list[Header]:
     """The one array of the file."""
-    with opened(Source(path)) as file:
+    with opened(Source(path), ReadOptions()) as file:
         return [file.header]
 
 

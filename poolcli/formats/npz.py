@@ -13,7 +13,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import choose, human_bytes
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, Source
+from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def list_arrays(path: str) -> list[Header]:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
     header = choose(source, list_arrays(source.path))
     yield Loaded(header, lambda: (_inflated(source.path, header), Metadata()))

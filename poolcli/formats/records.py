@@ -22,8 +22,24 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How inputs are read.
+
+    `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
+    lets HDF5 files read the files that they name.
+    """
+
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an array before its data is read; layout None is the default, NC and spatial axes."""
+    """What is known of an array before its data is read; layout None is the default, NC and spatial axes.
+
+    Of pictures: `mode` says what the channels are, `alpha` whether the last one is alpha.
+    """
 
     format: str
     shape: tuple[int, ...]
@@ -31,6 +47,8 @@ class Header:
     layout: str | None = None
     key: str | None = None
     notes: tuple[str, ...] = ()
+    mode: str | None = None
+    alpha: bool = False
 
 
 @dataclass(frozen=True, slots=True)

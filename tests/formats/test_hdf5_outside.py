@@ -1,0 +1,122 @@
+"""HDF5 files whose data lies in other files, and what a damaged one costs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from poolcli.cli.app import run
+from tests.conftest import Cli
+
+X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+POOL = ("-o", "y.npy", "-k", "2", "-s", "2", "-q")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("source.h5", "w") as file:
+        file["x"] = X
+    Path("raw.bin").write_bytes(X.tobytes())
+
+
+def external_storage() -> None:
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("x", X.shape, "f4", external=[("raw.bin", 0, X.nbytes)])
+
+
+def external_link() -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("source.h5", "/x")
+
+
+def virtual() -> None:
+    layout = h5py.VirtualLayout(X.shape, "f4")
+    layout[...] = h5py.VirtualSource("source.h5", "x", X.shape)
+    with h5py.File("x.h5", "w") as file:
+        file.create_virtual_dataset("x", layout)
+
+
+OUTSIDE = {
+    "external storage": (external_storage, "keeps its data in other files (raw.bin); --allow-external reads them"),
+    "external link": (external_link, "is a link to the file source.h5; --allow-external follows it"),
+    "virtual dataset": (
+        virtual,
+        "is a virtual dataset, whose data lies elsewhere (source.h5:x); --allow-external reads it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_other_files_are_read_only_when_that_is_allowed(name: str, cli: Cli) -> None:
+    make, message = OUTSIDE[name]
+    make()
+    result = cli("avg", "x.h5:/x", *POOL)
+    assert (result.code, result.err) == (1, f"poolcli: x.h5:/x: {message}\n")
+    assert not Path("y.npy").exists()
+    assert cli("avg", "x.h5:/x", *POOL, "--allow-external").code == 0
+    np.testing.assert_array_equal(np.load("y.npy")[0, 0], X[0, 0].reshape(4, 2, 4, 2).mean((1, 3)))
+
+
+def test_a_virtual_dataset_without_its_source_is_refused_even_then(cli: Cli) -> None:
+    virtual()
+    Path("source.h5").unlink()
+    result = cli("avg", "x.h5:/x", *POOL, "--allow-external")
+    assert (result.code, result.err) == (
+        1,
+        "poolcli: x.h5:/x: its source source.h5 is missing; HDF5 would fill its place in silence\n",
+    )
+
+
+def a_crash() -> None:
+    """A chain of virtual datasets that ends in itself: reading it overflows the stack of the HDF5 library."""
+    for name, other in (("x.h5", "z.h5"), ("z.h5", "x.h5")):
+        layout = h5py.VirtualLayout((1, 1, 4, 4), "f4")
+        layout[...] = h5py.VirtualSource(other, "x", (1, 1, 4, 4))
+        with h5py.File(name, "w") as file:
+            file.create_virtual_dataset("x", layout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
+def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
+    a_crash()
+    result = cli("avg", "x.h5:/x", *POOL, "--allow-external")
+    assert result.code == 1
+    assert result.err == (
+        "poolcli: x.h5: the process that worked on it was ended by SIGSEGV, twice; the file is damaged, or the memory "
+        "too small for it\n"
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
+def test_a_crash_does_not_stop_the_others(cli: Cli) -> None:
+    a_crash()
+    Path("in").mkdir()
+    for i in range(5):
+        np.save(f"in/{i}.npy", X)
+    Path("x.h5").rename("in/x.h5")
+    Path("z.h5").rename("in/z.h5")
+    result = cli("avg", "in", "-o", "out/", "-k", "2", "-s", "2", "--allow-external")
+    assert (result.code, result.out) == (1, "5 done, 0 skipped, 2 failed\n")
+    assert sorted(path.name for path in Path("out").glob("*.npy")) == [f"{i}.npy" for i in range(5)]
+    assert [line.split(": ")[1] for line in result.err.splitlines()] == ["in/x.h5", "in/z.h5"]
+
+
+def test_a_missing_filter_is_named_with_the_extra_that_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("x", data=X, chunks=X.shape, compression=hdf5plugin.Zstd())
+    assert run(["avg", "x.h5", *POOL]) == 0
+    monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
+    result = cli("avg", "x.h5", *POOL, "--overwrite")
+    assert result.code == 1
+    assert re.fullmatch(
+        r"poolcli: x\.h5:/x: needs the HDF5 filter 32015 \(.+\), which is not installed; "
+        r"install the extra that has most of them: pip install 'poolcli\[filters\]'\n",
+        result.err,
+    )
