@@ -127,7 +127,14 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
         except OSError as error:
             raise FileError(f"{current}: {error.strerror}") from error
         seen = [entry for entry in ordered if not entry.name.startswith(".")]
-        yield from (entry.path for entry in seen if not entry.is_dir())
+        yield from (entry.path for entry in seen if not _leads_to_folder(entry))
         if recursive:
             folders = [entry.path for entry in seen if entry.is_dir(follow_symlinks=False)]
             waiting.extend(path for path in reversed(folders) if os.path.realpath(path) != own)
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in circles
+        return False

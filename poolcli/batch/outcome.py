@@ -12,8 +12,10 @@ from poolcli.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every job of a run; `max_memory` in bytes, None for no limit; `many` jobs make auto take numba
-    for smaller work, because it is started only once.
+    """What holds for every job of a run.
+
+    `max_memory` is in bytes, None for no limit; `arrays` names those of a file that holds several, () is all of them
+    and None the one that is named with the file; `many` jobs let auto take numba for less work, as it starts once.
     """
 
     layout: str | None = None
@@ -27,6 +29,7 @@ class Settings:
     allow_external: bool = False
     quality: int | None = None
     linear_light: bool = False
+    arrays: tuple[str, ...] | None = None
     dry_run: bool = False
     overwrite: bool = False
     skip_existing: bool = False
@@ -79,6 +82,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     skipped: bool = False
     record: Record | None = None
+    parts: tuple[Outcome, ...] = ()
     error: PoolError | None = None
 
 

@@ -10,7 +10,8 @@ from poolcli.attributes import Attributes
 from poolcli.batch.jobs import Job, existing_outputs
 from poolcli.batch.manifest import Manifest, is_current, name_in, options_of, record_of
 from poolcli.batch.outcome import Outcome, Record, Settings
-from poolcli.batch.run import Progress, run_job
+from poolcli.batch.pool_file import Progress
+from poolcli.batch.run import run_job
 from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import can_crash

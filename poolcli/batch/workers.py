@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from poolcli.batch.jobs import Job
 from poolcli.batch.outcome import Outcome
-from poolcli.batch.run import Progress
+from poolcli.batch.pool_file import Progress
 from poolcli.errors import FileError
 from poolcli.formats.atomic import sweep
 

@@ -109,9 +109,10 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         "Write the positions of the maxima there as well.", metavar="PATH",
     ),
     "dataset": _option(
-        TEXT, "--dataset", FILES,
-        "Dataset or key inside HDF5 and .npz inputs.", metavar="NAME",
+        list[str], "--dataset", FILES,
+        "Dataset or key inside HDF5 and .npz inputs; several times for several.", (), metavar="NAME",
     ),
+    "all": _option(FLAG, "--all", FILES, "Pool every array of HDF5 and .npz inputs under its own name.", False),
     "format": _option(
         TEXT, "--format", FILES,
         "Suffix of the outputs in a folder: npy, png, ...", metavar="SUFFIX",
@@ -202,7 +203,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }  # fmt: skip
 
 FILE_OPTIONS = (
-    "output", "dataset", "format", "recursive", "files_from", "pages", "quality", "max_pixels", "allow_external",
+    "output", "dataset", "all", "format", "recursive", "files_from", "pages", "quality", "max_pixels", "allow_external",
     "overwrite", "skip_existing", "resume",
 )  # fmt: skip
 RESULT_OPTIONS = ("layout", "output_layout", "dtype")

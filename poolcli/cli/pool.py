@@ -26,12 +26,11 @@ def pool(name: str, values: Mapping[str, Any]) -> int:
     """Runs operator `name` over the inputs; returns the exit code."""
     op = operator_from(name, values)
     _check_values(values)
-    found = find_inputs(
-        values["inputs"], values["dataset"], values["recursive"], values["files_from"], values["output"]
-    )
+    dataset, arrays = _arrays(values)
+    found = find_inputs(values["inputs"], dataset, values["recursive"], values["files_from"], values["output"])
     jobs = plan_jobs(found.items, found.several, values["output"], values.get("indices"), values["format"])
     given = {key: values[key] for key in Settings.__dataclass_fields__ if key in values}
-    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"])})
+    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"]), "arrays": arrays})
     _refuse_existing(jobs, settings)
     if not values["quiet"]:
         kernels.announce = _say
@@ -52,6 +51,18 @@ def _check_values(values: Mapping[str, Any]) -> None:
         raise RequestError("--output and --indices cannot both be standard output; name a file for one")
     if values["resume"] and "-" in (values["output"], values.get("indices")):
         raise RequestError("--resume continues files; standard output cannot be continued")
+
+
+def _arrays(values: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
+    """The one dataset that is named, or the several; () for all."""
+    names = tuple(values["dataset"])
+    if values["all"]:
+        if names:
+            raise RequestError("--all takes every array, --dataset names some; give one of them")
+        return None, ()
+    if len(names) > 1:
+        return None, names
+    return next(iter(names), None), None
 
 
 def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
@@ -111,7 +122,8 @@ def _report(outcome: Outcome, several: bool, op: Attributes, values: Mapping[str
     if values["json"]:
         from poolcli.report.document import outcome_document, to_json
 
-        print(to_json(outcome_document(outcome, op.name, op.like)), file=stream, flush=True)
+        for part in outcome.parts or (outcome,):
+            print(to_json(outcome_document(part, op.name, op.like)), file=stream, flush=True)
         return
     wanted = values["verbose"] or (not several and not taken)
     if wanted and not values["quiet"] and not outcome.error:

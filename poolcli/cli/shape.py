@@ -130,7 +130,7 @@ def _input_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], str, str | No
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.isolated import guarded
 
-    source = parse_source(target, values["dataset"])
+    source = parse_source(target, next(iter(values["dataset"]), None))
     header = guarded(source.path, partial(read_header, source))
     return header.shape, header.dtype, layout or header.layout, header.notes
 

@@ -16,6 +16,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.records import (
     Header,
     Metadata,
+    Named,
     Opened,
     ReadOptions,
     Sink,
@@ -33,20 +34,24 @@ __all__ = [
     "Format",
     "Header",
     "Metadata",
+    "Named",
     "Opened",
     "ReadOptions",
     "Source",
     "Tensor",
     "appended",
     "can_crash",
+    "check_holds_several",
     "check_output",
     "format_of",
+    "holds_several",
     "list_arrays",
     "opened",
     "parse_source",
     "read",
     "read_header",
     "write",
+    "write_several",
 ]
 
 
@@ -54,6 +59,7 @@ LARGE = 2**25  # elements; HDF5 files of fewer are made in memory, where a full 
 
 
 DEFAULTS = ReadOptions()
+SEVERAL = ("npz", "hdf5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +178,27 @@ def write(
         pages = convert_layout(array, layout, "NHWC")
         stored = mode_of(pages.shape, str(array.dtype), "NHWC", mode)
         return write_image(path, pages, name=row.name, metadata=kept, overwrite=overwrite, mode=stored, quality=quality)
-    notes: tuple[str, ...] = _module(row).write(path, array, key=key, metadata=kept, overwrite=overwrite)
+    notes: tuple[str, ...] = _module(row).write(path, [Named(key, array, kept)], overwrite=overwrite)
     return notes
+
+
+def write_several(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+    """Writes arrays under their names into one file, whole or not at all; returns notes on what could not be kept."""
+    row = format_of(path)
+    check_holds_several(path)
+    notes: tuple[str, ...] = _module(row).write(path, arrays, overwrite=overwrite)
+    return notes
+
+
+def holds_several(path: str) -> bool:
+    """Whether the file at `path` is of a format that can hold several arrays."""
+    return path != "-" and _format_by_content(path)[0].name in SEVERAL
+
+
+def check_holds_several(path: str) -> None:
+    """Refuses a format whose files hold one array."""
+    if format_of(path).name not in SEVERAL:
+        raise RequestError(f"{path}: several arrays need a file that holds several; use .npz or .h5")
 
 
 def appended(

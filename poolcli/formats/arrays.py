@@ -40,7 +40,7 @@ def choose(source: Source, headers: Sequence[Header]) -> Header:
     if len(headers) > 1:
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
-            f"choose one: {source.path}:{headers[0].key} or --dataset {headers[0].key}"
+            f"choose one: {source.path}:{headers[0].key} or --dataset {headers[0].key}, or take --all"
         )
     return headers[0]
 

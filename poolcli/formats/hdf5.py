@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,7 +13,19 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
-from poolcli.formats.records import Fresh, Header, Metadata, Opened, ReadOptions, Region, Sink, Source, slices
+from poolcli.formats.records import (
+    Dimension,
+    Fresh,
+    Header,
+    Metadata,
+    Named,
+    Opened,
+    ReadOptions,
+    Region,
+    Sink,
+    Source,
+    slices,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +34,7 @@ MOST_OBJECTS = 100_000
 LARGEST_CHUNK = 2 * 2**30
 LARGEST_FILL = 2**30  # a dataset above this size must not be nearly all fill values
 HIGHEST_RATIO = 1000
+SCALE_ATTRIBUTES = ("DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME")
 
 
 def list_arrays(path: str) -> list[Header]:
@@ -58,24 +71,28 @@ class _File:
         dataset = self.dataset
         names = ("chunks", "compression", "compression_opts", "shuffle", "fletcher32") if dataset.chunks else ()
         with _translated(self.path):
-            attributes = {name: value for name, value in dataset.attrs.items() if not _is_reference(value)}
-            return Metadata(dataset={name: getattr(dataset, name) for name in names}, attributes=attributes)
+            attributes = {name: value for name, value in dataset.attrs.items() if _is_own(name, value)}
+            stored = {name: getattr(dataset, name) for name in names}
+            return Metadata(dataset=stored, attributes=attributes, dimensions=_dimensions(dataset))
 
 
-def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
-    """Writes one dataset (`data` without a name) with the attributes and the storage of the input's."""
+def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+    """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     import h5py
     import numpy as np
 
+    notes: list[str] = []
     # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
     with _translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        dataset, notes = _create(file, key, array.shape, array.dtype, metadata)
-        dataset[...] = np.ascontiguousarray(array)
+        for named in arrays:
+            dataset, lost = _create(file, named.key, named.array.shape, named.array.dtype, named.metadata)
+            dataset[...] = np.ascontiguousarray(named.array)
+            notes += lost
         file.flush()
         image = file.id.get_file_image()
     with byte_stream(path, overwrite) as stream:
         stream.write(image)
-    return notes
+    return tuple(dict.fromkeys(notes))
 
 
 @contextmanager
@@ -107,6 +124,14 @@ def _create(
             dataset.attrs[name] = value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost = True
+    for axis, dimension in zip(dataset.dims, metadata.dimensions, strict=False):
+        if dimension.label:
+            axis.label = dimension.label
+        for name, values in dimension.scales.items():
+            if name not in file:
+                file[name] = values
+                file[name].make_scale(name.rpartition("/")[2])
+            axis.attach_scale(file[name])
     return dataset, ("some attributes of the dataset could not be kept",) if lost else ()
 
 
@@ -138,7 +163,10 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def _datasets(path: str, file: Any) -> Iterator[tuple[str, Any]]:
-    """Every usable dataset once, in the order of names, without following links out of the file or in circles."""
+    """Every usable dataset once, in the order of names, without following links out of the file or in circles.
+
+    Scales are left out: they go with the datasets that they belong to.
+    """
     import h5py
 
     waiting = [("/", file)]
@@ -156,7 +184,7 @@ def _datasets(path: str, file: Any) -> Iterator[tuple[str, Any]]:
             child = group[name]
             if isinstance(child, h5py.Group):
                 groups.append((f"{prefix}{name}/", child))
-            elif isinstance(child, h5py.Dataset) and _usable(child):
+            elif isinstance(child, h5py.Dataset) and _usable(child) and not child.is_scale:
                 yield f"{prefix}{name}", child
         waiting.extend(reversed(groups))
 
@@ -258,11 +286,22 @@ def _header(name: str, dataset: Any) -> Header:
     return Header("hdf5", tuple(int(n) for n in dataset.shape), dataset.dtype.name, key=name)
 
 
-def _is_reference(value: Any) -> bool:
+def _dimensions(dataset: Any) -> tuple[Dimension, ...]:
+    """Labels and one-dimensional numeric scales of the axes; () where no axis has any."""
+    found = []
+    for axis, length in zip(dataset.dims, dataset.shape, strict=True):
+        scales = {scale.name: scale[...] for scale in axis.values() if scale.shape == (length,) and _usable(scale)}
+        found.append(Dimension(axis.label, scales))
+    return tuple(found) if any(dimension.label or dimension.scales for dimension in found) else ()
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Whether an attribute is the dataset's own, and no link to scales or other objects, which are made anew."""
     import h5py
 
     kind = getattr(value, "dtype", None)
-    return isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
+    reference = isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
+    return not reference and name not in SCALE_ATTRIBUTES and (kind is None or kind.names is None)
 
 
 def _product(numbers: tuple[int, ...]) -> int:

@@ -13,6 +13,7 @@ from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.atomic import whole_file
 from poolcli.formats.image_metadata import ORIENTATION, file_facts, metadata_of, save_options
 from poolcli.formats.image_modes import DEEP, MODES, READ_AS, mode_of
+from poolcli.formats.native import native_messages
 from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
@@ -249,20 +250,26 @@ def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image |
             f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
             "--max-pixels sets the limit"
         )
+    if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
+        with Image.open(path, formats=("PNG",)) as probe:
+            probe.verify()
     return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
 
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Whatever Pillow raises on a damaged file becomes one line."""
+    """Whatever Pillow raises on a damaged file becomes one line, with the first that its libraries wrote."""
     from PIL import UnidentifiedImageError
 
+    said: list[str] = []
     try:
-        yield
+        with native_messages() as said:
+            yield
     except (PoolError, MemoryError):
         raise
     except UnidentifiedImageError as error:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(_pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FileError(f"{path}: the image cannot be read or written: {text[:200]}") from error
+        text = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        more = f" ({said[-1][:200]})" if said else ""
+        raise FileError(f"{path}: the image cannot be read or written: {text}{more}") from error

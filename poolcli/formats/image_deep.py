@@ -5,6 +5,7 @@ The libraries are those of the extra `images`: tifffile for TIFF, imagecodecs fo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ def read_deep(path: str, name: str, most_pixels: int) -> tuple[NDArray[Any], dic
         raise FileError(
             f"{path}: has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; {NEEDED}"
         ) from None
+    logging.getLogger("tifffile").setLevel(logging.CRITICAL + 1)  # it logs what it also raises
     try:
         if name == "png":
             with open(path, "rb") as stream:

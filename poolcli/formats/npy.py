@@ -8,7 +8,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -19,7 +19,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream, continued_file
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Region, Sink, Source, Tensor
+from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Region, Sink, Source, Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,12 +111,12 @@ def read_stream(data: bytes, name: str) -> Tensor:
     return Tensor(flat.reshape(header.shape, order="F" if fortran else "C"), header)
 
 
-def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
-    """Writes the array in C order; `-` is standard output."""
+def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+    """Writes the one array in C order; `-` is standard output."""
     import numpy as np
 
     with byte_stream(path, overwrite) as stream:
-        np.lib.format.write_array(_Unseekable(stream), np.ascontiguousarray(array), allow_pickle=False)
+        np.lib.format.write_array(_Unseekable(stream), np.ascontiguousarray(arrays[0].array), allow_pickle=False)
     return ()
 
 

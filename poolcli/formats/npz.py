@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import choose, human_bytes
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
+from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,17 +59,18 @@ def _inflated(path: str, header: Header) -> NDArray[Any]:
     return npy.read_stream(data, f"{path}:{header.key}").array
 
 
-def write(path: str, array: NDArray[Any], *, key: str | None, metadata: Metadata, overwrite: bool) -> tuple[str, ...]:
-    """Writes one array, deflated, under `key` (the name `arr_0` without one)."""
+def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+    """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
     import numpy as np
 
-    name = (key or "arr_0").strip("/").replace("/", "_")
     with byte_stream(path, overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        # A fixed date: the same array gives the same bytes.
-        member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-        member.compress_type = zipfile.ZIP_DEFLATED
-        with archive.open(member, "w", force_zip64=True) as target:
-            np.lib.format.write_array(target, np.ascontiguousarray(array), allow_pickle=False)
+        for named in arrays:
+            name = (named.key or "arr_0").strip("/").replace("/", "_")
+            # A fixed date: the same array gives the same bytes.
+            member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(member, "w", force_zip64=True) as target:
+                np.lib.format.write_array(target, np.ascontiguousarray(named.array), allow_pickle=False)
     return ()
 
 

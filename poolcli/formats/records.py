@@ -52,12 +52,23 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Dimension:
+    """What an axis is called, and the values along it: by name of the dataset that holds them."""
+
+    label: str
+    scales: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset."""
+    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset, and
+    for each axis of an HDF5 dataset its label and scales.
+    """
 
     image: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    dimensions: tuple[Dimension, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,15 @@ class Tensor:
 
     array: NDArray[Any]
     header: Header
+    metadata: Metadata = field(default_factory=Metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An array to be written, under its name in the file, and what goes with it."""
+
+    key: str | None
+    array: NDArray[Any]
     metadata: Metadata = field(default_factory=Metadata)
 
 

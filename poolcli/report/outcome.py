@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,6 +17,8 @@ from poolcli.report.text import duration, printable
 
 def outcome_view(outcome: Outcome) -> RenderableType:
     """The report of one job that ran or was planned."""
+    if outcome.parts:
+        return _bundle_view(outcome)
     plan = outcome.plan
     if plan is None:
         return Text(f"{printable(outcome.job.source.path)}: skipped, the output exists")
@@ -27,6 +30,25 @@ def outcome_view(outcome: Outcome) -> RenderableType:
             ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, _target(stored)))
     facts = Group(facts_view(plan, outcome.notes), Text(_closing(outcome), style="dim"))
     return spaced(Text(title(plan), style="bold"), ends_table(ends), axes_table(plan), facts)
+
+
+def _bundle_view(outcome: Outcome) -> RenderableType:
+    """One row for each array of a file, and where all of them went."""
+    table = plain_table()
+    for heading in ("array", "type", "shape", "output shape"):
+        table.add_column(heading, overflow="fold")
+    for part in outcome.parts:
+        if part.plan and part.output and part.header:
+            shapes = (part.plan.layout, part.plan.input_shape), (part.output.layout, part.output.shape)
+            table.add_row(Text(printable(part.header.key or "-")), part.plan.dtype, *(named_shape(*s) for s in shapes))
+    ends = Text(f"{printable(outcome.job.source.path)} to {printable(_target_of(outcome))}", style="bold")
+    notes = dict.fromkeys(note for each in (*outcome.parts, outcome) for note in each.notes)
+    closing = Text(_closing(replace(outcome.parts[0], seconds=outcome.seconds)), style="dim")
+    return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
+
+
+def _target_of(outcome: Outcome) -> str:
+    return outcome.job.output or "nowhere"
 
 
 def summary_view(tally: Tally, dry_run: bool) -> RenderableType:

@@ -143,7 +143,7 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several arrays": (
         two_arrays,
         "x.npz",
-        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3 uint8); choose one: x.npz:a or --dataset a",
+        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3 uint8); choose one: x.npz:a or --dataset a, or take --all",
     ),
     "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3 uint8)"),
     "two members of one name": (doubled_member, "x.npz", "x.npz: holds two members called a.npy; it is ambiguous"),
@@ -195,7 +195,8 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several datasets": (
         groups_and_links,
         "x.h5",
-        "x.h5: holds 2 arrays: /g/a (1,1,2 float32), /g/b (1,1,3 int8); choose one: x.h5:/g/a or --dataset /g/a",
+        "x.h5: holds 2 arrays: /g/a (1,1,2 float32), /g/b (1,1,3 int8); choose one: x.h5:/g/a or --dataset /g/a, "
+        "or take --all",
     ),
     "unknown dataset": (groups_and_links, "x.h5:/g/c", "x.h5: has no dataset /g/c; it holds /g/b, /g/a"),
     "a group": (groups_and_links, "x.h5:/g", "x.h5:/g: is a group, name a dataset in it"),

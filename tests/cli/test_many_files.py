@@ -1,0 +1,316 @@
+"""Runs over many files: lists, workers, what is left by runs that were stopped, and what a bad file costs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+
+HALVE = ("-k", "2", "-s", "2")
+MANIFEST = ".poolcli.jsonl"
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with 12 arrays in `in`, two of them in a subfolder."""
+    monkeypatch.chdir(tmp_path)
+    Path("in/deep").mkdir(parents=True)
+    for i in range(12):
+        np.save(f"in/{'deep/' if i > 9 else ''}{i:02}.npy", np.full((1, 1, 4, 4), i, np.float32))
+    return tmp_path
+
+
+def tree(folder: str) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_outcomes_come_in_the_order_of_the_inputs_however_many_run_at_once(cli: Cli, many: Path) -> None:
+    for jobs in ("1", "2", "5"):
+        result = cli("avg", "in", "-r", "-o", f"out{jobs}/", *HALVE, "--json", "--jobs", jobs)
+        assert result.code == 0
+        paths = [json.loads(line)["input"]["path"] for line in result.out.splitlines()]
+        assert paths == [f"in/{i:02}.npy" for i in range(10)] + ["in/deep/10.npy", "in/deep/11.npy"]
+    assert tree("out1") == tree("out2") == tree("out5")
+
+
+def test_jobs_times_threads_stay_within_the_cores(cli: Cli, many: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--json", "--engine", "numba", "--threads", "64", "--jobs", "2")
+    threads = {json.loads(line)["threads"] for line in result.out.splitlines()}
+    assert threads == {max(1, cores // min(2, cores))}
+    assert cli("avg", "in", "-o", "o/", *HALVE, "--jobs", "0").err == "poolcli: --jobs is 0, it must be at least 1\n"
+
+
+def test_a_list_of_files_keeps_the_tree(cli: Cli, many: Path) -> None:
+    Path("list").write_text(f"in/03.npy\nin/deep/10.npy\n{many}/in/04.npy\n")
+    assert cli("avg", "--files-from", "list", "-o", "out/", *HALVE, "-q").code == 0
+    assert set(tree("out")) == {MANIFEST, "in/03.npy", "in/deep/10.npy", "04.npy"}
+
+
+def test_a_list_from_stdin_may_be_ended_by_nul(many: Path) -> None:
+    names = os.fsencode("in/new\nline.npy"), b"in/\xff.npy", b"in/-k.npy"
+    for name in names:
+        with open(name, "wb") as stream:
+            np.save(stream, np.zeros((1, 1, 4, 4), np.float32))
+    command = [sys.executable, "-m", "poolcli", "avg", "--files-from", "-", "-o", "out/", *HALVE]
+    result = subprocess.run(command, input=b"\0".join(names) + b"\0", capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert sorted(os.listdir(b"out/in")) == [b"-k.npy", b"new\nline.npy", b"\xff.npy"]
+
+
+LISTS = {
+    "missing list": ("--files-from none: No such file or directory", None),
+    "empty list": ("--files-from list: names no file", ""),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_that_name_nothing_are_refused(name: str, cli: Cli, many: Path) -> None:
+    message, content = LISTS[name]
+    if content is not None:
+        Path("list").write_text(content)
+    result = cli("avg", "--files-from", "none" if content is None else "list", "-o", "out/", *HALVE)
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
+
+
+def test_no_input_at_all_is_refused(cli: Cli, many: Path) -> None:
+    result = cli("avg", "-o", "out/", *HALVE)
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: there is no input: name files, a folder, a quoted glob, or a list with --files-from\n",
+    )
+
+
+def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
+    Path("in/00.npy").write_bytes(b"nonsense")
+    os.mkfifo("in/pipe.npy")
+    os.symlink("nowhere", "in/dangling.npy")
+    os.symlink("circle.npy", "in/circle.npy")
+    Path("in/empty.npy").touch()
+    result = cli("avg", "in", "-o", "out/", *HALVE)
+    assert (result.code, result.out) == (1, "9 done, 0 skipped, 5 failed\n")
+    assert result.err.splitlines() == [
+        "poolcli: in/00.npy: is not a .npy file (its first bytes are not those of one)",
+        "poolcli: in/circle.npy: Too many levels of symbolic links",
+        "poolcli: in/dangling.npy: No such file or directory",
+        "poolcli: in/empty.npy: is empty",
+        "poolcli: in/pipe.npy: is not a regular file",
+    ]
+
+
+def test_fail_fast_stops_at_the_first_bad_file(cli: Cli, many: Path) -> None:
+    Path("in/01.npy").write_bytes(b"nonsense")
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--fail-fast", "--jobs", "1")
+    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed\n")
+    assert len(list(Path("out").glob("*.npy"))) <= 3
+
+
+def test_a_folder_inside_its_own_input_is_not_picked_up_again(cli: Cli, many: Path) -> None:
+    for _ in range(2):
+        assert cli("avg", "in", "-r", "-o", "in/out/", *HALVE, "--overwrite", "-q").code == 0
+    assert set(tree("in/out")) == {MANIFEST, *(f"{i:02}.npy" for i in range(10)), "deep/10.npy", "deep/11.npy"}
+
+
+def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(cli: Cli, many: Path) -> None:
+    import fcntl
+
+    Path("out").mkdir()
+    with open(f"out/{MANIFEST}", "a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        result = cli("avg", "in", "-o", "out/", *HALVE)
+    assert (result.code, result.err) == (2, "poolcli: another run is writing to out/; wait for its end\n")
+
+
+# Going on
+
+
+def counts(result: Any) -> str:
+    return str(result.out).splitlines()[0]
+
+
+def test_resume_makes_what_is_missing_or_out_of_date_and_nothing_else(cli: Cli, many: Path) -> None:
+    run = ("avg", "in", "-r", "-o", "out/", *HALVE, "--resume")
+    assert counts(cli(*run)) == "12 done, 0 skipped, 0 failed"
+    clean = tree("out")
+    assert counts(cli(*run)) == "0 done, 12 skipped, 0 failed"
+    Path("out/03.npy").unlink()
+    Path("out/04.npy").write_bytes(b"damaged")
+    np.save("in/05.npy", np.full((1, 1, 4, 4), 5, np.float32))  # the same content at another time
+    assert counts(cli(*run)) == "2 done, 10 skipped, 0 failed"
+    assert {name: h for name, h in tree("out").items() if name != MANIFEST} == {
+        name: h for name, h in clean.items() if name != MANIFEST
+    }
+    np.save("in/06.npy", np.full((1, 1, 4, 4), 60, np.float32))
+    assert counts(cli(*run)) == "1 done, 11 skipped, 0 failed"
+    assert np.load("out/06.npy")[0, 0, 0, 0] == 60
+
+
+def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed"
+    assert counts(cli("avg", "in", "-o", "out/", "-k", "4", "-s", "4", "--resume")) == "10 done, 0 skipped, 0 failed"
+    assert np.load("out/03.npy").shape == (1, 1, 1, 1)
+
+
+def test_threads_and_memory_are_no_other_options(cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--threads", "1", "--max-memory", "100M", "--jobs", "1")
+    assert counts(result) == "0 done, 10 skipped, 0 failed"
+
+
+def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> None:
+    Path("out").mkdir()
+    Path("out/03.npy").write_bytes(b"precious")
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume")
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: out/03.npy exists and was made by no run that --resume could continue; "
+        "use --overwrite or --skip-existing, or another --output\n",
+    )
+    assert Path("out/03.npy").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"output": "03.npy", "ind', b"\xff\xfe\n", b"[]\n"])
+def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    clean = tree("out")
+    with open(f"out/{MANIFEST}", "ab") as manifest:
+        manifest.write(torn)
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 0
+    assert tree("out") == clean
+
+
+SLOW = """
+import sys, time
+import poolcli.batch.pool_file as module
+whole = module.pool_in_tiles
+def slowly(*arguments):
+    time.sleep(0.05)
+    return whole(*arguments)
+module.pool_in_tiles = slowly
+sys.argv = ["poolcli", *sys.argv[1:]]
+from poolcli.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int, cli: Cli, many: Path) -> None:
+    arguments = ("avg", "in", "-r", "-o", "out/", *HALVE)
+    assert cli(*arguments).code == 0
+    clean = tree("out")
+    for _ in range(3):
+        subprocess.run(["rm", "-rf", "out"], check=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLOW, *arguments, "--jobs", "2"], stderr=subprocess.PIPE, start_new_session=True
+        )
+        wait_for(lambda: len(list(Path("out").glob("0*.npy"))) >= 2)
+        if stop is signal.SIGKILL:
+            os.killpg(process.pid, stop)
+        else:
+            process.send_signal(stop)
+        _, said = process.communicate(timeout=10)
+        assert process.returncode == code
+        if code > 0:
+            assert said.startswith(b"poolcli: stopped: ")
+            assert said.endswith(b"left; --resume goes on\n")
+            assert not [name for name in tree("out") if name.endswith(".part")]
+        assert all(tree("out")[name] == clean[name] for name in tree("out") if name.endswith(".npy") and name[0] != ".")
+        result = cli(*arguments, "--resume")
+        assert result.code == 0
+        assert counts(result) != "12 done, 0 skipped, 0 failed"
+        assert {n: h for n, h in tree("out").items() if not n.endswith(".part")} == clean
+
+
+def wait_for(what: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+KILLED_ONCE = """
+import os, signal, sys
+import poolcli.batch.run_all as module
+inner = module.run_job
+def once(job, *rest):
+    if job.source.path.endswith("03.npy") and not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return inner(job, *rest)
+module.run_job = once
+sys.argv = ["poolcli", *sys.argv[1:]]
+from poolcli.__main__ import main
+main()
+"""
+
+
+def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> None:
+    command = [sys.executable, "-c", KILLED_ONCE, "avg", "in", "-o", "out/", *HALVE]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "10 done, 0 skipped, 0 failed\n", "")
+    assert Path("killed").exists()
+
+
+# One long file
+
+
+def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save("long.npy", np.random.default_rng(0).random((40, 4, 256, 256), np.float32))
+    base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
+    subprocess.run([*base, "-o", "whole.npy"], check=True)
+    slow = (
+        SLOW.replace("pool_in_tiles", "pool_in_tiles")
+        .replace(
+            "import poolcli.batch.pool_file as module\nwhole = module.pool_in_tiles",
+            "import poolcli.batch.tiles as module, poolcli.formats.atomic as atomic\natomic.NOTE_EVERY = 0\n"
+            "whole = module.pool_part",
+        )
+        .replace("module.pool_in_tiles = slowly", "module.pool_part = slowly")
+        .replace("0.05", "0.3")
+    )
+    command = [sys.executable, "-c", slow, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(lambda: any(path.name.endswith(".at") for path in Path().glob(".y.npy*")))
+    time.sleep(0.7)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    kept = list(Path().glob(".y.npy.*.kept.part"))
+    assert len(kept) == 1
+    done = kept[0].stat().st_size
+    assert 4096 < done < Path("whole.npy").stat().st_size
+    assert not Path("y.npy").exists()
+    # what is there already is taken as it is: a mark in it stays
+    with kept[0].open("r+b") as part:
+        part.seek(200)
+        part.write(b"MARK")
+    subprocess.run([*base, "-o", "y.npy", "--resume", "--max-memory", "24M"], check=True)
+    made = bytearray(Path("y.npy").read_bytes())
+    assert made[200:204] == b"MARK"
+    made[200:204] = Path("whole.npy").read_bytes()[200:204]
+    assert made == Path("whole.npy").read_bytes()
+    assert not [path for path in Path().iterdir() if ".part" in path.name]
+
+
+def test_what_another_input_has_begun_is_not_continued(cli: Cli, many: Path) -> None:
+    Path(".y.npy.0123456789ab.kept.part").write_bytes(b"of something else")
+    Path(".y.npy.0123456789ab.kept.part.at").write_text("17\n")
+    assert cli("avg", "in/03.npy", "-o", "y.npy", *HALVE, "--resume", "-q").code == 0
+    assert np.load("y.npy").tolist() == [[[[3.0, 3.0], [3.0, 3.0]]]]
+    assert sorted(path.name for path in Path().iterdir()) == [MANIFEST, "in", "y.npy"]
+    assert "skipped" in cli("avg", "in/03.npy", "-o", "y.npy", *HALVE, "--resume").out

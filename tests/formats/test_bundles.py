@@ -1,0 +1,101 @@
+"""Files that hold several arrays: chosen by name, several at once, or all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+
+A = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+B = np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4)
+HALVE = ("-k", "2", "-s", "2")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", a=A, b=B, names=np.array(["text"]))
+    with h5py.File("x.h5", "w") as file:
+        file["deep/a"] = A
+        file.create_dataset("b", data=B, chunks=(1, 1, 4, 2), compression="gzip", shuffle=True, fletcher32=True)
+        file["lat"], file["lon"] = np.array([0.0, 1.0, 4.0, 5.0]), np.array([10.0, 20.0, 30.0, 40.0])
+        for i, name in ((2, "lat"), (3, "lon")):
+            file[name].make_scale(name)
+            file["b"].dims[i].attach_scale(file[name])
+            file["b"].dims[i].label = name
+        file["b"].attrs["units"] = "K"
+
+
+def mean(x: np.ndarray) -> np.ndarray:
+    n = x.shape[2] // 2
+    return np.asarray(x[0, 0].reshape(n, 2, n, 2).astype(float).mean((1, 3)))
+
+
+def test_all_arrays_of_an_npz_go_into_one_npz(cli: Cli) -> None:
+    result = cli("avg", "x.npz", "-o", "y.npz", *HALVE, "--all")
+    assert result.code == 0
+    assert result.out.splitlines()[:4] == [
+        "x.npz to y.npz",
+        "array  type     shape            output shape",
+        "a      float32  N=1 C=1 H=8 W=8  N=1 C=1 H=4 W=4",
+        "b      uint8    N=1 C=1 H=4 W=4  N=1 C=1 H=2 W=2",
+    ]
+    made = np.load("y.npz")
+    assert sorted(made) == ["a", "b"]
+    np.testing.assert_array_equal(made["a"][0, 0], mean(A))
+    np.testing.assert_array_equal(made["b"][0, 0], np.rint(mean(B)))
+
+
+def test_several_by_name_and_their_indices(cli: Cli) -> None:
+    result = cli(
+        "max", "x.h5", "-o", "y.h5", "--indices", "at.npz", *HALVE, "--dataset", "b", "--dataset", "/deep/a", "--json"
+    )
+    assert result.code == 0
+    with h5py.File("y.h5") as made:
+        np.testing.assert_array_equal(made["deep/a"][0, 0], A[0, 0, 1::2, 1::2])
+        np.testing.assert_array_equal(made["b"][0, 0], B[0, 0, 1::2, 1::2])
+    assert np.load("at.npz")["b"].ravel().tolist() == [5, 7, 13, 15]
+    assert [line.count('"dataset"') for line in result.out.splitlines()] == [1, 1]
+
+
+def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -> None:
+    assert cli("avg", "x.h5:/b", "-o", "y.h5", "-k", "2", "-s", "2,1", "-q").code == 0
+    with h5py.File("y.h5") as made:
+        b = made["b"]
+        assert (b.shape, b.chunks, b.compression, b.shuffle, b.fletcher32) == ((1, 1, 2, 3), (1, 1, 2, 2), "gzip", 1, 1)
+        assert b.attrs["units"] == "K"
+        assert [dimension.label for dimension in b.dims] == ["", "", "lat", "lon"]
+        assert b.dims[2]["lat"][...].tolist() == [0.5, 4.5]
+        assert b.dims[3]["lon"][...].tolist() == [15.0, 25.0, 35.0]
+
+
+REFUSALS = {
+    "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: several arrays need a file that holds several; "
+                              "use .npz or .h5"),
+    "a name that is not there": (["-o", "y.npz", "--dataset", "a", "--dataset", "c"], "x.npz: has no array 'c'; it "
+                                 "holds a (1,1,8,8 float32), b (1,1,4,4 uint8)"),
+    "all and some": (["-o", "y.npz", "--all", "--dataset", "a"], "--all takes every array, --dataset names some; give "
+                     "one of them"),
+    "no choice": (["-o", "y.npz"], "x.npz: holds 2 arrays: a (1,1,8,8 float32), b (1,1,4,4 uint8); choose one: x.npz:a "
+                  "or --dataset a, or take --all"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_cannot_be_is_refused(name: str, cli: Cli) -> None:
+    arguments, message = REFUSALS[name]
+    result = cli("avg", "x.npz", *HALVE, *arguments)
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
+    assert not list(Path().glob("y.*"))
+
+
+def test_one_array_that_cannot_be_pooled_fails_its_file_by_name(cli: Cli) -> None:
+    np.savez("short.npz", a=A, line=np.zeros(3))
+    result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
+    assert result.code == 2
+    assert result.err.startswith("poolcli: short.npz:line: the input has 1 axes, at least 3 ")
+    assert not Path("y.npz").exists()
