@@ -66,11 +66,10 @@ class Manifest:
     def begin(self, jobs: Sequence[Job]) -> None:
         """Notes that the outputs of the jobs are about to be made."""
         names = ({key: self._name(path) for key, path in _outputs(job).items()} for job in jobs)
-        self._append("".join(json.dumps(content) + "\n" for content in names))
+        _append(self._path, self._stream, "".join(json.dumps(content) + "\n" for content in names))
 
     def end(self, record: Record) -> None:
-        """Notes that they are made."""
-        self._append(json.dumps(asdict(record)) + "\n")
+        """Takes in that they are made; the process that made them has appended the record."""
         self.records[record.output] = record
 
     def tidy(self) -> None:
@@ -86,14 +85,6 @@ class Manifest:
 
     def _name(self, path: str | None) -> str | None:
         return name_in(self._folder, path)
-
-    def _append(self, lines: str) -> None:
-        data = lines.encode()
-        try:
-            if os.write(self._stream, data) < len(data):
-                raise OSError(28, os.strerror(28))
-        except OSError as error:
-            raise FileError(f"{self._path}: {error.strerror}") from error
 
     def _lock(self) -> None:
         try:
@@ -111,6 +102,25 @@ def options_of(op: Attributes, settings: Settings) -> str:
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in RUNNING}
     text = json.dumps([version("poolcli"), type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def append_record(folder: str, record: Record) -> None:
+    """Appends to the manifest of `folder`, from whichever process; a line is written at once."""
+    path = os.path.join(folder, NAME)
+    stream = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        _append(path, stream, json.dumps(asdict(record)) + "\n")
+    finally:
+        os.close(stream)
+
+
+def _append(path: str, stream: int, lines: str) -> None:
+    data = lines.encode()
+    try:
+        if os.write(stream, data) < len(data):
+            raise OSError(28, os.strerror(28))
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
 
 
 def record_of(job: Job, options: str, folder: str) -> Record:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from poolcli.attributes import Attributes
 from poolcli.batch.jobs import Job, existing_outputs
-from poolcli.batch.manifest import Manifest, is_current, name_in, options_of, record_of
+from poolcli.batch.manifest import Manifest, append_record, is_current, name_in, options_of, record_of
 from poolcli.batch.outcome import Outcome, Record, Settings
 from poolcli.batch.pool_file import Progress
 from poolcli.batch.run import run_job
@@ -39,9 +39,13 @@ class Task:
         if outcome.error or outcome.skipped:
             return outcome
         try:
-            return replace(outcome, record=record_of(job, self.options, self.folder))
+            record = record_of(job, self.options, self.folder)
+            append_record(self.folder, record)
+        except FileError as error:
+            return replace(outcome, error=error)
         except OSError as error:
             return replace(outcome, error=FileError(f"{job.source.path}: {error.strerror}, after it was pooled"))
+        return replace(outcome, record=record)
 
 
 def run_all(
