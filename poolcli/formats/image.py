@@ -75,32 +75,36 @@ def _deep(path: str, image: Image | None, options: ReadOptions) -> Loaded:
 def _decoded(path: str, image: Image, header: Header, pages: range) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, before these N for several pages, with what the file says beside them."""
     import numpy as np
-    from PIL import ImageOps
 
-    mode = str(header.mode)
-    shape = header.shape if len(pages) > 1 else (1, *header.shape)
-    pixels = np.empty(shape, MODES[mode].dtype)
-    durations = []
+    mode, shape = str(header.mode), header.shape[1:] if len(pages) > 1 else header.shape
+    planes, durations, found = [], [], dict[str, Any]()
     with _translated(path):
-        found: dict[str, Any] = {}
         for i, page in enumerate(pages):
             if len(pages) > 1 or page:
                 image.seek(page)
             image.load()
-            upright = ImageOps.exif_transpose(image)
+            upright = _upright(image)
             if i == 0:
                 found = file_facts(image) | metadata_of(upright)
             durations.append(image.info.get("duration"))
             if upright.mode != mode and not upright.mode.startswith("I;16"):
                 upright = upright.convert(mode)
-            plane = np.asarray(upright)
-            if plane.shape != shape[1:]:
-                size = f"{plane.shape[1]} x {plane.shape[0]}"
+            planes.append(np.asarray(upright, MODES[mode].dtype))
+            if planes[-1].shape != shape:
+                size = f"{planes[-1].shape[1]} x {planes[-1].shape[0]}"
                 raise FileError(f"{path}: page {page + 1} is {size}, others are not; take one with --pages {page + 1}")
-            pixels[i] = plane
     if len(pages) > 1 and any(durations):
         found["duration"] = [duration or 0 for duration in durations]
-    return pixels if len(pages) > 1 else pixels[0], Metadata(image=found)
+    return np.stack(planes) if len(pages) > 1 else planes[0], Metadata(image=found)
+
+
+def _upright(image: Image) -> Image:
+    """The picture as its orientation tag wants it; itself where there is nothing to turn."""
+    from PIL import ImageOps
+
+    if image.getexif().get(ORIENTATION, 1) == 1:
+        return image
+    return ImageOps.exif_transpose(image)
 
 
 def write(
