@@ -26,7 +26,7 @@ from poolcli.formats.atomic import byte_stream
 
 NAME = ".poolcli.jsonl"
 MOST_HASHED = 2**28  # bytes; larger inputs are known by size and time alone
-RUNNING = ("threads", "max_memory", "dry_run", "overwrite", "skip_existing", "resume")  # change no output
+RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume")  # change no output
 
 
 class Manifest:

@@ -14,8 +14,9 @@ from poolcli.plan import Plan
 class Settings:
     """What holds for every job of a run.
 
-    `max_memory` is in bytes, None for no limit; `arrays` names those of a file that holds several, () is all of them
-    and None the one that is named with the file; `many` jobs let auto take numba for less work, as it starts once.
+    `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
+    of a file that holds several, () is all of them and None the one that is named with the file; `many` jobs let auto
+    take numba for less work, as it starts once.
     """
 
     layout: str | None = None
@@ -24,6 +25,7 @@ class Settings:
     engine: str = "auto"
     threads: int | None = None
     max_memory: int | None = None
+    allowed: int | None = None
     pages: str | None = None
     max_pixels: int | None = None
     allow_external: bool = False
@@ -39,7 +41,7 @@ class Settings:
     @property
     def read_options(self) -> ReadOptions:
         """What of the settings is about reading."""
-        return ReadOptions(self.pages, self.max_pixels, self.allow_external)
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.allowed)
 
 
 @dataclass(frozen=True, slots=True)

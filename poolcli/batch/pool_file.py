@@ -82,10 +82,12 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
         results = _pool_whole(work, outcome, settings, file)
         _check_unchanged(path, before)
         found = [array for array in results if array is not None]
-        return [
-            note for i, (target, array) in enumerate(zip(targets, found, strict=False))
-            for note in _write(target, array, outcome, settings, None if i else file.metadata)
-        ]  # fmt: skip
+        with work.clock.phase("write"):
+            return [
+                note
+                for i, (target, array) in enumerate(zip(targets, found, strict=False))
+                for note in _write(target, array, outcome, settings, None if i else file.metadata)
+            ]
     tile = tile_for(work.plan, settings.max_memory)
     notes: list[str] = []
     with ExitStack() as stack:

@@ -29,7 +29,7 @@ def _argument(kind: Any, name: str, text: str, default: Any = inspect.Parameter.
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "inputs": _argument(
         list[str],
-        "INPUT...",
+        "INPUT",
         ".npy, .npz[:key], .h5[:/dataset], an image, a folder, a quoted glob, or - for a .npy stream.",
         (),
     ),

@@ -30,7 +30,9 @@ def pool(name: str, values: Mapping[str, Any]) -> int:
     found = find_inputs(values["inputs"], dataset, values["recursive"], values["files_from"], values["output"])
     jobs = plan_jobs(found.items, found.several, values["output"], values.get("indices"), values["format"])
     given = {key: values[key] for key in Settings.__dataclass_fields__ if key in values}
-    settings = Settings(**given | {"max_memory": memory_limit(values["max_memory"]), "arrays": arrays})
+    limit = memory_limit(values["max_memory"])
+    allowed = limit if values["max_memory"] else None
+    settings = Settings(**given | {"max_memory": limit, "allowed": allowed, "arrays": arrays})
     _refuse_existing(jobs, settings)
     if not values["quiet"]:
         kernels.announce = _say
@@ -47,6 +49,8 @@ def _check_values(values: Mapping[str, Any]) -> None:
     chosen = [f"--{key.replace('_', '-')}" for key in ("overwrite", "skip_existing", "resume") if values[key]]
     if len(chosen) > 1:
         raise RequestError(f"{chosen[0]} and {chosen[1]} contradict each other; give one")
+    if values["quality"] is not None and not 1 <= values["quality"] <= 100:
+        raise RequestError(f"--quality is {values['quality']}, it must be from 1 to 100")
     if values["output"] == "-" and values.get("indices") == "-":
         raise RequestError("--output and --indices cannot both be standard output; name a file for one")
     if values["resume"] and "-" in (values["output"], values.get("indices")):

@@ -12,6 +12,8 @@ from poolcli.formats.records import Header, Source
 from poolcli.layouts import converted_shape, spatial_axes
 
 SHOWN = 20  # arrays in a listing
+LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
+HIGHEST_RATIO = 200
 
 
 def check_dtype(where: str, name: str) -> str:
@@ -64,7 +66,19 @@ def tensor_layout(shape: Sequence[int], layout: str, picture: bool) -> str:
 def human_bytes(count: int) -> str:
     """A size with its unit: `3.6 TiB`."""
     step = min(max(count.bit_length() - 1, 0) // 10, 5)
+    if count >= 10**6 * 1024**5:
+        return "more than 1,000,000 PiB"
     return f"{count / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}"
+
+
+def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:
+    """Refuses data that grows out of proportion when it is read, unless so much memory was allowed by name."""
+    if claimed <= (LARGEST_EXPANSION if allowed is None else allowed) or claimed <= HIGHEST_RATIO * stored:
+        return
+    raise FileError(
+        f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
+        "decompression bomb; if it is meant to, allow it with --max-memory"
+    )
 
 
 def native(array: Any) -> Any:

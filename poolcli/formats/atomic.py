@@ -32,7 +32,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
         if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
             yield path
             return
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(os.path.dirname(target))
         part = _part_name(target, os.getpid())
         sweep(target)
         mode = _mode_for(target)
@@ -83,7 +83,7 @@ def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[
         if other not in (part, journal):
             _remove_kept(other)
     with _reported(path):
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(os.path.dirname(target))
         mode = _mode_for(target)
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
             good = min(_noted(journal), os.fstat(stream.fileno()).st_size)
@@ -149,6 +149,13 @@ def _parts(target: str) -> list[str]:
 def _remove_kept(part: str) -> None:
     with suppress(OSError):
         os.unlink(part)
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FileError(f"{path}: is a file, and a folder is needed there") from None
 
 
 def _part_name(target: str, owner: int | str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats.arrays import check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.records import (
     Dimension,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS = 100_000
 LARGEST_CHUNK = 2 * 2**30
-LARGEST_FILL = 2**30  # a dataset above this size must not be nearly all fill values
-HIGHEST_RATIO = 1000
 SCALE_ATTRIBUTES = ("DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME")
 
 
@@ -49,7 +47,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     key = source.key if source.key is not None else choose(source, list_arrays(source.path)).key
     with _opened(source.path) as file:
         with _translated(source.path):
-            dataset = _dataset(source.path, file, str(key), options.allow_external)
+            dataset = _dataset(source.path, file, str(key), options)
         yield _File(_header(str(key), dataset), source.path, dataset)
 
 
@@ -196,11 +194,11 @@ def _usable(dataset: Any) -> bool:
         return False
 
 
-def _dataset(path: str, file: Any, key: str, allow_external: bool) -> Any:
+def _dataset(path: str, file: Any, key: str, options: ReadOptions) -> Any:
     """The dataset called `key`, refused where its data is not in this file or is not numeric."""
     import h5py
 
-    if not allow_external:
+    if not options.allow_external:
         _check_links(path, file, key)
     if key not in file:
         names = [name for name, _ in _datasets(path, file)]
@@ -216,17 +214,14 @@ def _dataset(path: str, file: Any, key: str, allow_external: bool) -> Any:
     check_dtype(where, name)
     check_rank(where, dataset.shape or ())
     if dataset.is_virtual:
-        _check_virtual(where, path, dataset, allow_external)
-    if dataset.external and not allow_external:
+        _check_virtual(where, path, dataset, options.allow_external)
+    if dataset.external and not options.allow_external:
         raise FileError(
             f"{where}: keeps its data in other files ({dataset.external[0][0]}); --allow-external reads them"
         )
-    declared, held = dataset.dtype.itemsize * _product(dataset.shape), dataset.file.id.get_filesize()
-    if declared > LARGEST_FILL and declared > HIGHEST_RATIO * held:
-        raise FileError(
-            f"{where}: claims {human_bytes(declared)} in a file of {human_bytes(held)}; "
-            "nearly all of it would be fill values, which is refused as a decompression bomb"
-        )
+    declared = dataset.dtype.itemsize * _product(dataset.shape)
+    if options.allowed is None and not options.allow_external:
+        check_expansion(where, dataset.id.get_storage_size(), declared, None)
     if dataset.chunks and dataset.dtype.itemsize * _product(dataset.chunks) > LARGEST_CHUNK:
         size = human_bytes(dataset.dtype.itemsize * _product(dataset.chunks))
         raise FileError(f"{where}: has chunks of {size}; at most {human_bytes(LARGEST_CHUNK)} are read")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats.atomic import whole_file
+from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image_metadata import ORIENTATION, file_facts, metadata_of, save_options
 from poolcli.formats.image_modes import DEEP, MODES, READ_AS, mode_of
 from poolcli.formats.native import native_messages
@@ -137,8 +137,11 @@ def write(
     ]
     if len(pictures) > 1:
         kept |= {"save_all": True, "append_images": pictures[1:]}
-    with whole_file(path, overwrite) as part, _translated(path):
-        pictures[0].save(part, format=name.upper(), **kept)
+    encoded = io.BytesIO()  # writing to a file itself, Pillow takes a write that was cut short for a whole one
+    with _translated(path):
+        pictures[0].save(encoded, format=name.upper(), **kept)
+    with byte_stream(path, overwrite) as stream:
+        stream.write(encoded.getbuffer())
     return notes
 
 

@@ -42,7 +42,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     with open(source.path, "rb") as stream:
         descr, header, fortran = parse_header(source.path, stream)
         start, held = stream.tell(), os.fstat(stream.fileno()).st_size
-        _check_size(source.path, header, held - start)
+        check_size(source.path, header, held - start)
         rest = held - start - _bytes(header)
         if rest:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
@@ -106,7 +106,7 @@ def read_stream(data: bytes, name: str) -> Tensor:
 
     stream = io.BytesIO(data)
     descr, header, fortran = parse_header(name, stream)
-    _check_size(name, header, len(data) - stream.tell())
+    check_size(name, header, len(data) - stream.tell())
     flat = np.frombuffer(data, descr, byte_count(header.shape, 1), stream.tell())
     return Tensor(flat.reshape(header.shape, order="F" if fortran else "C"), header)
 
@@ -229,7 +229,8 @@ def _bytes(header: Header) -> int:
     return byte_count(header.shape, max(DTYPES[header.dtype].bits // 8, 1))
 
 
-def _check_size(name: str, header: Header, held: int) -> None:
+def check_size(name: str, header: Header, held: int) -> None:
+    """Refuses a header that claims more bytes than are held."""
     claimed = _bytes(header)
     if claimed > held:
         raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import npy
-from poolcli.formats.arrays import choose, human_bytes
+from poolcli.formats.arrays import check_expansion, choose
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LARGEST_MEMBER = 8 * 2**30
-HIGHEST_RATIO = 2000  # deflate reaches 1032 on zeros
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OSError)
 
 
@@ -43,17 +41,22 @@ def list_arrays(path: str) -> list[Header]:
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
     header = choose(source, list_arrays(source.path))
+    where = f"{source.path}:{header.key}"
+    with _opened(source.path) as archive:
+        info = _member(archive, header)
+        npy.check_size(where, header, info.file_size)
+        check_expansion(where, info.compress_size, info.file_size, options.allowed)
     yield Loaded(header, lambda: (_inflated(source.path, header), Metadata()))
+
+
+def _member(archive: zipfile.ZipFile, header: Header) -> zipfile.ZipInfo:
+    name = f"{header.key}.npy"
+    return archive.getinfo(name if name in archive.namelist() else str(header.key))
 
 
 def _inflated(path: str, header: Header) -> NDArray[Any]:
     with _opened(path) as archive:
-        info = archive.getinfo(f"{header.key}.npy" if f"{header.key}.npy" in archive.namelist() else str(header.key))
-        if info.file_size > LARGEST_MEMBER or info.file_size > HIGHEST_RATIO * max(info.compress_size, 1):
-            raise FileError(
-                f"{path}:{header.key}: inflates from {human_bytes(info.compress_size)} to "
-                f"{human_bytes(info.file_size)}, which is refused as a decompression bomb"
-            )
+        info = _member(archive, header)
         with archive.open(info) as stream:
             data = stream.read(info.file_size + 1)
     return npy.read_stream(data, f"{path}:{header.key}").array

@@ -63,6 +63,8 @@ def measure(row: Row, rounds: int) -> dict[str, Any]:
     calls, slow, agree = {}, {}, {}
     ours: Array | None = None
     for name, call in contenders(row, x):
+        if row.alone and name != "poolcli":
+            continue
         try:
             answer = call()
             seconds = seconds_of(call)

@@ -23,6 +23,7 @@ class Row:
     dtype: str = "float32"
     layout: str | None = None
     indices: bool = False
+    alone: bool = False  # poolcli against itself and the limit: peers take minutes for large windows
 
     def array(self) -> Array:
         """The input: reproducible noise that fills the type's usual range."""
@@ -74,12 +75,17 @@ FURTHER = (
     Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
     Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
 )
+KERNELS = (3, 7, 15, 31, 63, 127, 255)
 GROWTH: dict[str, Callable[[], tuple[Row, ...]]] = {
     "window, average": lambda: tuple(
-        Row(f"avg 3x1080x1920 k{k} s1", _avg(k, 1, k // 2), (1, 3, 1080, 1920)) for k in (3, 7, 15, 31, 63, 127, 255)
+        Row(f"avg 3x1080x1920 k{k} s1", _avg(k, 1, k // 2), (1, 3, 1080, 1920), alone=True)
+        for k in (3, 7, 15, 31, 63, 127, 255)
     ),
     "window, maximum": lambda: tuple(
-        Row(f"max 3x1080x1920 k{k} s1", _max(k, 1, k // 2), (1, 3, 1080, 1920)) for k in (3, 7, 15, 31, 63, 127, 255)
+        Row(f"max 3x1080x1920 k{k} s1", _max(k, 1, k // 2), (1, 3, 1080, 1920), alone=True)
+        for k in (3, 7, 15, 31, 63, 127, 255)
     ),
-    "size": lambda: tuple(Row(f"avg 3x{n}x{n} k2 s2", _avg(2, 2), (1, 3, n, n)) for n in (64, 256, 1024, 4096)),
+    "size": lambda: tuple(
+        Row(f"avg 3x{n}x{n} k2 s2", _avg(2, 2), (1, 3, n, n), alone=True) for n in (64, 256, 1024, 4096)
+    ),
 }
