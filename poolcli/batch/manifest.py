@@ -34,6 +34,9 @@ class Manifest:
 
     def __init__(self, folder: str) -> None:
         self._folder, self._path = folder, os.path.join(folder, NAME)
+        self._read()
+
+    def _read(self) -> None:
         self.records: dict[str, Record] = {}
         self.begun: set[str] = set()
         with suppress(FileNotFoundError), open(self._path, "rb") as stream:
@@ -68,16 +71,13 @@ class Manifest:
         names = ({key: self._name(path) for key, path in _outputs(job).items()} for job in jobs)
         _append(self._path, self._stream, "".join(json.dumps(content) + "\n" for content in names))
 
-    def end(self, record: Record) -> None:
-        """Takes in that they are made; the process that made them has appended the record."""
-        self.records[record.output] = record
-
     def tidy(self) -> None:
         """Writes the records in the order of their names, without those whose outputs are gone."""
+        self._read()  # the processes that made the outputs have appended to it
         kept = [r for name, r in sorted(self.records.items()) if os.path.exists(os.path.join(self._folder, name))]
-        lines = "".join(json.dumps(asdict(record)) + "\n" for record in kept)
         with byte_stream(self._path, True) as stream:
-            stream.write(lines.encode())
+            for record in kept:
+                stream.write((json.dumps(asdict(record)) + "\n").encode())
 
     def is_own(self, path: str) -> bool:
         """Whether a run made the output, or began to."""

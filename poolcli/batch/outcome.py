@@ -83,7 +83,6 @@ class Outcome:
     threads: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     skipped: bool = False
-    record: Record | None = None
     parts: tuple[Outcome, ...] = ()
     error: PoolError | None = None
 

@@ -15,7 +15,7 @@ from poolcli.batch.colour import PREMULTIPLIED, pool_colours
 from poolcli.batch.jobs import Job
 from poolcli.batch.metadata import scaled_metadata
 from poolcli.batch.outcome import Outcome, Settings, Stored
-from poolcli.batch.tiles import Work, bytes_of, pool_in_memory, pool_in_tiles, pool_part, tile_for
+from poolcli.batch.tiles import TILE, Work, bytes_of, pool_in_memory, pool_in_tiles, pool_part, tile_for
 from poolcli.errors import FileError
 from poolcli.formats import Metadata, Opened, appended, write
 from poolcli.formats.arrays import human_bytes
@@ -153,7 +153,7 @@ def _sink(
             key=key,
             metadata=scaled_metadata(metadata, plan) if metadata else None,
             overwrite=settings.overwrite,
-            identity=_identity(outcome.job, plan) if settings.resume else None,
+            identity=_identity(outcome.job, plan) if settings.resume and bytes_of(plan) > TILE else None,
         )
         if direct is not None:
             return stack.enter_context(direct)

@@ -45,7 +45,7 @@ class Task:
             return replace(outcome, error=error)
         except OSError as error:
             return replace(outcome, error=FileError(f"{job.source.path}: {error.strerror}, after it was pooled"))
-        return replace(outcome, record=record)
+        return outcome
 
 
 def run_all(
@@ -67,8 +67,6 @@ def run_all(
                 task = replace(task, settings=replace(settings, overwrite=True))
         failed = False
         for outcome in _outcomes(stack, jobs, task, count, progress):
-            if manifest and outcome.record:
-                manifest.end(outcome.record)
             failed = failed or outcome.error is not None
             yield outcome
         if manifest and not failed:

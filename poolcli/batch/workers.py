@@ -24,7 +24,7 @@ from poolcli.batch.jobs import Job
 from poolcli.batch.outcome import Outcome
 from poolcli.batch.pool_file import Progress
 from poolcli.errors import FileError
-from poolcli.formats.atomic import sweep
+from poolcli.formats.atomic import remove_part
 
 TRIES = 2
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
@@ -65,7 +65,7 @@ class Workers:
                 worker.process.kill()
                 worker.process.join()
         for worker in held:
-            _sweep(self._jobs[worker.number or 0])
+            _sweep(self._jobs[worker.number or 0], worker.process.pid)
 
     def run(self, jobs: Sequence[Job], progress: Progress) -> Iterator[Outcome]:
         """The outcomes in the order of the jobs."""
@@ -90,7 +90,7 @@ class Workers:
                 ready[number] = outcome
                 continue
             job = self._jobs[number]
-            _sweep(job)
+            _sweep(job, worker.process.pid)
             tries[number] = tries.get(number, 0) + 1
             if tries[number] < TRIES:
                 waiting.append(number)
@@ -156,9 +156,9 @@ class Workers:
         return f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
 
 
-def _sweep(job: Job) -> None:
+def _sweep(job: Job, process: int) -> None:
     for path in job.outputs:
-        sweep(path)
+        remove_part(path, process)
 
 
 def _serve(pipe: Connection, others: Sequence[Connection], run: Run) -> None:

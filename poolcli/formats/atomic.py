@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import io
 import os
 import stat
@@ -10,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,7 +34,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             return
         _make_folder(os.path.dirname(target))
         part = _part_name(target, os.getpid())
-        sweep(target)
+        _sweep(os.path.dirname(target))
         mode = _mode_for(target)
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -142,8 +142,11 @@ def _noted(journal: str) -> int:
 
 
 def _parts(target: str) -> list[str]:
-    """What runs that were stopped have left of `target`."""
-    return glob.glob(glob.escape(_part_name(target, "")[: -len(".part") - 1]) + ".*.kept.part*")
+    """What runs that were stopped have kept of `target`."""
+    folder, start = os.path.split(_part_name(target, "")[: -len(".part")])
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
+    return []
 
 
 def _remove_kept(part: str) -> None:
@@ -166,15 +169,26 @@ def _part_name(target: str, owner: int | str) -> str:
     return os.path.join(folder, "." + os.fsdecode(stem) + tail)
 
 
-def sweep(path: str) -> None:
-    """Removes what processes that were killed while writing `path` have left."""
-    target = os.path.realpath(path)
-    pattern = glob.escape(_part_name(target, "")[: -len(".part") - 1]) + ".*.part"
-    for left in glob.glob(pattern):
-        owner = left.split(".")[-2]
-        if owner.isdigit() and not _is_running(int(owner)):
-            with suppress(OSError):
-                os.unlink(left)
+@cache
+def _sweep(folder: str) -> None:
+    """Removes, once in a process, what processes that were killed while writing into the folder have left."""
+    from poolcli.formats import FORMATS
+
+    own = (*(suffix for row in FORMATS.values() for suffix in row.suffixes), ".jsonl")
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name, _, owner = entry.name.removesuffix(".part").rpartition(".")
+            if not entry.name.endswith(".part") or not owner.isdigit() or not name.lower().endswith(own):
+                continue
+            if not _is_running(int(owner)):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def remove_part(path: str, owner: int) -> None:
+    """Removes what the process `owner`, which was killed, has left of `path`."""
+    with suppress(OSError):
+        os.unlink(_part_name(os.path.realpath(path), owner))
 
 
 def _is_running(process: int) -> bool:
