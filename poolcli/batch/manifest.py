@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from hashlib import file_digest, sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +98,8 @@ class Manifest:
 
 def options_of(op: Attributes, settings: Settings) -> str:
     """A hash of everything beside the input that an output depends on."""
+    from importlib.metadata import version
+
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in RUNNING}
     text = json.dumps([version("poolcli"), type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]

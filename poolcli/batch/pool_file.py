@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from poolcli.batch.clock import Clock
@@ -169,6 +168,8 @@ def _sink(
 
 def _identity(job: Job, plan: Plan) -> str:
     """Names the work of a job, so that it is only continued where it is the same: the plan and the input's state."""
+    from importlib.metadata import version
+
     status = os.stat(job.source.path)
     text = repr((version("poolcli"), plan, job.source, status.st_size, status.st_mtime_ns))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

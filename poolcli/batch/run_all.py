@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from poolcli.attributes import Attributes
 from poolcli.batch.jobs import Job, existing_outputs
-from poolcli.batch.manifest import Manifest, append_record, is_current, name_in, options_of, record_of
 from poolcli.batch.outcome import Outcome, Record, Settings
 from poolcli.batch.pool_file import Progress
 from poolcli.batch.run import run_job
 from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import can_crash
+
+if TYPE_CHECKING:
+    from poolcli.batch.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Task:
         """The job's outcome, with a record for the manifest; skipped where its record says that it is done."""
         if self.folder is None or self.settings.dry_run:
             return run_job(job, self.op, self.settings, progress)
+        from poolcli.batch.manifest import append_record, is_current, name_in, record_of
+
         if self.records and self.settings.resume:
             known = self.records.get(str(name_in(self.folder, job.output)))
             if known and is_current(known, job, self.options, self.folder):
@@ -58,6 +63,8 @@ def run_all(
         task = Task(op, settings)
         manifest = None
         if folder is not None and not settings.dry_run:
+            from poolcli.batch.manifest import Manifest, options_of
+
             manifest = Manifest(folder)
             _refuse_unowned(manifest, jobs, settings)
             stack.enter_context(manifest.held())

@@ -19,7 +19,6 @@ from poolcli.cli.progress import progress
 from poolcli.cli.stop import Stopped
 from poolcli.engine import cache as kernels
 from poolcli.errors import RequestError
-from poolcli.report.console import show
 
 
 def pool(name: str, values: Mapping[str, Any]) -> int:
@@ -131,6 +130,7 @@ def _report(outcome: Outcome, several: bool, op: Attributes, values: Mapping[str
         return
     wanted = values["verbose"] or (not several and not taken)
     if wanted and not values["quiet"] and not outcome.error:
+        from poolcli.report.console import show
         from poolcli.report.outcome import outcome_view
 
         show(outcome_view(outcome), stream)
@@ -138,6 +138,7 @@ def _report(outcome: Outcome, several: bool, op: Attributes, values: Mapping[str
 
 def _finish(tally: Tally, planned: Sequence[Outcome], values: Mapping[str, Any]) -> int:
     if not values["json"] and not values["quiet"]:
+        from poolcli.report.console import show
         from poolcli.report.outcome import shapes_view, summary_view
 
         if planned and not values["verbose"]:

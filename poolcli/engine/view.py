@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 LONG_RUN = 16  # windows that do not overlap are summed each on its own from this length on
 MERGED_ROW = 4096  # elements; whole planes shorter than this are glued to rows of about this length
-LONG_ROW = 1 << 14  # bytes of a row buffer: the three of a task stay in the second cache
+LONG_ROW = 1 << 15  # bytes of a row buffer: the three of a task stay in the second cache
 SHORT_ROWS = 512  # elements of a task's row buffers together, where rows are shorter than that
 WORTH_BLOCKS = 4  # rows of a window for each row of stride, above which blocks pay
 
