@@ -65,7 +65,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
     if limit is not None and not streams and needed > limit:
         raise FileError(
             f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise --max-memory "
-            "(one array of a .npy or .h5 file can be pooled in parts, this cannot)"
+            "(one array of a .h5 file, or of a .npy file in C order, can be pooled in parts, this cannot)"
         )
     with clock.phase("compute"):
         engine = prepare(plan, settings.engine, many=settings.many)

@@ -19,7 +19,19 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream, continued_file
-from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Region, Sink, Source, Tensor
+from poolcli.formats.records import (
+    Header,
+    Loaded,
+    Metadata,
+    Named,
+    Opened,
+    ReadOptions,
+    Region,
+    Sink,
+    Source,
+    Tensor,
+    whole_region,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +58,11 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
         rest = held - start - _bytes(header)
         if rest:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
-        yield _File(header, stream, descr, fortran, start)
+        file = _File(header, stream, descr, fortran, start)
+        if fortran and len(header.shape) > 1:  # a part of it lies in pieces of a few elements all over the file
+            yield Loaded(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
+            return
+        yield file
 
 
 @dataclass(slots=True)
