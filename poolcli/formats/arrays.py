@@ -13,7 +13,7 @@ from poolcli.layouts import converted_shape, spatial_axes
 
 SHOWN = 20  # arrays in a listing
 LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
-HIGHEST_RATIO = 200
+HIGHEST_RATIO = 1000
 
 
 def check_dtype(where: str, name: str) -> str:
@@ -73,7 +73,7 @@ def human_bytes(count: int) -> str:
 
 def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:
     """Refuses data that grows out of proportion when it is read, unless so much memory was allowed by name."""
-    if claimed <= (LARGEST_EXPANSION if allowed is None else allowed) or claimed <= HIGHEST_RATIO * stored:
+    if claimed <= max(LARGEST_EXPANSION, allowed or 0) or claimed <= HIGHEST_RATIO * stored:
         return
     raise FileError(
         f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
