@@ -20,6 +20,11 @@ class DType:
         return self.kind in ("uint", "int")
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory and in files."""
+        return max(self.bits // 8, 1)
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The lowest and the highest value of an integer or bool type."""
         if self.kind == "int":

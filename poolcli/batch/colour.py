@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Pool = Callable[[Plan, "Array"], "Array"]
-NEAR_HALF = 1e-9  # nearer to a half than any quotient that is none: sums of alpha stay below 2**28
+NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
 PREMULTIPLIED = "colours are weighted with alpha"
 LINEAR = "averaged in linear light (sRGB curve)"
 
@@ -45,7 +45,7 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, weighted: bool, linear: bool)
     """The averages of pictures of uint8 or uint16, with alpha as their last channel where `weighted`."""
     import numpy as np
 
-    if weighted and not linear and x[..., -1].min(initial=255) == np.iinfo(x.dtype).max:
+    if weighted and not linear and (x[..., -1] == np.iinfo(x.dtype).max).all():
         return pool(plan, x)  # opaque
     out = np.empty(plan.output_shape, x.dtype)
     for outputs in regions(plan, TILE // 4):

@@ -11,6 +11,7 @@ from pathlib import Path
 from poolcli.batch.inputs import Item
 from poolcli.errors import RequestError
 from poolcli.formats import Source, format_of
+from poolcli.formats.atomic import is_device
 
 TENSOR_SUFFIX = ".npy"
 
@@ -48,7 +49,7 @@ def plan_jobs(
 
 def existing_outputs(jobs: Sequence[Job]) -> tuple[str, ...]:
     """The outputs that exist already, devices and pipes left out."""
-    return tuple(path for job in jobs for path in job.outputs if os.path.lexists(path) and not _is_device(path))
+    return tuple(path for job in jobs for path in job.outputs if os.path.lexists(path) and not is_device(path))
 
 
 def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, option: str) -> str | None:
@@ -86,7 +87,7 @@ def _refuse_inputs(jobs: Sequence[Job]) -> None:
     for job in jobs:
         for path in job.outputs:
             for identity in _identity(path):
-                if identity in inputs and not _is_device(path):
+                if identity in inputs and not is_device(path):
                     raise RequestError(f"output {path} is the input {inputs[identity]}; name another file or folder")
 
 
@@ -97,8 +98,3 @@ def _identity(path: str) -> Iterator[tuple[int, int]]:
     except OSError:
         return
     yield status.st_dev, status.st_ino
-
-
-def _is_device(path: str) -> bool:
-    target = Path(path)
-    return target.exists() and not target.is_file() and not target.is_dir()

@@ -14,7 +14,7 @@ from poolcli.batch.colour import PREMULTIPLIED, pool_colours
 from poolcli.batch.jobs import Job
 from poolcli.batch.metadata import scaled_metadata
 from poolcli.batch.outcome import Outcome, Settings, Stored
-from poolcli.batch.tiles import TILE, Work, bytes_of, pool_in_memory, pool_in_tiles, pool_part, tile_for
+from poolcli.batch.tiles import TILE, Work, bytes_of, pool_in_tiles, pool_part, tile_for
 from poolcli.errors import FileError
 from poolcli.formats import Metadata, Opened, appended, write
 from poolcli.formats.arrays import human_bytes
@@ -75,23 +75,22 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
 def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Opened) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
-    path = outcome.job.source.path
-    before = _state_of(path)
     if not file.streams:
         results = _pool_whole(work, outcome, settings, file)
-        _check_unchanged(path, before)
         found = [array for array in results if array is not None]
         with work.clock.phase("write"):
             return [
                 note
                 for i, (target, array) in enumerate(zip(targets, found, strict=False))
-                for note in _write(target, array, outcome, settings, None if i else file.metadata)
+                for note in _write(target, array, outcome, work.plan, settings, None if i else file.metadata)
             ]
+    path = outcome.job.source.path
+    before = _state_of(path)
     tile = tile_for(work.plan, settings.max_memory)
     notes: list[str] = []
     with ExitStack() as stack:
         sinks = [
-            _sink(stack, target, outcome, settings, None if i else file.metadata, notes)
+            _sink(stack, target, outcome, work.plan, settings, None if i else file.metadata, notes)
             for i, target in enumerate(targets)
         ]
         pool_in_tiles(work, file.read, sinks, tile)
@@ -118,11 +117,14 @@ def _check_unchanged(path: str, before: tuple[int, int, int] | None) -> None:
 def _pool_whole(
     work: Work, outcome: Outcome, settings: Settings, file: Opened
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    weighted = PREMULTIPLIED in outcome.notes
-    if not weighted and not settings.linear_light:
-        return pool_in_memory(work, file.read)
+    path = outcome.job.source.path
+    before = _state_of(path)
     with work.clock.phase("read"):
         x = file.read(whole_region(work.plan.input_shape))
+    _check_unchanged(path, before)
+    weighted = PREMULTIPLIED in outcome.notes
+    if not weighted and not settings.linear_light:
+        return pool_part(work, work.plan, x)
 
     def pool(plan: Plan, part: NDArray[Any]) -> NDArray[Any]:
         return pool_part(work, plan, part)[0]
@@ -134,6 +136,7 @@ def _sink(
     stack: ExitStack,
     target: Stored,
     outcome: Outcome,
+    plan: Plan,
     settings: Settings,
     metadata: Metadata | None,
     notes: list[str],
@@ -141,8 +144,7 @@ def _sink(
     """Takes the regions of one result: into the file itself where its format can, else into memory until the end."""
     import numpy as np
 
-    plan, path = outcome.plan, str(target.path)
-    assert plan is not None  # noqa: S101
+    path = str(target.path)
     key = outcome.header.key if outcome.header else None
     if target.layout == plan.layout:
         direct = appended(
@@ -160,7 +162,7 @@ def _sink(
 
     def finish(kind: object, *_: object) -> None:
         if kind is None:
-            notes.extend(_write(target, whole, outcome, settings, metadata))
+            notes.extend(_write(target, whole, outcome, plan, settings, metadata))
 
     stack.push(finish)
     return Fresh(lambda region, array: whole.__setitem__(slices(region), array))
@@ -176,15 +178,19 @@ def _identity(job: Job, plan: Plan) -> str:
 
 
 def _write(
-    target: Stored, array: NDArray[Any], outcome: Outcome, settings: Settings, metadata: Metadata | None
+    target: Stored,
+    array: NDArray[Any],
+    outcome: Outcome,
+    plan: Plan,
+    settings: Settings,
+    metadata: Metadata | None,
 ) -> tuple[str, ...]:
-    assert outcome.plan is not None  # noqa: S101
     return write(
         str(target.path),
-        convert_layout(array, outcome.plan.layout, target.layout),
+        convert_layout(array, plan.layout, target.layout),
         target.layout,
         key=outcome.header.key if outcome.header else None,
-        metadata=scaled_metadata(metadata, outcome.plan) if metadata else None,
+        metadata=scaled_metadata(metadata, plan) if metadata else None,
         overwrite=settings.overwrite,
         mode=outcome.header.mode if outcome.header else None,
         quality=settings.quality,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ class Task:
 
 def run_all(
     jobs: Sequence[Job], op: Attributes, settings: Settings, *, count: int, folder: str | None, progress: Progress
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """The outcomes in the order of the jobs, of which `count` run at once (0: in this process); `folder` is where a
     manifest is kept, None for none.
     """
@@ -68,7 +68,7 @@ def run_all(
             manifest = Manifest(folder)
             _refuse_unowned(manifest, jobs, settings)
             stack.enter_context(manifest.held())
-            manifest.begin(jobs)
+            manifest.begin([job for job in jobs if not (settings.skip_existing and existing_outputs((job,)))])
             task = Task(op, settings, options_of(op, settings), folder, manifest.records)
             if settings.resume:
                 task = replace(task, settings=replace(settings, overwrite=True))
@@ -97,8 +97,7 @@ def needs_workers(jobs: Sequence[Job]) -> bool:
 
 
 def _outcomes(stack: ExitStack, jobs: Sequence[Job], task: Task, count: int, progress: Progress) -> Iterator[Outcome]:
-    here = [job for job in jobs if not count or "-" in (job.source.path, job.output)]
-    if len(here) == len(jobs):
+    if not count or any("-" in (job.source.path, job.output) for job in jobs):
         for job in jobs:
             yield task(job, progress)
         return

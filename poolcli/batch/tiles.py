@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,8 @@ from poolcli.formats.records import Region, Sink, whole_region
 from poolcli.plan import Plan
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -52,6 +53,8 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[S
             _start(sinks, 0)
             _append(sinks, whole_region(work.plan.output_shape), results)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     total, done = bytes_of(work.plan), 0
     waiting = _missing(work.plan, regions(work.plan, tile), sinks)
     first = next(waiting, None)
@@ -104,7 +107,7 @@ def bytes_of(plan: Plan, outputs: Region | None = None) -> int:
     """The bytes of a region of the output (all of it without one) and of the input that it reads."""
     read = plan.input_shape if outputs is None else _lengths_read(plan, outputs)
     written = plan.output_shape if outputs is None else tuple(map(len, outputs))
-    return prod(read) * _itemsize(plan.dtype) + prod(written) * _itemsize(plan.output_dtype)
+    return prod(read) * lookup(plan.dtype).itemsize + prod(written) * lookup(plan.output_dtype).itemsize
 
 
 def _regions(plan: Plan, outputs: Region, axis: int, most: int) -> Iterator[Region]:
@@ -133,10 +136,6 @@ def _lengths_read(plan: Plan, outputs: Region) -> list[int]:
     for axis in plan.axes:
         lengths[axis.position] = len(axis.windows.part(outputs[axis.position])[1])
     return lengths
-
-
-def _itemsize(dtype: str) -> int:
-    return max(lookup(dtype).bits // 8, 1)
 
 
 def _read_ahead(

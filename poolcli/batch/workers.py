@@ -8,12 +8,10 @@ library may be in no state to go on.
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -25,6 +23,7 @@ from poolcli.batch.outcome import Outcome
 from poolcli.batch.pool_file import Progress
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
+from poolcli.processes import CONTEXT, ending, start
 
 TRIES = 2
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
@@ -47,8 +46,6 @@ class Workers:
     def __init__(self, count: int, run: Run) -> None:
         self._count, self._run = count, run
         self._workers: list[_Worker] = []
-        # A fork starts in milliseconds, with all modules in place; elsewhere it is not safe.
-        self._context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
     def __enter__(self) -> Self:
         return self
@@ -113,14 +110,8 @@ class Workers:
                 self._bury(idle)
 
     def _start(self) -> _Worker:
-        here, there = self._context.Pipe()
-        others = [worker.pipe for worker in self._workers] + [here]
-        sys.stdout.flush()
-        with warnings.catch_warnings():
-            # Python warns of forks beside other threads; poolcli has none when it forks.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process = self._context.Process(target=_serve, args=(there, others, self._run), daemon=True)
-            process.start()
+        here, there = CONTEXT.Pipe()
+        process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._run)
         there.close()
         worker = _Worker(process, here)
         self._workers.append(worker)
@@ -148,11 +139,9 @@ class Workers:
         return outcome
 
     def _bury(self, worker: _Worker) -> str:
-        worker.process.join()
+        how = ending(worker.process)
         worker.pipe.close()
         self._workers.remove(worker)
-        code = worker.process.exitcode or 0
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from poolcli.attributes import Attributes
@@ -19,6 +20,7 @@ from poolcli.cli.progress import progress
 from poolcli.cli.stop import Stopped
 from poolcli.engine import cache as kernels
 from poolcli.errors import RequestError
+from poolcli.formats.atomic import is_device
 
 
 def pool(name: str, values: Mapping[str, Any]) -> int:
@@ -86,8 +88,11 @@ def _run(jobs: Sequence[Job], several: bool, op: Attributes, settings: Settings,
     tally, planned = Tally(), list[Outcome]()
     folder = _manifest_folder(values["output"], several, settings)
     try:
-        with progress(len(jobs), values) as (step, bytes_done):
-            for outcome in run_all(jobs, op, settings, count=count, folder=folder, progress=bytes_done):
+        with (
+            progress(len(jobs), values) as (step, bytes_done),
+            closing(run_all(jobs, op, settings, count=count, folder=folder, progress=bytes_done)) as outcomes,
+        ):
+            for outcome in outcomes:
                 step()
                 tally.add(outcome)
                 if outcome.error and values["debug"]:
@@ -109,11 +114,11 @@ def _run(jobs: Sequence[Job], several: bool, op: Attributes, settings: Settings,
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
     """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
-    if output in (None, "-"):
+    if output is None or output == "-" or is_device(output):
         return None
     if several:
-        return str(output)
-    return (os.path.dirname(str(output)) or ".") if settings.resume else None
+        return output
+    return (os.path.dirname(output) or ".") if settings.resume else None
 
 
 def _report(outcome: Outcome, several: bool, op: Attributes, values: Mapping[str, Any]) -> None:

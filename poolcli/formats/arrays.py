@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
@@ -79,11 +78,6 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
         f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
         "decompression bomb; if it is meant to, allow it with --max-memory"
     )
-
-
-def native(array: Any) -> Any:
-    """The array in this machine's byte order; the array itself where it is so already."""
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:

@@ -29,7 +29,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
     """
     with _reported(path):
         target = os.path.realpath(path)
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        if is_device(target):
             yield path
             return
         _make_folder(os.path.dirname(target))
@@ -45,6 +45,11 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             with suppress(FileNotFoundError):
                 os.unlink(part)
             raise
+
+
+def is_device(path: str) -> bool:
+    """Whether a device or a pipe is there, which is written through and never replaced."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextmanager
@@ -77,11 +82,16 @@ def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[
     many of its bytes are good already.
     """
     target = os.path.realpath(path)
+    if is_device(target):
+        with byte_stream(path, overwrite) as stream:
+            yield stream, 0
+        return
     part = _part_name(target, f"{identity}.kept")
     journal = part + ".at"
     for other in _parts(target):
         if other not in (part, journal):
-            _remove_kept(other)
+            with suppress(OSError):
+                os.unlink(other)
     with _reported(path):
         _make_folder(os.path.dirname(target))
         mode = _mode_for(target)
@@ -147,11 +157,6 @@ def _parts(target: str) -> list[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
     return []
-
-
-def _remove_kept(part: str) -> None:
-    with suppress(OSError):
-        os.unlink(part)
 
 
 def _make_folder(path: str) -> None:

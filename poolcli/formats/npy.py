@@ -156,7 +156,8 @@ def appended(
         return
     with continued_file(path, overwrite, identity) as (stream, good):
         if good < len(header):
-            stream.seek(0)
+            if good:
+                stream.seek(0)
             stream.write(header)
         yield _Sink(stream, len(header), itemsize, max(0, good - len(header)) // itemsize)
 
@@ -242,7 +243,7 @@ def _dtype_name(name: str, descr: object) -> str:
 
 
 def _bytes(header: Header) -> int:
-    return byte_count(header.shape, max(DTYPES[header.dtype].bits // 8, 1))
+    return byte_count(header.shape, DTYPES[header.dtype].itemsize)
 
 
 def check_size(name: str, header: Header, held: int) -> None:

@@ -184,6 +184,15 @@ def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> Non
     assert Path("out/03.npy").read_bytes() == b"precious"
 
 
+def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> None:
+    Path("out").mkdir()
+    Path("out/03.npy").write_bytes(b"precious")
+    Path("in/00.npy").write_bytes(b"nonsense")  # the run fails, so that its manifest is left as it is
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--skip-existing").code == 1
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 2
+    assert Path("out/03.npy").read_bytes() == b"precious"
+
+
 @pytest.mark.parametrize("torn", [b"{", b'{"output": "03.npy", "ind', b"\xff\xfe\n", b"[]\n"])
 def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: Path) -> None:
     cli("avg", "in", "-o", "out/", *HALVE)
@@ -315,3 +324,15 @@ def test_what_another_input_has_begun_is_not_continued(cli: Cli, many: Path) -> 
     assert (np.load("y.npy") == 3).all()
     assert sorted(path.name for path in Path().iterdir()) == [MANIFEST, "in", "long.npy", "y.npy"]
     assert "skipped" in cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume").out
+
+
+def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
+    np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
+    os.mkfifo("pipe.npy")
+    command = [sys.executable, "-m", "poolcli", "avg", "long.npy", "-o", "pipe.npy", *HALVE, "--resume", "-q"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    with open("pipe.npy", "rb") as pipe:
+        assert len(pipe.read()) == 128 + 4 * 1024 * 1024
+    _, said = process.communicate(timeout=20)
+    assert Path("pipe.npy").is_fifo()
+    assert b"Traceback" not in said
