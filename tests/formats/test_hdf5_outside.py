@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,4 +120,17 @@ def test_a_missing_filter_is_named_with_the_extra_that_has_it(cli: Cli, monkeypa
         r"poolcli: x\.h5:/x: needs the HDF5 filter 32015 \(.+\), which is not installed; "
         r"install the extra that has most of them: pip install 'poolcli\[filters\]'\n",
         result.err,
+    )
+
+
+def test_a_file_that_another_program_writes_says_so(cli: Cli) -> None:
+    hold = "import h5py, sys; f = h5py.File('source.h5', 'a'); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        result = cli("avg", "source.h5", *POOL)
+        other.communicate()
+    assert (result.code, result.err) == (
+        1,
+        "poolcli: source.h5: is open in another program; close it there first\n",
     )
