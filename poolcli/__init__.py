@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from poolcli.errors import FileError, PoolError, RequestError
-    from poolcli.layouts import convert_layout
-    from poolcli.ops import (
+    from poolcli.core.errors import FileError, PoolError, RequestError
+    from poolcli.core.layouts import convert_layout
+    from poolcli.ops.functions import (
         AdaptiveAvgPool,
         AdaptiveMaxPool,
         AvgPool,
@@ -40,10 +40,10 @@ __all__ = [
 
 # A command that needs one module must not pay for the others: names are loaded on first use.
 _HOMES = {
-    "errors": ("FileError", "PoolError", "RequestError"),
-    "layouts": ("convert_layout",),
-    "plan": ("Plan",),
-    "ops": tuple(name for name in __all__ if name.endswith(("Pool", "_pool"))),
+    "core.errors": ("FileError", "PoolError", "RequestError"),
+    "core.layouts": ("convert_layout",),
+    "plan.plan": ("Plan",),
+    "ops.functions": tuple(name for name in __all__ if name.endswith(("Pool", "_pool"))),
 }
 
 

@@ -96,7 +96,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
 
 
 def test_another_numba_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine import cache
+    from poolcli.engine.compiled import cache
 
     today = cache.folder()
     monkeypatch.setattr(cache, "version", lambda name: "99.0")

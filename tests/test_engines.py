@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.core.dtypes import lookup
 from poolcli.engine import run
 from poolcli.plan import Plan
 
@@ -126,8 +127,8 @@ def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
 @settings(max_examples=1500, deadline=None, derandomize=True)
 @given(problems(), st.sampled_from([1, 30]))
 def test_the_engines_agree_where_rows_are_cut_grouped_and_blocked(problem: tuple[Plan, Any], group: int) -> None:
-    short = patch.multiple("poolcli.engine.view", LONG_ROW=48, WORTH_BLOCKS=1, LONG_RUN=3, MERGED_ROW=20)
-    with short, patch("poolcli.engine.compiled.SHORT_ROWS", group):
+    short = patch.multiple("poolcli.engine.compiled.view", LONG_ROW=48, WORTH_BLOCKS=1, LONG_RUN=3, MERGED_ROW=20)
+    with short, patch("poolcli.engine.compiled.pool.SHORT_ROWS", group):
         assert_agree(*problem)
 
 
@@ -178,7 +179,7 @@ def test_the_numpy_engine_follows_the_definition(data: st.DataObject) -> None:
     values, _ = by_definition(plan, x)
     for got, expected in zip(y.ravel().tolist(), values, strict=True):
         if expected is None:
-            assert got != got or got in (-np.inf, poolcli.dtypes.lookup(dtype).limits[0])
+            assert got != got or got in (-np.inf, lookup(dtype).limits[0])
         elif x.dtype.kind in "iu" or plan.reducer == "max":
             assert got == (round(expected) if plan.reducer == "mean" else expected)
         else:
@@ -198,7 +199,7 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
     except RequestError:
         return
     _, expected = by_definition(plan, x)
-    from poolcli.engine.reference import pool
+    from poolcli.engine.numpy.pool import pool
 
     out = np.empty(plan.output_shape, x.dtype)
     at = pool(plan, x, out, indices=True, threads=1)
@@ -296,7 +297,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.SMALLEST_TILE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.pool.SMALLEST_TILE", 100)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]

@@ -45,7 +45,7 @@ def test_several_python_threads_may_call_at_once() -> None:
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.SMALLEST_TILE = 1000
+poolcli.engine.compiled.pool.SMALLEST_TILE = 1000
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
@@ -56,13 +56,13 @@ if child:
 
 
 def test_a_fork_after_a_call_can_call_too() -> None:
-    code = "import poolcli.engine.compiled\n" + FORKED
+    code = "import poolcli.engine.compiled.pool\n" + FORKED
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine import compiled
+    from poolcli.engine.compiled import pool as compiled
 
     seen = []
 

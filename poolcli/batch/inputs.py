@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poolcli.errors import FileError, RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.formats import FORMATS, Source, parse_source
 
 

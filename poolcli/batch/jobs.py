@@ -5,29 +5,15 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from poolcli.batch.inputs import Item
-from poolcli.errors import RequestError
-from poolcli.formats import Source, format_of
+from poolcli.core.errors import RequestError
+from poolcli.formats import format_of
 from poolcli.formats.atomic import is_device
+from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One input and where its results go; None for output in a dry run without one."""
-
-    source: Source
-    output: str | None
-    indices: str | None = None
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The files that the job writes."""
-        return tuple(path for path in (self.output, self.indices) if path and path != "-")
 
 
 def plan_jobs(
@@ -45,11 +31,6 @@ def plan_jobs(
     _refuse_clashes(jobs)
     _refuse_inputs(jobs)
     return jobs
-
-
-def existing_outputs(jobs: Sequence[Job]) -> tuple[str, ...]:
-    """The outputs that exist already, devices and pipes left out."""
-    return tuple(path for job in jobs for path in job.outputs if os.path.lexists(path) and not is_device(path))
 
 
 def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, option: str) -> str | None:

@@ -17,11 +17,11 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
-from poolcli.attributes import Attributes
-from poolcli.batch.jobs import Job
-from poolcli.batch.outcome import Record, Settings
-from poolcli.errors import FileError, RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.job.job import Job
+from poolcli.job.outcome import Record, Settings
+from poolcli.plan.attributes import Attributes
 
 NAME = ".poolcli.jsonl"
 MOST_HASHED = 2**28  # bytes; larger inputs are known by size and time alone

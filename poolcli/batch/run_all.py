@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from poolcli.attributes import Attributes
-from poolcli.batch.jobs import Job, existing_outputs
-from poolcli.batch.outcome import Outcome, Record, Settings
-from poolcli.batch.pool_file import Progress
-from poolcli.batch.run import run_job
+from poolcli.core.errors import FileError, RequestError
 from poolcli.engine.threads import allowed_threads
-from poolcli.errors import FileError, RequestError
 from poolcli.formats import can_crash
+from poolcli.job.job import Job, existing_outputs
+from poolcli.job.outcome import Outcome, Record, Settings
+from poolcli.job.pool_file import Progress
+from poolcli.job.run import run_job
+from poolcli.plan.attributes import Attributes
 
 if TYPE_CHECKING:
     from poolcli.batch.manifest import Manifest
@@ -101,7 +101,7 @@ def _outcomes(stack: ExitStack, jobs: Sequence[Job], task: Task, count: int, pro
         for job in jobs:
             yield task(job, progress)
         return
-    from poolcli.batch.workers import Workers
+    from poolcli.batch.executors.workers import Workers
 
     yield from stack.enter_context(Workers(count, task)).run(jobs, progress)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from poolcli.attributes import one_of
-from poolcli.engine import cache as kernels
+from poolcli.core.values import one_of
+from poolcli.engine.compiled import cache as kernels
 
 
 def cache(values: Mapping[str, Any]) -> int:
@@ -17,7 +17,7 @@ def cache(values: Mapping[str, Any]) -> int:
         _say(values, {"freed": freed}, f"removed {freed:,} bytes")
         return 0
     if action == "warm":
-        from poolcli.engine.warm import warm
+        from poolcli.engine.compiled.warm import warm
 
         warm()
     found = kernels.info()

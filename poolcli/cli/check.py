@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from poolcli.attributes import one_of
+from poolcli.core.errors import RequestError
+from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
-from poolcli.errors import RequestError
 from poolcli.models.check import Finding, check, read_model
 from poolcli.models.layer import Layer
 

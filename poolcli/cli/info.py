@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from poolcli.cli.app import complain
-from poolcli.errors import PoolError
+from poolcli.core.errors import PoolError
+from poolcli.core.layouts import named_shape
 from poolcli.formats import Header, list_arrays
 from poolcli.formats.isolated import guarded
-from poolcli.layouts import named_shape
 from poolcli.report.text import printable
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from poolcli.attributes import OPERATORS, Attributes, option
 from poolcli.cli.values import parse_numbers
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
+from poolcli.core.values import option
+from poolcli.plan.attributes import OPERATORS, Attributes
 
 NUMBER_LISTS = ("kernel", "strides", "pads", "pads_begin", "pads_end", "dilations", "output_size")
 REQUIRED = ("kernel", "output_size")
@@ -37,7 +38,7 @@ def operator_from(name: str, values: Mapping[str, Any]) -> Attributes:
         if "pads_begin" in given or "pads_end" in given:
             raise RequestError("--pads sets both ends; give either --pads or --pads-begin and --pads-end")
         given |= {"pads_begin": pads, "pads_end": pads}
-    from poolcli.ops import OPS
+    from poolcli.ops.functions import OPS
 
     record = OPS[name]
     for field in fields(record):

@@ -8,19 +8,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from poolcli.attributes import Attributes
 from poolcli.batch.inputs import find_inputs
-from poolcli.batch.jobs import Job, existing_outputs, plan_jobs
+from poolcli.batch.jobs import plan_jobs
 from poolcli.batch.memory import memory_limit
-from poolcli.batch.outcome import Outcome, Settings, Tally
 from poolcli.batch.run_all import needs_workers, run_all, shared_out
 from poolcli.cli.app import complain
 from poolcli.cli.operators import operator_from
 from poolcli.cli.progress import progress
 from poolcli.cli.stop import Stopped
-from poolcli.engine import cache as kernels
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
+from poolcli.engine.compiled import cache as kernels
 from poolcli.formats.atomic import is_device
+from poolcli.job.job import Job, existing_outputs
+from poolcli.job.outcome import Outcome, Settings, Tally
+from poolcli.plan.attributes import Attributes
 
 
 def pool(name: str, values: Mapping[str, Any]) -> int:

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poolcli.attributes import OPERATORS, Attributes, AvgAttributes, MaxAttributes, one_of, option
 from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options, operator_from
 from poolcli.cli.values import is_number_list, parse_numbers
+from poolcli.core.errors import RequestError
+from poolcli.core.values import one_of, option
 from poolcli.dialects import DIALECTS
-from poolcli.errors import RequestError
 from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import OPERATORS, Attributes, AvgAttributes, MaxAttributes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

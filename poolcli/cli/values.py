@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
 
 _ITEM = re.compile(r"[^,x\s]+|[,x]")
 LONGEST_NUMBER = 20  # digits; 2**63 has 19

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.attributes import one_of
+from poolcli.core.errors import RequestError
+from poolcli.core.values import one_of
 from poolcli.engine.choose import choose_engine
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.threads import allowed_threads
-from poolcli.errors import RequestError
 from poolcli.plan import Plan
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def run(
     if target.size:
         chosen = choose_engine(plan) if engine == "auto" else engine
         if chosen == "numba":
-            from poolcli.engine.compiled import pool
+            from poolcli.engine.compiled.pool import pool
         else:
-            from poolcli.engine.reference import pool
+            from poolcli.engine.numpy.pool import pool
         flat = pool(plan, x, target, indices=indices, threads=allowed_threads(threads))
     else:
         import numpy as np
@@ -57,7 +57,7 @@ def prepare(plan: Plan, engine: str = "auto", many: bool = False) -> str:
     one_of("engine", engine, ENGINES)
     chosen = choose_engine(plan, many) if engine == "auto" else engine
     if chosen == "numba":
-        import poolcli.engine.compiled  # noqa: F401  # loading is the point
+        import poolcli.engine.compiled.pool  # noqa: F401  # loading is the point
     return chosen
 
 

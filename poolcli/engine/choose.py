@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from math import prod
 
+from poolcli.core.windows import Sliding
 from poolcli.plan import Plan
-from poolcli.windows import Sliding
 
 # Measured on 2 cores: importing numba and loading a cached kernel takes 350 ms, in which numpy does 18 (float64
 # averages) to 100 (float32 averages) million of these operations. Once started, a call costs 0.3 ms more than
@@ -23,7 +23,7 @@ def choose_engine(plan: Plan, many: bool = False) -> str:
     if many:
         least = WORTH_STARTING_ONCE
     else:
-        least = WORTH_CALLING if "poolcli.engine.compiled" in sys.modules else WORTH_STARTING
+        least = WORTH_CALLING if "poolcli.engine.compiled.pool" in sys.modules else WORTH_STARTING
     return "numba" if work_of(plan) > least else "numpy"
 
 

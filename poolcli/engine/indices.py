@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.layouts import size_of
+from poolcli.core.layouts import size_of
 from poolcli.plan import IndexPlan, Plan
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
 
 
 def allowed_threads(asked: int | None = None) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from poolcli.attributes import Attributes, BinAttributes, MaxAttributes, SlidingAttributes
+from poolcli.core.errors import RequestError
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.errors import RequestError
 from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, BinAttributes, MaxAttributes, SlidingAttributes
 
 ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
@@ -163,7 +163,7 @@ def _same_divisors(a: Plan, b: Plan) -> bool:
 
 def same_divisors(a: object, b: object) -> bool:
     """Whether two axes with as many windows divide each by the same number; only windows at the ends can differ."""
-    from poolcli.windows import Sliding
+    from poolcli.core.windows import Sliding
 
     if not isinstance(a, Sliding) or not isinstance(b, Sliding):
         return a == b

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, cast
 
-from poolcli.attributes import OPERATORS, Attributes, AvgAttributes, MaxAttributes
+from poolcli.core.errors import RequestError
+from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
-from poolcli.errors import RequestError
 from poolcli.explain.compare import same_divisors
 from poolcli.plan import Plan, make_plan
-from poolcli.windows import AxisWindows, Bins, Sliding
+from poolcli.plan.attributes import OPERATORS, Attributes, AvgAttributes, MaxAttributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from poolcli.attributes import AvgAttributes, MaxAttributes, PerAxis, SlidingAttributes, per_axis
-from poolcli.errors import RequestError
-from poolcli.layouts import check_layout, default_layout, spatial_axes
+from poolcli.core.errors import RequestError
+from poolcli.core.layouts import check_layout, default_layout, spatial_axes
+from poolcli.core.values import PerAxis, per_axis
 from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import AvgAttributes, MaxAttributes, SlidingAttributes
 
 LARGEST_KERNEL = 11
 SHOWN = 12

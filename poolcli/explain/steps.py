@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from math import gcd
 
+from poolcli.core.windows import Bins, Sliding, ceil_div
 from poolcli.plan import AxisPlan, Plan
-from poolcli.windows import Bins, Sliding, ceil_div
 
 BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
 

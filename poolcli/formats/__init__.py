@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import FileError, RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.records import (
     Header,
     Metadata,
@@ -146,7 +146,7 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
     """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
     row = format_of(path)
     if row.is_image:
-        from poolcli.formats.image_modes import stored_layout
+        from poolcli.formats.image.modes import stored_layout
 
         return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype == "bfloat16":
@@ -171,9 +171,9 @@ def write(
     row = format_of(path)
     kept = metadata or Metadata()
     if row.is_image:
+        from poolcli.core.layouts import convert_layout
         from poolcli.formats.image import write as write_image
-        from poolcli.formats.image_modes import mode_of
-        from poolcli.layouts import convert_layout
+        from poolcli.formats.image.modes import mode_of
 
         pages = convert_layout(array, layout, "NHWC")
         stored = mode_of(pages.shape, str(array.dtype), "NHWC", mode)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.layouts import converted_shape, spatial_axes
 from poolcli.formats.records import Header, Source
-from poolcli.layouts import converted_shape, spatial_axes
 
 SHOWN = 20  # arrays in a listing
 LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from poolcli.errors import FileError
+from poolcli.core.errors import FileError
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`

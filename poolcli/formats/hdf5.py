@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError, PoolError, RequestError
 from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.records import (

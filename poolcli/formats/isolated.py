@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from poolcli.errors import FileError
+from poolcli.core.errors import FileError
+from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.formats import can_crash
-from poolcli.processes import CONTEXT, ending, start
 
 Result = TypeVar("Result")
 

@@ -15,8 +15,8 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream, continued_file
 from poolcli.formats.records import (

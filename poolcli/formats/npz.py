@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import FileError, RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import check_expansion, choose
 from poolcli.formats.atomic import byte_stream

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from poolcli.attributes import Attributes, MaxAttributes
+from poolcli.core.errors import RequestError
 from poolcli.dialects import DIALECTS
-from poolcli.errors import RequestError
 from poolcli.explain.compare import compare
 from poolcli.models.layer import Dim, Layer
 from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, MaxAttributes
 
 Verdict = Literal["agrees", "differs", "refused", "unknown"]
 STAND_IN = 1 << 20  # the length given to a dynamic axis, so that the others can be planned

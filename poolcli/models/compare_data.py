@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
 from poolcli.formats import parse_source, read
 from poolcli.models.check import plan_of
 from poolcli.models.layer import Layer

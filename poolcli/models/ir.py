@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from poolcli.attributes import AdaptiveAvgAttributes, AdaptiveMaxAttributes, Attributes, AvgAttributes, MaxAttributes
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
 from poolcli.models.layer import Dim, Layer
+from poolcli.plan.attributes import (
+    AdaptiveAvgAttributes,
+    AdaptiveMaxAttributes,
+    Attributes,
+    AvgAttributes,
+    MaxAttributes,
+)
 
 LARGEST = 1 << 32  # bytes of XML
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept

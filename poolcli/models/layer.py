@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolcli.attributes import Attributes
+from poolcli.plan.attributes import Attributes
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.attributes import AdaptiveAvgAttributes, AdaptiveMaxAttributes, Attributes, AvgAttributes, MaxAttributes
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
 from poolcli.models.layer import Dim, Layer
+from poolcli.plan.attributes import (
+    AdaptiveAvgAttributes,
+    AdaptiveMaxAttributes,
+    Attributes,
+    AvgAttributes,
+    MaxAttributes,
+)
 
 KNOWN: dict[str, tuple[str, ...]] = {
     "AveragePool": (

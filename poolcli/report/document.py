@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from poolcli.batch.outcome import Outcome, Stored
-from poolcli.errors import PoolError
+from poolcli.core.errors import PoolError
+from poolcli.core.windows import Bins
+from poolcli.job.outcome import Outcome, Stored
 from poolcli.plan import AxisPlan, Plan
-from poolcli.windows import Bins
 
 SCHEMA_VERSION = 1
 

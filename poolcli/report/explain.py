@@ -8,14 +8,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.core.layouts import named_shape
+from poolcli.core.windows import Sliding
 from poolcli.explain.compare import Row, sentences
 from poolcli.explain.convert import Conversion
 from poolcli.explain.solve import Answer
 from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
-from poolcli.layouts import named_shape
 from poolcli.plan import AxisPlan, Plan
 from poolcli.report.plan import plain_table
-from poolcli.windows import Sliding
 
 FOLDED = 24  # windows, above which the middle of a table is left out
 DRAWN = 48  # positions of an axis, padding included, up to which its windows are drawn in the terminal

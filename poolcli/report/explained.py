@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from poolcli.attributes import Attributes
-from poolcli.errors import RequestError
+from poolcli.core.errors import RequestError
+from poolcli.core.windows import Sliding
 from poolcli.explain.compare import compare, sentences
 from poolcli.explain.convert import convert
 from poolcli.explain.solve import Answer
 from poolcli.explain.steps import explain, window
 from poolcli.plan import Plan
+from poolcli.plan.attributes import Attributes
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.explain import options_of
-from poolcli.windows import Sliding
 
 MOST_WINDOWS = 1_000_000
 

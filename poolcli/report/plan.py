@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.core.layouts import named_shape
+from poolcli.core.windows import Bins
 from poolcli.dialects import DIALECTS
-from poolcli.layouts import named_shape
 from poolcli.plan import Plan
 from poolcli.report.text import number, printable
-from poolcli.windows import Bins
 
 
 def plan_view(plan: Plan, notes: Sequence[str]) -> RenderableType:

@@ -205,7 +205,7 @@ def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: 
 
 SLOW = """
 import sys, time
-import poolcli.batch.pool_file as module
+import poolcli.job.pool_file as module
 whole = module.pool_in_tiles
 def slowly(*arguments):
     time.sleep(0.05)
@@ -285,8 +285,8 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     slow = (
         SLOW.replace("pool_in_tiles", "pool_in_tiles")
         .replace(
-            "import poolcli.batch.pool_file as module\nwhole = module.pool_in_tiles",
-            "import poolcli.batch.tiles as module, poolcli.formats.atomic as atomic\natomic.NOTE_EVERY = 0\n"
+            "import poolcli.job.pool_file as module\nwhole = module.pool_in_tiles",
+            "import poolcli.job.tiles as module, poolcli.formats.atomic as atomic\natomic.NOTE_EVERY = 0\n"
             "whole = module.pool_part",
         )
         .replace("module.pool_in_tiles = slowly", "module.pool_part = slowly")

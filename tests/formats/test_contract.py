@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.errors import FileError, PoolError
+from poolcli.core.errors import FileError, PoolError
 from poolcli.formats import FORMATS, Source, check_output, list_arrays, read, read_header, write
 from poolcli.formats.isolated import guarded
 

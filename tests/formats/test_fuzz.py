@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from poolcli.errors import PoolError
+from poolcli.core.errors import PoolError
 from poolcli.formats import FORMATS, Source, list_arrays, read
 from poolcli.formats.isolated import guarded
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.core.errors import FileError, PoolError, RequestError
 from poolcli.formats import ReadOptions, Source, check_output, format_of, opened, parse_source, read, write
 from poolcli.formats.npy import LONGEST_HEADER
 

@@ -1,0 +1,54 @@
+"""The number types that poolcli computes with, as data: no array library is needed to plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poolcli.core.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type: its name as numpy writes it, kind (bool, uint, int, float) and bits."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("uint", "int")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory and in files."""
+        return max(self.bits // 8, 1)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The lowest and the highest value of an integer or bool type."""
+        if self.kind == "int":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        DType("bool", "bool", 1),
+        *(DType(f"uint{bits}", "uint", bits) for bits in (8, 16, 32, 64)),
+        *(DType(f"int{bits}", "int", bits) for bits in (8, 16, 32, 64)),
+        *(DType(f"float{bits}", "float", bits) for bits in (16, 32, 64)),
+        DType("bfloat16", "float", 16),
+    )
+}
+
+
+def lookup(name: object) -> DType:
+    """The type called `name` (also a numpy dtype or scalar type); refuses all others."""
+    text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
+    try:
+        return DTYPES[text]
+    except KeyError:
+        known = ", ".join(DTYPES)
+        raise RequestError(f"dtype {text} cannot be pooled; use one of {known}") from None

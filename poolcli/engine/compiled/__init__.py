@@ -1,0 +1,1 @@
+"""The engine whose loops numba compiles."""

@@ -1,0 +1,1 @@
+"""The engine to be read beside the specification."""

@@ -1,0 +1,81 @@
+"""Which array each picture mode is, and which modes each image format stores.
+
+Modes are Pillow's words, and with `;16` what Pillow lacks: colour of 16 bits a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from poolcli.core.errors import RequestError
+
+
+class Mode(NamedTuple):
+    """Channels and number type of a mode; whether the last channel is alpha."""
+
+    channels: int
+    dtype: str
+    alpha: bool = False
+
+
+MODES = {
+    "L": Mode(1, "uint8"),
+    "LA": Mode(2, "uint8", True),
+    "RGB": Mode(3, "uint8"),
+    "RGBA": Mode(4, "uint8", True),
+    "CMYK": Mode(4, "uint8"),
+    "LAB": Mode(3, "uint8"),
+    "I;16": Mode(1, "uint16"),
+    "LA;16": Mode(2, "uint16", True),
+    "RGB;16": Mode(3, "uint16"),
+    "RGBA;16": Mode(4, "uint16", True),
+    "I": Mode(1, "int32"),
+    "F": Mode(1, "float32"),
+}
+# What a picture is read as where its own mode is no array of its colours.
+READ_AS = {
+    "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
+    "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
+}  # fmt: skip
+STORES: dict[str, tuple[str, ...]] = {
+    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16"),
+    "jpeg": ("L", "RGB", "CMYK"),
+    "tiff": ("L", "LA", "RGB", "RGBA", "CMYK", "LAB", "I;16", "I", "F", "RGB;16", "RGBA;16"),
+    "bmp": ("L", "RGB"),
+    "webp": ("RGB", "RGBA"),
+    "ppm": ("L", "RGB", "I;16"),
+}
+PAGES = ("tiff", "png", "webp")  # formats that hold several pictures
+DEEP = ("LA;16", "RGB;16", "RGBA;16")  # modes that need the extra
+
+
+def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str | None:
+    """The mode in which an array is stored: the input's where it still fits, else the one of its channels and type."""
+    channels = shape[layout.index("C")] if "C" in layout else 1
+    fitting = [name for name, mode in MODES.items() if (mode.channels, mode.dtype) == (channels, dtype)]
+    return wanted if wanted in fitting else next(iter(fitting), None)
+
+
+def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
+    """`HW`, `HWC`, with pages `NHW`, `NHWC`, when the image format `name` can hold the array; refuses it otherwise."""
+    spatial = [letter for letter in layout if letter not in "NC"]
+    if sorted(spatial) != ["H", "W"]:
+        raise RequestError(f"{name} images have the axes H, W and C, the result has {layout}; use .npy, .npz or .h5")
+    pages = shape[layout.index("N")] if "N" in layout else 1
+    if pages != 1 and name not in PAGES:
+        raise RequestError(
+            f"a {name} file holds one picture, the result has N={pages}; use {', '.join(f'.{p}' for p in PAGES)}, "
+            ".npy, .npz or .h5, or take one picture with --pages 1"
+        )
+    mode = mode_of(shape, dtype, layout, wanted)
+    if mode not in STORES[name] or (pages != 1 and mode in DEEP and name != "tiff"):
+        channels = shape[layout.index("C")] if "C" in layout else 1
+        able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name]
+        colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
+        raise RequestError(
+            f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
+            f"use {', '.join([*able, '.npy', '.npz'])} or .h5"
+        )
+    kept = "HW" if MODES[mode].channels == 1 else "HWC"
+    return f"N{kept}" if pages != 1 else kept

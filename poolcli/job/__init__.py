@@ -1,0 +1,1 @@
+"""One input: prepared, read, pooled and written."""

@@ -1,0 +1,115 @@
+"""Averages of pictures that are more than one number after the other: transparency, and light.
+
+Where a picture has alpha, colours are weighted with it, or a transparent red pixel would bleed: the result's colour is
+the sum of colour times alpha over the sum of alpha. In linear light, sRGB values are decoded before they are averaged
+and encoded after it. Both are computed with the plan's own windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.errors import RequestError
+from poolcli.formats.records import Header, slices
+from poolcli.job.tiles import TILE, regions
+from poolcli.plan import Plan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Pool = Callable[[Plan, "Array"], "Array"]
+NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
+PREMULTIPLIED = "colours are weighted with alpha"
+LINEAR = "averaged in linear light (sRGB curve)"
+
+
+def colour_notes(plan: Plan, header: Header, linear: bool) -> tuple[str, ...]:
+    """What is done to the colours; refuses linear light where it has no meaning."""
+    if linear and (plan.reducer != "mean" or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
+        kind = f"mode {header.mode}" if header.mode else "no picture"
+        raise RequestError(
+            f"--linear-light is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; leave it out"
+        )
+    if linear and plan.output_dtype != plan.dtype:
+        raise RequestError(f"--linear-light keeps the picture's type; leave out --dtype {plan.output_dtype}")
+    weighted = header.alpha and plan.reducer == "mean" and plan.output_dtype == plan.dtype
+    return (*((PREMULTIPLIED,) if weighted else ()), *((LINEAR,) if linear else ()))
+
+
+def pool_colours(pool: Pool, plan: Plan, x: Array, weighted: bool, linear: bool) -> Array:
+    """The averages of pictures of uint8 or uint16, with alpha as their last channel where `weighted`."""
+    import numpy as np
+
+    if weighted and not linear and (x[..., -1] == np.iinfo(x.dtype).max).all():
+        return pool(plan, x)  # opaque
+    out = np.empty(plan.output_shape, x.dtype)
+    for outputs in regions(plan, TILE // 4):
+        part, read = plan.part(outputs)
+        slab = x[slices(read)]
+        place = out[slices(outputs)]
+        if weighted:
+            alpha = slab[..., -1:]
+            place[..., -1:] = pool(_of(part, alpha.shape, alpha.dtype, alpha.dtype), alpha)
+            colour = _weighted(pool, part, slab[..., :-1], alpha, linear)
+            place[..., :-1] = colour
+        else:
+            light = _decoded(slab.dtype.name)[slab]
+            place[...] = _encoded(pool(_of(part, light.shape, light.dtype, light.dtype), light), x.dtype)
+    return out
+
+
+def _weighted(pool: Pool, plan: Plan, colour: Array, alpha: Array, linear: bool) -> Array:
+    import numpy as np
+
+    wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
+    values = _decoded(colour.dtype.name)[colour] if linear else colour.astype(wide)
+    product = values * alpha
+    double = np.dtype(np.float64)
+    over = pool(_of(plan, product.shape, wide, double), product)
+    under = pool(_of(plan, alpha.shape, alpha.dtype, double), alpha)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where(under > 0, over / under, 0.0)
+    return _encoded(found, colour.dtype) if linear else _rounded(found, colour.dtype)
+
+
+def _of(plan: Plan, shape: tuple[int, ...], dtype: Any, output: Any) -> Plan:
+    """The plan for other channels and types of the same picture."""
+    at = plan.layout.index("C") if "C" in plan.layout else None
+    outputs = list(plan.output_shape)
+    if at is not None:
+        outputs[at] = shape[at]
+    return replace(plan, input_shape=shape, output_shape=tuple(outputs), dtype=dtype.name, output_dtype=output.name)
+
+
+def _rounded(values: Array, dtype: Any) -> Array:
+    """To the nearest integer, halves to even; what division has moved off a half is put back."""
+    import numpy as np
+
+    halves = np.rint(values * 2) / 2
+    exact: Array = np.where(np.abs(values - halves) < NEAR_HALF, halves, values)
+    return np.rint(exact).astype(dtype)
+
+
+@cache
+def _decoded(dtype: str) -> Array:
+    """Light from 0 to 1 for every value of the type, by the curve of sRGB (IEC 61966-2-1)."""
+    import numpy as np
+
+    value = np.linspace(0, 1, np.iinfo(dtype).max + 1)
+    curve: Array = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    return curve
+
+
+def _encoded(light: Array, dtype: Any) -> Array:
+    """The inverse of `_decoded`, rounded."""
+    import numpy as np
+
+    light = np.clip(np.nan_to_num(light), 0, 1)
+    value = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    rounded: Array = np.rint(value * np.iinfo(dtype).max).astype(dtype)
+    return rounded

@@ -1,0 +1,113 @@
+"""What holds for a run, and what comes of each of its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from poolcli.core.errors import PoolError
+from poolcli.formats import Header, ReadOptions
+from poolcli.job.job import Job
+from poolcli.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for every job of a run.
+
+    `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
+    of a file that holds several, () is all of them and None the one that is named with the file; `many` jobs let auto
+    take numba for less work, as it starts once.
+    """
+
+    layout: str | None = None
+    output_layout: str | None = None
+    dtype: str | None = None
+    engine: str = "auto"
+    threads: int | None = None
+    max_memory: int | None = None
+    allowed: int | None = None
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    quality: int | None = None
+    linear_light: bool = False
+    arrays: tuple[str, ...] | None = None
+    dry_run: bool = False
+    overwrite: bool = False
+    skip_existing: bool = False
+    resume: bool = False
+    many: bool = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """What of the settings is about reading."""
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An array as it is written: axes in the order of `layout`."""
+
+    path: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How one output came to be; hashes are SHA-256, None for an input that is too large to be hashed."""
+
+    output: str
+    indices: str | None
+    input: str
+    input_size: int
+    input_mtime_ns: int
+    input_hash: str | None
+    options: str
+    output_hash: str
+    indices_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known about a job after it ran, failed or was skipped. Seconds are by phase."""
+
+    job: Job
+    header: Header | None = None
+    plan: Plan | None = None
+    output: Stored | None = None
+    indices: Stored | None = None
+    notes: tuple[str, ...] = ()
+    engine: str | None = None
+    threads: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    skipped: bool = False
+    parts: tuple[Outcome, ...] = ()
+    error: PoolError | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is kept of the outcomes of a run: counts, how many files each note is about, and the errors."""
+
+    done: int = 0
+    skipped: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+    errors: list[PoolError] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one more outcome."""
+        if outcome.error:
+            self.errors.append(outcome.error)
+        elif outcome.skipped:
+            self.skipped += 1
+        else:
+            self.done += 1
+        for note in outcome.notes:
+            self.notes[note] = self.notes.get(note, 0) + 1
+
+    @property
+    def total(self) -> int:
+        """How many outcomes were counted."""
+        return self.done + self.skipped + len(self.errors)

@@ -1,0 +1,45 @@
+"""From a header to everything that can be known before data is read, every refusal included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from poolcli.core.errors import PoolError, RequestError
+from poolcli.core.layouts import check_layout, converted_shape
+from poolcli.formats import Header, check_output
+from poolcli.job.colour import colour_notes
+from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes
+
+
+def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
+    """The outcome with its plan, the arrays that will be stored, and notes."""
+    job = outcome.job
+    layout = settings.layout or header.layout
+    plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype)
+    output = _stored(job.output, plan, plan.output_dtype, settings.output_layout, header.mode)
+    indices = None
+    if job.indices:
+        if plan.index is None:
+            raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
+        indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
+    notes = (*header.notes, *plan.notes, *colour_notes(plan, header, settings.linear_light))
+    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes)
+
+
+def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None) -> Stored:
+    layout, shape = plan.layout, plan.output_shape
+    if output_layout:
+        layout = check_layout(output_layout, len(output_layout))
+        shape = converted_shape(plan.output_shape, plan.layout, layout)
+    if path:
+        kept = check_output(path, shape, dtype, layout, mode)
+        layout = layout if output_layout else kept
+    return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout)
+
+
+def located(error: PoolError, place: str) -> PoolError:
+    """The error with the input's name before its message, unless it is there already."""
+    message = str(error)
+    return error if message.startswith(place) else type(error)(f"{place}: {message}")
