@@ -65,7 +65,7 @@ def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
 
 def divisors(plan: Plan) -> tuple[int, int] | None:
     """What the first and the last window of an average are divided by; None for maxima."""
-    if plan.reducer != "mean":
+    if not plan.reducer.divides:
         return None
     if plan.divisor_override is not None:
         return plan.divisor_override, plan.divisor_override
@@ -113,7 +113,7 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
     if chosen.output_shape == other.output_shape and not same_windows and not causes:
         causes.append("its windows lie elsewhere")
-    if chosen.reducer == "mean" and not _same_divisors(chosen, other):
+    if chosen.reducer.divides and not _same_divisors(chosen, other):
         if a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} where nothing is said")

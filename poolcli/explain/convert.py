@@ -63,7 +63,7 @@ def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
         tuple(max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in sliding),
     ]
     excludes: tuple[bool | None, ...] = (None,)
-    if plan.reducer == "mean":
+    if plan.reducer.divides:
         excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
     words = [word for word in ("explicit", "valid", "same_upper", "same_lower") if word in dialect.auto_pads]
     if dialect.name == "onnx" and any(w.dilation > 1 or w.kernel < w.stride for w in sliding):
@@ -74,7 +74,7 @@ def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
             "auto_pad": word, "like": dialect.name,
             "pads_begin": begin if word == "explicit" else 0, "pads_end": end if word == "explicit" else 0,
         }  # fmt: skip
-        if plan.reducer == "max":
+        if plan.reducer.picks:
             yield MaxAttributes(**shared)
         elif not (exclude is False and not dialect.include_pad):
             override = plan.divisor_override
@@ -103,7 +103,7 @@ def _same(a: Plan, b: Plan) -> bool:
             continue
         if replace(one, pad_end=0, counted="inside") != replace(two, pad_end=0, counted="inside"):
             return False
-        if a.reducer == "mean" and a.divisor_override is None and not same_divisors(one, two):
+        if a.reducer.divides and a.divisor_override is None and not same_divisors(one, two):
             return False
     return True
 
@@ -126,10 +126,10 @@ def _openvino(plan: Plan) -> str:
     a = plan.attributes
     if "output_size" in a:
         version = "opset8"
-        types = f' index_element_type="{a["index_element_type"]}"' if plan.reducer == "max" else ""
-        name = "AdaptiveAvgPool" if plan.reducer == "mean" else "AdaptiveMaxPool"
+        types = f' index_element_type="{a["index_element_type"]}"' if plan.reducer.picks else ""
+        name = "AdaptiveAvgPool" if plan.reducer.divides else "AdaptiveMaxPool"
         return f'<layer type="{name}" version="{version}"> <data{types}/> second input: {_joined(a["output_size"])}'
-    average = plan.reducer == "mean"
+    average = plan.reducer.divides
     version = "opset14" if a["rounding_type"] == "ceil_torch" else "opset1" if average else "opset8"
     if average and max(_numbers(a["dilations"])) > 1:
         version = "opset16"
@@ -161,9 +161,9 @@ def _onnx(plan: Plan) -> str:
     if max(_numbers(a["dilations"])) > 1:
         parts.append(f"dilations={_numbers(a['dilations'])}")
     parts.append(f"ceil_mode={int(a['rounding_type'] == 'ceil')}")
-    if plan.reducer == "mean":
+    if plan.reducer.divides:
         parts.append(f"count_include_pad={int(a['exclude_pad'] is False)}")
-    name = "AveragePool" if plan.reducer == "mean" else "MaxPool"
+    name = "AveragePool" if plan.reducer.divides else "MaxPool"
     return f'onnx.helper.make_node("{name}", ["x"], ["y"], {", ".join(parts)})'
 
 
@@ -173,10 +173,10 @@ def _pytorch(plan: Plan) -> str:
     if "output_size" in a:
         return f"torch.nn.functional.{name}(x, {_call(a['output_size'])})"
     parts = [_call(a["kernel"]), f"stride={_call(a['strides'])}", f"padding={_call(a['pads_begin'])}"]
-    if plan.reducer == "max" and max(_numbers(a["dilations"])) > 1:
+    if plan.reducer.picks and max(_numbers(a["dilations"])) > 1:
         parts.append(f"dilation={_call(a['dilations'])}")
     parts.append(f"ceil_mode={a['rounding_type'] == 'ceil'}")
-    if plan.reducer == "mean":
+    if plan.reducer.divides:
         parts.append(f"count_include_pad={a['exclude_pad'] is False}")
         if plan.divisor_override is not None:
             parts.append(f"divisor_override={plan.divisor_override}")
@@ -189,7 +189,7 @@ def _tensorflow(plan: Plan) -> str:
     pads = list(zip(_numbers(a["pads_begin"]), _numbers(a["pads_end"]), strict=True))
     explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
     padding = names.get(str(a["auto_pad"]), explicit)
-    function = f"{'avg' if plan.reducer == 'mean' else 'max'}_pool{rank}d"
+    function = f"{'avg' if plan.reducer.divides else 'max'}_pool{rank}d"
     order = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}[rank]
     return f"tf.nn.{function}(x, {_numbers(a['kernel'])}, {_numbers(a['strides'])}, {padding}, data_format={order})"
 
@@ -198,10 +198,10 @@ def _ngraph(plan: Plan) -> str:
     a = plan.attributes
     parts = [f"w={_joined(a['kernel'])}", f"s={_joined(a['strides'])}"]
     parts += [f"p={_joined(a['pads_begin'])}", f"q={_joined(a['pads_end'])}"]
-    if plan.reducer == "mean":
+    if plan.reducer.divides:
         parts.append(f"i={str(a['exclude_pad'] is False).lower()}")
     parts.append(f"ceil_mode={str(a['rounding_type'] == 'ceil').lower()}")
-    return f"{'AvgPool' if plan.reducer == 'mean' else 'MaxPool'} {' '.join(parts)}"
+    return f"{'AvgPool' if plan.reducer.divides else 'MaxPool'} {' '.join(parts)}"
 
 
 WRITERS: dict[str, Callable[[Plan], str]] = {

@@ -30,14 +30,14 @@ LINEAR = "averaged in linear light (sRGB curve)"
 
 def colour_notes(plan: Plan, header: Header, linear: bool) -> tuple[str, ...]:
     """What is done to the colours; refuses linear light where it has no meaning."""
-    if linear and (plan.reducer != "mean" or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
+    if linear and (not plan.reducer.divides or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
         kind = f"mode {header.mode}" if header.mode else "no picture"
         raise RequestError(
             f"--linear-light is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; leave it out"
         )
     if linear and plan.output_dtype != plan.dtype:
         raise RequestError(f"--linear-light keeps the picture's type; leave out --dtype {plan.output_dtype}")
-    weighted = header.alpha and plan.reducer == "mean" and plan.output_dtype == plan.dtype
+    weighted = header.alpha and plan.reducer.divides and plan.output_dtype == plan.dtype
     return (*((PREMULTIPLIED,) if weighted else ()), *((LINEAR,) if linear else ()))
 
 

@@ -41,7 +41,7 @@ def compare_data(layer: Layer, path: str) -> Comparison:
             f"of input {_listed(x.shape)}"
         )
     computed, _ = run(plan, x)
-    exact = plan.reducer == "max" or computed.dtype.kind in "iub"
+    exact = plan.reducer.picks or computed.dtype.kind in "iub"
     a, b = recorded.astype(np.float64), computed.astype(np.float64)
     with np.errstate(invalid="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from poolcli.core.values import PerAxis
-
-Reducer = Literal["mean", "max"]
+from poolcli.plan.reducers import MAXIMUM, MEAN, Reducer
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class AvgAttributes(SlidingAttributes):
     """Average pooling: what the divisor counts."""
 
     name: ClassVar[str] = "avg"
-    reducer: ClassVar[Reducer] = "mean"
+    reducer: ClassVar[Reducer] = MEAN
 
     exclude_pad: bool | None = None
     divisor_override: int | None = None
@@ -43,7 +42,7 @@ class MaxAttributes(SlidingAttributes):
     """Max pooling: what the indices count from, and their type."""
 
     name: ClassVar[str] = "max"
-    reducer: ClassVar[Reducer] = "max"
+    reducer: ClassVar[Reducer] = MAXIMUM
 
     axis: int | None = None
     index_element_type: str = "i64"
@@ -65,7 +64,7 @@ class AdaptiveAvgAttributes(BinAttributes):
     """Adaptive average pooling."""
 
     name: ClassVar[str] = "adaptive-avg"
-    reducer: ClassVar[Reducer] = "mean"
+    reducer: ClassVar[Reducer] = MEAN
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class AdaptiveMaxAttributes(BinAttributes):
     """Adaptive max pooling: the type of the indices."""
 
     name: ClassVar[str] = "adaptive-max"
-    reducer: ClassVar[Reducer] = "max"
+    reducer: ClassVar[Reducer] = MAXIMUM
 
     index_element_type: str = "i64"
 

@@ -13,7 +13,8 @@ from poolcli.core.layouts import check_layout, default_layout, named_shape, size
 from poolcli.core.values import INDEX_TYPES, one_of
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase, dialect_of
-from poolcli.plan.attributes import AdaptiveMaxAttributes, Attributes, AvgAttributes, MaxAttributes, Reducer
+from poolcli.plan.attributes import AdaptiveMaxAttributes, Attributes, AvgAttributes, MaxAttributes
+from poolcli.plan.reducers import Reducer
 from poolcli.plan.resolve import index_axis, resolve
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def make_plan(
 def _check_dtypes(op: Attributes, source: DType, output_dtype: object) -> tuple[DType, DType]:
     """Input and output type; refuses a type that cannot hold every result."""
     target = source if output_dtype is None else lookup(output_dtype)
-    if op.reducer == "mean" and target.kind == "bool":
+    if op.reducer.divides and target.kind == "bool":
         raise RequestError("an average of bool needs a number type: add --dtype float32 (or an integer type, rounded)")
     if target.kind == "float" or target == source:
         return source, target
@@ -192,7 +193,7 @@ def _window_notes(
     if not empty:
         return notes
     many = f"{empty} {'window holds' if empty == 1 else 'windows hold'} no input element"
-    if op.reducer == "max":
+    if op.reducer.picks:
         value = "-inf" if target.kind == "float" else str(source.limits[0])
         return [*notes, f"{many}: the maximum is {value}, the index -1"]
     if override is not None or any(getattr(axis.windows, "counted", "inside") != "inside" for axis in axes):

@@ -55,7 +55,7 @@ def _resolve_bins(op: BinAttributes, dialect: Dialect, axes: str, sizes: Sequenc
     return Resolved(
         windows=windows,
         attributes={"output_size": list(outputs)},
-        divisor_rule="the number of elements in the bin" if op.reducer == "mean" else None,
+        divisor_rule="the number of elements in the bin" if op.reducer.divides else None,
         notes=(),
         formulas=tuple(f"bin i = [i*{w.size}//{w.output}, ceil((i+1)*{w.size}/{w.output}))" for w in windows),
     )
@@ -112,16 +112,16 @@ def _resolve_numbers(
     kernel = per_axis("kernel", op.kernel, axes, 1)
     strides = _resolve_strides(op, dialect, axes, kernel, notes)
     dilations = per_axis("dilations", op.dilations, axes, 1)
-    allowed = dialect.avg_dilation if op.reducer == "mean" else dialect.max_dilation
+    allowed = dialect.avg_dilation if op.reducer.divides else dialect.max_dilation
     if not allowed and max(dilations) > 1:
-        what = "average" if op.reducer == "mean" else "max"
+        what = "average" if op.reducer.divides else "max"
         raise RequestError(
             f"{dialect.title} has no dilation in {what} pooling; leave out --dilations or use another --like"
         )
     begin = per_axis("pads_begin", op.pads_begin, axes, 0)
     end = per_axis("pads_end", op.pads_end, axes, 0)
     if op.auto_pad == "explicit":
-        if op.reducer == "mean" and not dialect.avg_pads and any(begin + end):
+        if op.reducer.divides and not dialect.avg_pads and any(begin + end):
             raise RequestError(
                 f"{dialect.title} has no explicit pads in average pooling; use --auto-pad same_upper or valid"
             )

@@ -32,7 +32,7 @@ def explanation_view(plan: Plan) -> RenderableType:
             continue
         lines = [*(f"  {step}" for step in explained.steps), *(f"  {fact}" for fact in facts(explained))]
         parts += ["", Text(f"axis {axis.name}", style="bold"), *(Text(line) for line in lines)]
-        parts.append(windows_table(axis, explained.windows, plan.reducer == "mean"))
+        parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
         picture = drawing(axis)
         if picture:
             parts += ["", picture]
@@ -64,7 +64,7 @@ def all_windows_view(plan: Plan) -> RenderableType:
     for axis in plan.axes:
         count = axis.windows.output
         shown = range(count) if count <= FOLDED else [*range(FOLDED // 2), *range(count - FOLDED // 2, count)]
-        parts += ["", windows_table(axis, [window(axis, o) for o in shown], plan.reducer == "mean")]
+        parts += ["", windows_table(axis, [window(axis, o) for o in shown], plan.reducer.divides)]
     return Group(*parts[1:])
 
 
@@ -98,7 +98,7 @@ def drawing(axis: AxisPlan) -> Table | None:
 def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
     table = plain_table()
-    for heading in ("", "as", "output", "pads", *(("divisors",) if plan.reducer == "mean" else ())):
+    for heading in ("", "as", "output", "pads", *(("divisors",) if plan.reducer.divides else ())):
         table.add_column(heading, no_wrap=heading != "output", overflow="fold")
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""
@@ -110,7 +110,7 @@ def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
     parts: list[RenderableType] = [table]
-    legend = "= chosen, * differs" + ("; divisors of the first and last window" if plan.reducer == "mean" else "")
+    legend = "= chosen, * differs" + ("; divisors of the first and last window" if plan.reducer.divides else "")
     parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
     told = Table.grid(padding=(0, 1))
     told.add_column(no_wrap=True)

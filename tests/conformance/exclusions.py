@@ -111,7 +111,7 @@ def nan_later_in(op: str) -> Callable[[Case], Mask]:
 
 def repeated_nan(case: Case) -> Mask:
     """Maxima of windows that hold more than one nan."""
-    return nans(case) > 1 if case.plan.reducer == "max" else False
+    return nans(case) > 1 if case.plan.reducer.picks else False
 
 
 def only_lowest(case: Case) -> Mask:

@@ -43,11 +43,11 @@ if hasattr(os, "register_at_fork"):
 
 def pool(plan: Plan, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
     """Writes the pooled values to `out`; returns positions inside the plane (-1: none) when asked."""
-    if len(plan.axes) > 3 or (plan.reducer == "mean" and _largest_divisor(plan) >= 2**31):
+    if len(plan.axes) > 3 or (plan.reducer.divides and _largest_divisor(plan) >= 2**31):
         return reference(plan, x, out, indices=indices, threads=threads)
     view = view_of(plan)
     source = view.of_input(x.copy() if np.may_share_memory(x, out) else x)
-    if plan.reducer == "mean":
+    if plan.reducer.divides:
         _mean(plan, view, source, out, threads)
         return None
     return _maximum(plan, view, source, out, indices, threads)

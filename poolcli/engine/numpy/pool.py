@@ -27,7 +27,7 @@ SCALE = 64  # a power of two above the number of elements that any window can ho
 def pool(plan: Plan, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
     """Writes the pooled values to `out`; returns positions inside the plane (-1: none) when asked."""
     with np.errstate(all="ignore"):
-        if plan.reducer == "mean":
+        if plan.reducer.divides:
             out[...] = _mean(plan, x)
             return None
         values, positions = _maximum(plan, x)
