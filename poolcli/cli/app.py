@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options
 from poolcli.cli.options import EXPLAIN_OPTIONS, FILE_OPTIONS, RESULT_OPTIONS, RUN_OPTIONS, add_command
 from poolcli.core.errors import PoolError
+from poolcli.core.fields import on_command_line
 from poolcli.plan.attributes import OPERATORS
 from poolcli.report.text import printable_lines
 
@@ -155,6 +156,7 @@ def run(arguments: Sequence[str]) -> int:
         return _usage_error(error)
     except PoolError as error:
         if "--debug" in arguments:
+            error.args = (on_command_line(error.message),)  # what the traceback ends in
             raise
         complain(error)
         return error.exit_code
@@ -167,7 +169,7 @@ def run(arguments: Sequence[str]) -> int:
 def complain(error: PoolError) -> None:
     """Writes the error to standard error, after whatever standard output holds."""
     sys.stdout.flush()
-    print(f"poolcli: {printable_lines(str(error))}", file=sys.stderr)
+    print(f"poolcli: {printable_lines(on_command_line(error.message))}", file=sys.stderr)
 
 
 def _usage_error(error: TyperException) -> int:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from poolcli.core.fields import first_field, in_python
+
 
 class PoolError(Exception):
-    """Root of every refusal. The message is one line for a person."""
+    """Root of every refusal. The message is one line for a person.
+
+    `str(error)` names fields as Python does; `message` has them marked, for `poolcli.core.fields` to spell. `field` is
+    the one that the error is about: the first of the message where none is given, None where there is none.
+    """
 
     kind = "error"
     exit_code = 2
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(in_python(message))
+        self.message = message
+        self.field = field or first_field(message)
+
+    def at(self, place: str) -> Self:
+        """The same error with the place before its message."""
+        return type(self)(f"{place}: {self.message}", field=self.field)
 
 
 class RequestError(PoolError, ValueError):

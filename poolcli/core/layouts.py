@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +22,7 @@ def default_layout(rank: int) -> str:
     if rank < 3:
         raise RequestError(
             f"the input has {rank} axes, at least 3 (N, C and one spatial axis) are needed; "
-            f"name its axes with --layout, for example --layout {'HW' if rank == 2 else 'W'}"
+            f"name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
         )
     if rank > len(SPATIAL) + 2:
         raise RequestError(f"the input has {rank} axes, poolcli pools at most {len(SPATIAL) + 2}")

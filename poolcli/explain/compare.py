@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, MaxAttributes, SlidingAttributes
@@ -56,7 +57,7 @@ def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
         try:
             other = make_plan(_under(op, like, word), plan.input_shape, plan.dtype, layout=plan.layout)
         except RequestError as error:
-            rows.append(Row(title, like, word, None, str(error), None, chosen, ()))
+            rows.append(Row(title, like, word, None, on_command_line(error.message), None, chosen, ()))
             continue
         causes = () if chosen else tuple(_causes(plan, other))
         rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, cast
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.explain.compare import same_divisors
@@ -39,7 +40,7 @@ def convert(plan: Plan, like: str) -> Conversion:
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout)
         except RequestError as error:
-            reason = reason or str(error)
+            reason = reason or on_command_line(error.message)
             continue
         if _same(plan, other):
             return Conversion(like, op, WRITERS[like](other), None)

@@ -41,5 +41,4 @@ def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None,
 
 def located(error: PoolError, place: str) -> PoolError:
     """The error with the input's name before its message, unless it is there already."""
-    message = str(error)
-    return error if message.startswith(place) else type(error)(f"{place}: {message}")
+    return error if error.message.startswith(place) else error.at(place)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
 from poolcli.models.layer import Dim, Layer
@@ -56,7 +57,7 @@ def check(layer: Layer, against: str | None = None) -> Finding:
     try:
         plan = _plan(layer.op, layer.input_shape)
     except RequestError as error:
-        return Finding(layer, None, "refused", str(error), tuple(warnings))
+        return Finding(layer, None, "refused", on_command_line(error.message), tuple(warnings))
     warnings += [note for note in plan.notes if "ignored" in note or "no input element" in note]
     computed = _computed(plan, layer.input_shape)
     if against:

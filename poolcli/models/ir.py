@@ -9,6 +9,7 @@ from typing import Any
 from xml.parsers import expat
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.models.layer import Dim, Layer
 from poolcli.plan.attributes import (
     AdaptiveAvgAttributes,
@@ -132,7 +133,7 @@ class _Reader:
                 _adaptive(kind, data, self._output_size(found)) if kind.startswith("Adaptive") else _sliding(kind, data)
             )
         except RequestError as error:
-            problem = str(error)
+            problem = on_command_line(error.message)
         unknown = [name for name in data if name not in KNOWN[kind]]
         warnings = [f"attribute {name} is not one of {kind}'s and is ignored" for name in unknown]
         return Layer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.models.layer import Dim, Layer
 from poolcli.plan.attributes import (
     AdaptiveAvgAttributes,
@@ -73,7 +74,7 @@ def _layer(
     try:
         op = _operator(node.op_type, data, shape)
     except RequestError as error:
-        problem = str(error)
+        problem = on_command_line(error.message)
     unknown = [name for name in data if name not in KNOWN[node.op_type]]
     return Layer(
         name=node.name or node.output[0],

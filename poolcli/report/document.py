@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from poolcli.core.errors import PoolError
+from poolcli.core.fields import on_command_line
 from poolcli.core.windows import Bins
 from poolcli.job.outcome import Outcome, Stored
 from poolcli.plan import AxisPlan, Plan
@@ -74,7 +75,7 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
 
 def error_document(error: PoolError | None) -> dict[str, str] | None:
     """Kind and message of an error; None without one."""
-    return {"kind": error.kind, "message": str(error)} if error else None
+    return {"kind": error.kind, "message": on_command_line(error.message)} if error else None
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:

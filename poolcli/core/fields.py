@@ -1,0 +1,66 @@
+"""How a message names a field, whoever reads it: `exclude_pad=True` in Python, `--exclude-pad` on the command line.
+
+A message is written once, with `field(...)` where it names one. Both spellings are put there, between marks that no
+text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep the one that the reader can type.
+"""
+
+from __future__ import annotations
+
+import re
+
+_START, _NEXT, _STOP = "\ufdd0", "\ufdd1", "\ufdd2"
+_TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
+_MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
+_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}]")
+
+TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
+BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
+
+
+def field(name: str, value: object = None) -> str:
+    """The field `name`, or the setting of it to `value`, for a message.
+
+    >>> message = f"use {field('kernel', 2)}, {field('pads', 1)} or {field('exclude_pad', False)}"
+    >>> print(in_python(message))
+    use kernel=2, pads_begin=1, pads_end=1 or exclude_pad=False
+    >>> print(on_command_line(message))
+    use --kernel 2, --pads 1 or --include-pad
+    """
+    return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
+
+
+def in_python(message: str) -> str:
+    """The message with its fields as keywords."""
+    return _MARKED.sub(r"\2", message)
+
+
+def on_command_line(message: str) -> str:
+    """The message with its fields as options."""
+    return _MARKED.sub(r"\3", message)
+
+
+def first_field(message: str) -> str | None:
+    """The name of the first field in the message; None where it names none."""
+    found = _MARKED.search(message)
+    return found[1] if found else None
+
+
+def _keyword(name: str, value: object) -> str:
+    names = BOTH_ENDS.get(name, (name,))
+    if value is None:
+        return " and ".join(names)
+    return ", ".join(f"{each}={_unmarked(repr(value))}" for each in names)
+
+
+def _option(name: str, value: object) -> str:
+    if value is False and name in TURNED_OFF:
+        return TURNED_OFF[name]
+    option = "--" + name.replace("_", "-")
+    if value is None or isinstance(value, bool):
+        return option
+    typed = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return f"{option} {_unmarked(typed)}"
+
+
+def _unmarked(text: str) -> str:
+    return _MARKS.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,119 @@
+"""A message names a field as its reader types it: a keyword in Python, an option on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import Pipe
+from typing import Any
+
+import pytest
+
+from poolcli import AvgPool
+from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.fields import field, first_field, in_python, on_command_line
+from poolcli.core.layouts import default_layout
+from poolcli.engine.threads import allowed_threads
+from tests.conftest import Cli
+
+SPELLINGS: list[tuple[str, object, str, str]] = [
+    ("kernel", None, "kernel", "--kernel"),
+    ("kernel", 2, "kernel=2", "--kernel 2"),
+    ("kernel", (2, 3), "kernel=(2, 3)", "--kernel 2,3"),
+    ("rounding_type", "ceil", "rounding_type='ceil'", "--rounding-type ceil"),
+    ("exclude_pad", None, "exclude_pad", "--exclude-pad"),
+    ("exclude_pad", True, "exclude_pad=True", "--exclude-pad"),
+    ("exclude_pad", False, "exclude_pad=False", "--include-pad"),
+    ("overwrite", True, "overwrite=True", "--overwrite"),
+    ("pads", None, "pads_begin and pads_end", "--pads"),
+    ("pads", 1, "pads_begin=1, pads_end=1", "--pads 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "keyword", "option"), SPELLINGS, ids=[f"{s[0]} {s[1]}" for s in SPELLINGS])
+def test_a_field_is_a_keyword_in_python_and_an_option_on_the_command_line(
+    name: str, value: object, keyword: str, option: str
+) -> None:
+    message = f"use {field(name, value)} here"
+    assert in_python(message) == f"use {keyword} here"
+    assert on_command_line(message) == f"use {option} here"
+    assert first_field(message) == name
+
+
+def test_a_value_that_holds_the_marks_of_a_field_does_not_pass_for_one() -> None:
+    message = field("layout", field("kernel", 2))
+    assert on_command_line(message) == "--layout \ufffdkernel\ufffdkernel=2\ufffd--kernel 2\ufffd"
+    assert first_field(message) == "layout"
+
+
+def through_a_pipe(error: PoolError) -> Any:
+    here, there = Pipe()
+    there.send(error)
+    return here.recv()
+
+
+@pytest.mark.parametrize("kind", [RequestError, FileError])
+def test_an_error_keeps_its_fields_through_a_pipe_and_a_place(kind: type[PoolError]) -> None:
+    error = kind(f"{field('kernel')} is 0; leave out {field('pads')}")
+    for each, place in ((through_a_pipe(error), ""), (error.at("a.npy"), "a.npy: ")):
+        assert type(each) is kind
+        assert str(each) == f"{place}kernel is 0; leave out pads_begin and pads_end"
+        assert repr(each) == f"{kind.__name__}({str(each)!r})"
+        assert on_command_line(each.message) == f"{place}--kernel is 0; leave out --pads"
+        assert each.field == "kernel"
+
+
+def test_the_field_of_an_error_is_the_first_of_its_message_unless_another_is_named() -> None:
+    assert RequestError("the file is empty").field is None
+    assert RequestError(f"use {field('like')} or {field('kernel')}").field == "like"
+    named = RequestError(f"the size is odd; use {field('kernel')}", field="strides")
+    assert (named.field, named.at("x").field, through_a_pipe(named).field) == ("strides",) * 3
+
+
+REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
+    "a list too long": (
+        lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)),
+        "kernel",
+        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2",
+    ),
+    "a number too low": (
+        lambda: AvgPool(2, pads_begin=-1).plan((1, 1, 4)),
+        "pads_begin",
+        "pads_begin is -1 on axis W, it must be at least 0",
+    ),
+    "a number too large": (
+        lambda: AvgPool(2, strides=2**63).plan((1, 1, 4)),
+        "strides",
+        "strides on axis W is above 2**63 - 1, the largest number that is read",
+    ),
+    "no whole number": (
+        lambda: AvgPool(2, dilations=1.5).plan((1, 1, 4)),  # type: ignore[arg-type]  # that is the point
+        "dilations",
+        "dilations has 1.5, a whole number is needed",
+    ),
+    "an unknown word": (
+        lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)),
+        "auto_pad",
+        "auto_pad is 'same', it must be one of explicit, same_upper, same_lower, valid",
+    ),
+    "too few axes": (
+        lambda: default_layout(2),
+        "layout",
+        "the input has 2 axes, at least 3 (N, C and one spatial axis) are needed; "
+        "name its axes with layout, for example layout='HW'",
+    ),
+    "no thread": (lambda: allowed_threads(0), "threads", "threads is 0, it must be at least 1"),
+}
+
+
+@pytest.mark.parametrize(("call", "name", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], name: str, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        call()
+    assert (str(caught.value), caught.value.field) == (message, name)
+
+
+def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
+    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "0", "--jobs", "2")
+    refusal = "--kernel is 0 on axis H, it must be at least 1"
+    assert result.err == f"poolcli: x.npy: {refusal}\npoolcli: photo.png: {refusal}\n"
+    assert result.code == 1
