@@ -21,6 +21,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.core.dtypes import lookup
 from poolcli.engine import run
 from poolcli.plan import Plan
+from poolcli.plan.region import whole
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -202,7 +203,7 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
     from poolcli.engine.numpy.pool import pool
 
     out = np.empty(plan.output_shape, x.dtype)
-    at = pool(plan, x, out, indices=True, threads=1)
+    at = pool(whole(plan), x, out, indices=True, threads=1)
     assert at is not None
     assert at.ravel().tolist() == expected
 

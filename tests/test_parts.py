@@ -1,7 +1,8 @@
-"""A plan cut into parts: every cut gives the same bits as the whole, in both engines."""
+"""A plan cut into regions: every cut gives the same bits as the whole, in both engines."""
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.engine import run
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.engine import run, run_region
+from poolcli.formats.records import slices
 from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
 
 OPS: dict[str, Any] = {
     "avg": AvgPool(3, 2, 1, 1),
@@ -49,10 +52,9 @@ def in_parts(plan: Plan, x: Any, regions: list[list[range]], engine: str, indice
         for c in regions[1]:
             for h in regions[2]:
                 for w in regions[3]:
-                    part, read = plan.part((n, c, h, w))
-                    slab = x[tuple(slice(r.start, r.stop) for r in read)]
-                    at = tuple(slice(r.start, r.stop) for r in (n, c, h, w))
-                    values[at], found = run(part, slab, engine=engine, indices=indices)
+                    region = Region(plan, (n, c, h, w))
+                    at = slices(region.outputs)
+                    values[at], found = run_region(region, x[slices(region.reads)], engine=engine, indices=indices)
                     if places is not None and found is not None:
                         places[at] = found
     return values, places
@@ -70,10 +72,7 @@ def test_every_cut_gives_the_bits_of_the_whole(name: str, dtype: str, engine: st
     plan = op.plan(SHAPE, dtype)
     indices = "max" in name
     values, places = run(plan, x, engine=engine, indices=indices)
-    regions = [
-        cuts(data.draw, length, plan.axes[i - 2].windows.grain if i >= 2 else 1)
-        for i, length in enumerate(plan.output_shape)
-    ]
+    regions = [cuts(data.draw, *pair) for pair in zip(plan.output_shape, whole(plan).grains, strict=True)]
     pieces, found = in_parts(plan, x, regions, engine, indices)
     np.testing.assert_array_equal(pieces.view(np.uint8), values.view(np.uint8))
     if places is not None:
@@ -85,10 +84,34 @@ def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
     ops: tuple[Any, ...] = (AvgPool(7, 3, 2, 2), AvgPool(400, 1), AvgPool(400, 400), AdaptiveAvgPool(9))
     for op in ops:
         plan = op.plan(x.shape)
-        whole, _ = run(plan, x, engine="numba")
-        edge = plan.output_shape[2] // 2 // plan.axes[0].windows.grain * plan.axes[0].windows.grain
+        everything, _ = run(plan, x, engine="numba")
+        grain = whole(plan).grains[2]
+        edge = plan.output_shape[2] // 2 // grain * grain
         for outputs in (range(edge), range(edge, plan.output_shape[2])):
             if outputs:
-                part, read = plan.part((range(1), range(1), outputs))
-                values, _ = run(part, x[..., read[2].start : read[2].stop], engine="numba")
-                np.testing.assert_array_equal(values, whole[..., outputs.start : outputs.stop])
+                region = whole(plan).cut(2, outputs)
+                values, _ = run_region(region, x[slices(region.reads)], engine="numba")
+                np.testing.assert_array_equal(values, everything[slices(region.outputs)])
+
+
+def test_a_region_is_a_small_task_that_can_be_sent_and_be_a_key() -> None:
+    region = whole(MaxPool(3, 2, 1, 1).plan((1, 512, 8192, 8192))).cut(2, range(6, 12))
+    sent = pickle.dumps(region)
+    assert pickle.loads(sent) == region  # noqa: S301  # made here
+    assert len(sent) < 2000
+    assert {region: "done"}[Region(region.plan, tuple(region.outputs))] == "done"
+    assert region != region.cut(2, range(6, 9))
+
+
+def test_a_region_knows_what_it_reads_and_makes() -> None:
+    region = whole(AvgPool(3, 2, 1, 1).plan((1, 4, 31, 23))).cut(2, range(6, 12)).cut(1, range(1, 2))
+    assert region.reads == (range(1), range(1, 2), range(11, 24), range(23))
+    assert (region.input_shape, region.output_shape) == ((1, 1, 13, 23), (1, 1, 6, 12))
+    assert region.nbytes == 4 * (13 * 23 + 6 * 12)
+    assert region.grains == (1, 1, 3, 3)
+
+
+def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
+    region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
+    with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), the plan reads \(1, 1, 4, 8\)$"):
+        run_region(region, np.ones((1, 1, 8, 8), np.float32))

@@ -69,11 +69,23 @@ def test_empty_windows_unused_rows_and_interior_match_a_count(w: Sliding) -> Non
     assert list(w.interior) == whole
 
 
+@given(sliding(), st.data())
+def test_some_windows_read_from_their_first_element_to_their_last(w: Sliding, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, w.output - 1))
+    outputs = range(first, data.draw(st.integers(first + 1, w.output)))
+    read = w.reads(outputs)
+    assert {t for o in outputs for t in inside(w, o)} <= set(read) <= set(range(w.size))
+    assert 1 <= len(read) <= max(1, (len(outputs) - 1) * w.stride + w.extent) or len(outputs) == w.output
+    reached = {j: [o for o in outputs if 0 <= taps(w, o)[j] < w.size] for j in range(w.kernel)}
+    assert {j: list(w.outputs_of_tap(j, outputs)) for j in range(w.kernel)} == reached
+    assert {j for j, some in reached.items() if some} <= set(w.taps(outputs)) <= set(range(w.kernel))
+
+
 @given(sliding())
 def test_each_tap_knows_the_outputs_that_read_through_it(w: Sliding) -> None:
     reached = {j: [o for o in range(w.output) if 0 <= taps(w, o)[j] < w.size] for j in range(w.kernel)}
-    assert {j: list(w.outputs_of_tap(j)) for j in range(w.kernel)} == reached
-    assert {j for j, outputs in reached.items() if outputs} <= set(w.taps) <= set(range(w.kernel))
+    assert {j: list(w.outputs_of_tap(j, range(w.output))) for j in range(w.kernel)} == reached
+    assert {j for j, outputs in reached.items() if outputs} <= set(w.taps(range(w.output))) <= set(range(w.kernel))
 
 
 @given(st.integers(1, 40), st.integers(1, 90))
@@ -86,6 +98,7 @@ def test_bins_follow_integer_division(size: int, output: int) -> None:
     lengths = [len(r) for r in expected]
     assert w.lengths == (min(lengths), max(lengths))
     assert w.inside(np.arange(output)).tolist() == lengths
+    assert w.reads(range(output // 2, output)) == range(expected[output // 2].start, size)
 
 
 def test_bin_24_of_25_over_7_elements_ends_at_7_not_8() -> None:

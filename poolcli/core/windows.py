@@ -6,7 +6,7 @@ indices", plain `int` and numpy `int64` arrays both work, because only + - * // 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -48,25 +48,13 @@ class Sliding:
     pad_begin: int
     pad_end: int
     counted: Counted = "inside"
-    cut_from: Sliding | None = None
 
-    @property
-    def entire(self) -> Sliding:
-        """The windows of the whole axis, where these are a part of them."""
-        return self.cut_from or self
-
-    def part(self, outputs: range) -> tuple[Sliding, range]:
-        """Some of the windows alone, with the same taps and divisors, and the input indices that these lie in."""
+    def reads(self, outputs: range) -> range:
+        """The input indices that some of the windows lie in, at least one; all of them for all windows."""
         if len(outputs) == self.output:
-            return self, range(self.size)
-        start, stop = self.start(outputs.start), self.start(outputs.stop - 1) + self.extent
-        low = min(max(start, 0), self.size - 1)
-        high = max(low + 1, min(stop, self.size))
-        pads = low - start, self.size + self.pad_end - high
-        cut = replace(
-            self, size=high - low, output=len(outputs), pad_begin=pads[0], pad_end=pads[1], cut_from=self.entire
-        )
-        return cut, range(low, high)
+            return range(self.size)
+        low = min(max(self.start(outputs.start), 0), self.size - 1)
+        return range(low, max(low + 1, min(self.start(outputs.stop - 1) + self.extent, self.size)))
 
     @property
     def grain(self) -> int:
@@ -107,17 +95,17 @@ class Sliding:
         first = self.start(o) + self.first_tap(o) * self.dilation
         return range(first, first + self.inside(o) * self.dilation, self.dilation)
 
-    @property
-    def taps(self) -> range:
-        """The taps that lie inside the input for at least one output (a kernel may be far longer than the input)."""
-        low = max(0, ceil_div(-self.start(self.output - 1), self.dilation))
-        return range(low, max(low, min(self.kernel, (self.size - 1 + self.pad_begin) // self.dilation + 1)))
+    def taps(self, outputs: range) -> range:
+        """The taps that lie inside the input for some of `outputs` (a kernel may be far longer than the input)."""
+        low = max(0, ceil_div(-self.start(outputs.stop - 1), self.dilation))
+        high = (self.size - 1 - self.start(outputs.start)) // self.dilation + 1
+        return range(low, max(low, min(self.kernel, high)))
 
-    def outputs_of_tap(self, j: int) -> range:
-        """The outputs whose tap j lies inside the input."""
+    def outputs_of_tap(self, j: int, outputs: range) -> range:
+        """Those of `outputs` whose tap j lies inside the input."""
         offset = self.pad_begin - j * self.dilation
-        low = max(0, ceil_div(offset, self.stride))
-        return range(low, max(low, min(self.output, ceil_div(self.size + offset, self.stride))))
+        low = max(outputs.start, ceil_div(offset, self.stride))
+        return range(low, max(low, min(outputs.stop, ceil_div(self.size + offset, self.stride))))
 
     @property
     def interior(self) -> range:
@@ -171,29 +159,14 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers.
-
-    A part of them counts bins from `first` and input indices from `low` of those that it was cut from.
-    """
+    """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers."""
 
     size: int
     output: int
-    first: int = 0
-    low: int = 0
-    cut_from: Bins | None = None
 
-    @property
-    def entire(self) -> Bins:
-        """The bins of the whole axis, where these are a part of them."""
-        return self.cut_from or self
-
-    def part(self, outputs: range) -> tuple[Bins, range]:
-        """Some of the bins alone, and the input indices that these lie in."""
-        if len(outputs) == self.output:
-            return self, range(self.size)
-        read = range(self.start(outputs.start), self.stop(outputs.stop - 1))
-        first, low = self.first + outputs.start, self.low + read.start
-        return Bins(len(read), len(outputs), first, low, self.entire), read
+    def reads(self, outputs: range) -> range:
+        """The input indices that some of the bins lie in."""
+        return range(self.start(outputs.start), self.stop(outputs.stop - 1))
 
     @property
     def grain(self) -> int:
@@ -202,13 +175,11 @@ class Bins:
 
     def start(self, i: Index) -> Index:
         """The first input index of bin i (an index or an array of indices)."""
-        entire = self.entire
-        return (i + self.first) * entire.size // entire.output - self.low
+        return i * self.size // self.output
 
     def stop(self, i: Index) -> Index:
         """One past the last input index of bin i."""
-        entire = self.entire
-        return ceil_div((i + self.first + 1) * entire.size, entire.output) - self.low
+        return ceil_div((i + 1) * self.size, self.output)
 
     def inside(self, i: Index) -> Index:
         """The number of input elements of bin i."""
@@ -225,10 +196,10 @@ class Bins:
     @property
     def lengths(self) -> tuple[int, int]:
         """The shortest and the longest bin; they differ by at most 1."""
-        whole, rest = divmod(self.entire.size, self.entire.output)
+        whole, rest = divmod(self.size, self.output)
         if rest == 0:
             return whole, whole
-        return whole + 1, whole + 1 + (rest > gcd(rest, self.entire.output))
+        return whole + 1, whole + 1 + (rest > gcd(rest, self.output))
 
     @property
     def equal_to(self) -> tuple[int, int] | None:

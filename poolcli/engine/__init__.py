@@ -1,4 +1,4 @@
-"""Engines: a plan and an array in, pooled values and indices out. Every engine gives the same answers."""
+"""Engines: a region of a plan and what it reads in, pooled values and indices out; all give the same answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from poolcli.engine.choose import choose_engine
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.threads import allowed_threads
 from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,25 +32,41 @@ def run(
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
     """Pooled values in the plan's output shape and dtype, and their indices when asked for."""
+    return run_region(whole(plan), x, out=out, indices=indices, engine=engine, threads=threads)
+
+
+def run_region(
+    region: Region,
+    slab: NDArray[Any],
+    *,
+    out: NDArray[Any] | None = None,
+    indices: bool = False,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
+    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads."""
+    plan = region.plan
     one_of("engine", engine, ENGINES)
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
     _check_size(plan)
-    target = _output_array(plan, out)
+    if slab.shape != region.input_shape:
+        raise RequestError(f"the input has shape {slab.shape}, the plan reads {region.input_shape}")
+    target = _output_array(region, out)
     if target.size:
         chosen = choose_engine(plan) if engine == "auto" else engine
         if chosen == "numba":
             from poolcli.engine.compiled.pool import pool
         else:
             from poolcli.engine.numpy.pool import pool
-        flat = pool(plan, x, target, indices=indices, threads=allowed_threads(threads))
+        flat = pool(region, slab, target, indices=indices, threads=allowed_threads(threads))
     else:
         import numpy as np
 
-        flat = np.empty(plan.output_shape, np.int64) if indices else None
+        flat = np.empty(target.shape, np.int64) if indices else None
     if flat is None or plan.index is None:
         return target, None
-    return target, plane_to_plan(flat, plan, plan.index)
+    return target, plane_to_plan(flat, region, plan.index)
 
 
 def prepare(plan: Plan, engine: str = "auto", many: bool = False) -> str:
@@ -70,22 +87,20 @@ def _check_size(plan: Plan) -> None:
             )
 
 
-def _output_array(plan: Plan, out: NDArray[Any] | None) -> NDArray[Any]:
+def _output_array(region: Region, out: NDArray[Any] | None) -> NDArray[Any]:
     import numpy as np
 
-    dtype = numpy_dtype(plan.output_dtype)
+    dtype, shape = numpy_dtype(region.plan.output_dtype), region.output_shape
     if out is None:
         try:
-            return np.empty(plan.output_shape, dtype)
+            return np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:
             size = dtype.itemsize
-            for length in plan.output_shape:
+            for length in shape:
                 size *= length
             raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
-    if out.shape != plan.output_shape or out.dtype != dtype:
-        raise RequestError(
-            f"out has shape {out.shape} and dtype {out.dtype}, the result has {plan.output_shape} and {dtype}"
-        )
+    if out.shape != shape or out.dtype != dtype:
+        raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, the result has {shape} and {dtype}")
     return out
 
 

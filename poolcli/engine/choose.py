@@ -32,7 +32,7 @@ def work_of(plan: Plan) -> int:
     shape, work = list(plan.input_shape), 0
     for axis in reversed(plan.axes):
         windows = axis.windows
-        taps = len(windows.taps) if isinstance(windows, Sliding) else windows.lengths[1]
+        taps = len(windows.taps(range(windows.output))) if isinstance(windows, Sliding) else windows.lengths[1]
         shape[axis.position] = windows.output
         work += prod(shape) * taps
     return work

@@ -16,13 +16,14 @@ from poolcli.core.errors import RequestError
 from poolcli.formats.records import Header, slices
 from poolcli.job.tiles import TILE, regions
 from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-Pool = Callable[[Plan, "Array"], "Array"]
+Pool = Callable[[Region, "Array"], "Array"]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
 PREMULTIPLIED = "colours are weighted with alpha"
 LINEAR = "averaged in linear light (sRGB curve)"
@@ -46,44 +47,45 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, weighted: bool, linear: bool)
     import numpy as np
 
     if weighted and not linear and (x[..., -1] == np.iinfo(x.dtype).max).all():
-        return pool(plan, x)  # opaque
+        return pool(whole(plan), x)  # opaque
     out = np.empty(plan.output_shape, x.dtype)
-    for outputs in regions(plan, TILE // 4):
-        part, read = plan.part(outputs)
-        slab = x[slices(read)]
-        place = out[slices(outputs)]
+    for region in regions(plan, TILE // 4):
+        slab = x[slices(region.reads)]
+        place = out[slices(region.outputs)]
         if weighted:
             alpha = slab[..., -1:]
-            place[..., -1:] = pool(_of(part, alpha.shape, alpha.dtype, alpha.dtype), alpha)
-            colour = _weighted(pool, part, slab[..., :-1], alpha, linear)
-            place[..., :-1] = colour
+            place[..., -1:] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
+            place[..., :-1] = _weighted(pool, region, slab[..., :-1], alpha, linear)
         else:
             light = _decoded(slab.dtype.name)[slab]
-            place[...] = _encoded(pool(_of(part, light.shape, light.dtype, light.dtype), light), x.dtype)
+            place[...] = _encoded(pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
     return out
 
 
-def _weighted(pool: Pool, plan: Plan, colour: Array, alpha: Array, linear: bool) -> Array:
+def _weighted(pool: Pool, region: Region, colour: Array, alpha: Array, linear: bool) -> Array:
     import numpy as np
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
     values = _decoded(colour.dtype.name)[colour] if linear else colour.astype(wide)
-    product = values * alpha
     double = np.dtype(np.float64)
-    over = pool(_of(plan, product.shape, wide, double), product)
-    under = pool(_of(plan, alpha.shape, alpha.dtype, double), alpha)
+    over = pool(_of(region, colour.shape[-1], wide, double), values * alpha)
+    under = pool(_of(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
     return _encoded(found, colour.dtype) if linear else _rounded(found, colour.dtype)
 
 
-def _of(plan: Plan, shape: tuple[int, ...], dtype: Any, output: Any) -> Plan:
-    """The plan for other channels and types of the same picture."""
-    at = plan.layout.index("C") if "C" in plan.layout else None
-    outputs = list(plan.output_shape)
-    if at is not None:
-        outputs[at] = shape[at]
-    return replace(plan, input_shape=shape, output_shape=tuple(outputs), dtype=dtype.name, output_dtype=output.name)
+def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
+    """The same places of a picture of as many channels (None: as it has) and of other types."""
+    plan = replace(region.plan, dtype=dtype.name, output_dtype=output.name)
+    if channels is None:
+        return Region(plan, region.outputs)
+
+    def of_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-1], channels)
+
+    plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
+    return Region(plan, region.outputs).cut(len(plan.layout) - 1, range(channels))
 
 
 def _rounded(values: Array, dtype: Any) -> Array:

@@ -21,6 +21,7 @@ from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.tiles import TILE, Work, bytes_of, pool_in_tiles, pool_part, tile_for
 from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,10 +125,10 @@ def _pool_whole(
     _check_unchanged(path, before)
     weighted = PREMULTIPLIED in outcome.notes
     if not weighted and not settings.linear_light:
-        return pool_part(work, work.plan, x)
+        return pool_part(work, whole(work.plan), x)
 
-    def pool(plan: Plan, part: NDArray[Any]) -> NDArray[Any]:
-        return pool_part(work, plan, part)[0]
+    def pool(region: Region, slab: NDArray[Any]) -> NDArray[Any]:
+        return pool_part(work, region, slab)[0]
 
     return pool_colours(pool, work.plan, x, weighted, settings.linear_light), None
 

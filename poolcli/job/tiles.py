@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import lookup
 from poolcli.core.errors import RequestError
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Region, Sink, whole_region
+from poolcli.formats.records import Sink, whole_region
 from poolcli.job.clock import Clock
 from poolcli.plan import Plan
+from poolcli.plan.region import Ranges, Region, whole
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,15 +37,14 @@ class Work:
     progress: Callable[[int, int], None]  # bytes done, bytes in all
 
 
-def pool_in_memory(work: Work, read: Callable[[Region], Array]) -> tuple[Array, Array | None]:
+def pool_in_memory(work: Work, read: Callable[[Ranges], Array]) -> tuple[Array, Array | None]:
     """The whole result from one read."""
-    plan = work.plan
     with work.clock.phase("read"):
-        x = read(whole_region(plan.input_shape))
-    return pool_part(work, plan, x)
+        x = read(whole_region(work.plan.input_shape))
+    return pool_part(work, whole(work.plan), x)
 
 
-def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[Sink], tile: int) -> None:
+def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], tile: int) -> None:
     """Hands the values to the first sink and the positions to the second, region by region, in C order."""
     if bytes_of(work.plan) <= tile:
         results = pool_in_memory(work, read)
@@ -56,13 +55,13 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[S
     from concurrent.futures import ThreadPoolExecutor
 
     total, done = bytes_of(work.plan), 0
-    waiting = _missing(work.plan, regions(work.plan, tile), sinks)
+    waiting = _missing(regions(work.plan, tile), sinks)
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = _read_ahead(work, reader, read, first)
         written: Future[None] | None = None
         while ahead is not None:
-            outputs, part, slab = ahead
+            part, slab = ahead
             with work.clock.phase("read"):
                 x = slab.result()
             ahead = _read_ahead(work, reader, read, next(waiting, None))
@@ -70,24 +69,24 @@ def pool_in_tiles(work: Work, read: Callable[[Region], Array], sinks: Sequence[S
             with work.clock.phase("write"):
                 if written:
                     written.result()
-                written = writer.submit(_append, sinks, outputs, results)
-            done += bytes_of(part)
+                written = writer.submit(_append, sinks, part.outputs, results)
+            done += part.nbytes
             work.progress(min(done, total), total)
         with work.clock.phase("write"):
             if written:
                 written.result()
 
 
-def _missing(plan: Plan, parts: Iterator[Region], sinks: Sequence[Sink]) -> Iterator[Region]:
+def _missing(parts: Iterator[Region], sinks: Sequence[Sink]) -> Iterator[Region]:
     """The regions that the sinks do not hold all of."""
     held, end, started = min((sink.held for sink in sinks), default=0), 0, False
-    for outputs in parts:
-        begin, end = end, end + prod(map(len, outputs))
+    for part in parts:
+        begin, end = end, end + prod(part.output_shape)
         if end > held:
             if not started:
                 _start(sinks, begin)
             started = True
-            yield outputs
+            yield part
     if not started:
         _start(sinks, end)
 
@@ -100,66 +99,53 @@ def _start(sinks: Sequence[Sink], elements: int) -> None:
 def regions(plan: Plan, most: int) -> Iterator[Region]:
     """The output in parts that lie one behind the other in C order, each with its input at most about `most` bytes."""
     if prod(plan.output_shape):
-        yield from _regions(plan, whole_region(plan.output_shape), 0, most)
+        yield from _regions(whole(plan), 0, most)
 
 
-def bytes_of(plan: Plan, outputs: Region | None = None) -> int:
-    """The bytes of a region of the output (all of it without one) and of the input that it reads."""
-    read = plan.input_shape if outputs is None else _lengths_read(plan, outputs)
-    written = plan.output_shape if outputs is None else tuple(map(len, outputs))
-    return prod(read) * lookup(plan.dtype).itemsize + prod(written) * lookup(plan.output_dtype).itemsize
+def bytes_of(plan: Plan) -> int:
+    """The bytes of the input and the output."""
+    return whole(plan).nbytes
 
 
-def _regions(plan: Plan, outputs: Region, axis: int, most: int) -> Iterator[Region]:
-    if bytes_of(plan, outputs) <= most or axis == len(outputs):
-        yield outputs
+def _regions(region: Region, axis: int, most: int) -> Iterator[Region]:
+    if region.nbytes <= most or axis == len(region.outputs):
+        yield region
         return
-    grain = next((a.windows.grain for a in plan.axes if a.position == axis), 1)
-    whole = outputs[axis]
+    grain, outputs = region.grains[axis], region.outputs[axis]
 
     def cut(start: int, stop: int) -> Region:
-        return (*outputs[:axis], range(start, min(stop, whole.stop)), *outputs[axis + 1 :])
+        return region.cut(axis, range(start, min(stop, outputs.stop)))
 
-    one = bytes_of(plan, cut(0, grain))
-    more = bytes_of(plan, cut(0, 2 * grain)) - one
+    one = cut(0, grain).nbytes
+    more = cut(0, 2 * grain).nbytes - one
     grains = 1 + max(0, most - one) // max(more, 1)
-    for start in range(0, len(whole), grain * grains):
+    for start in range(0, len(outputs), grain * grains):
         part = cut(start, start + grain * grains)
         if one > most and grain == 1:
-            yield from _regions(plan, part, axis + 1, most)
+            yield from _regions(part, axis + 1, most)
         else:
             yield part
 
 
-def _lengths_read(plan: Plan, outputs: Region) -> list[int]:
-    lengths = [len(indices) for indices in outputs]
-    for axis in plan.axes:
-        lengths[axis.position] = len(axis.windows.part(outputs[axis.position])[1])
-    return lengths
-
-
 def _read_ahead(
-    work: Work, reader: ThreadPoolExecutor, read: Callable[[Region], Array], outputs: Region | None
-) -> tuple[Region, Plan, Future[Array]] | None:
-    if outputs is None:
-        return None
-    part, region = work.plan.part(outputs)
-    return outputs, part, reader.submit(read, region)
+    work: Work, reader: ThreadPoolExecutor, read: Callable[[Ranges], Array], part: Region | None
+) -> tuple[Region, Future[Array]] | None:
+    return None if part is None else (part, reader.submit(read, part.reads))
 
 
-def pool_part(work: Work, plan: Plan, x: Array) -> tuple[Array, Array | None]:
-    """The values and positions of a part, or of the whole."""
-    from poolcli.engine import run
+def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
+    """The values and positions of a part, or of the whole, from what it reads."""
+    from poolcli.engine import run_region
     from poolcli.engine.compiled.cache import seconds_spent
 
     before = seconds_spent()
     with work.clock.phase("compute"):
-        results = run(plan, x, indices=work.indices, engine=work.engine, threads=work.threads)
+        results = run_region(region, slab, indices=work.indices, engine=work.engine, threads=work.threads)
     work.clock.move("compute", "compile", seconds_spent() - before)
     return results
 
 
-def _append(sinks: Sequence[Sink], outputs: Region, results: tuple[Array, Array | None]) -> None:
+def _append(sinks: Sequence[Sink], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
     for sink, array in zip(sinks, results, strict=False):
         if array is not None:
             sink(outputs, array)
@@ -168,7 +154,7 @@ def _append(sinks: Sequence[Sink], outputs: Region, results: tuple[Array, Array 
 def tile_for(plan: Plan, limit: int | None) -> int:
     """The bytes of a tile under a limit of memory; refuses a plan whose smallest part is too large for it."""
     tile = TILE if limit is None else max(1, min(TILE, limit // HELD))
-    largest = max((bytes_of(plan, part) for part in _some(regions(plan, tile))), default=0)
+    largest = max((part.nbytes for part in _some(regions(plan, tile))), default=0)
     if limit is not None and largest * 2 > limit:
         raise RequestError(
             f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2)}, the limit is "

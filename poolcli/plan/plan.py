@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ class Plan:
     op: str
     reducer: Reducer
     like: str
-    attributes: dict[str, object]
+    attributes: dict[str, object] = field(hash=False)
     layout: str
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
@@ -60,32 +60,6 @@ class Plan:
     index: IndexPlan | None
     empty_windows: int
     notes: tuple[str, ...]
-    cut_from: Plan | None = None
-    origin: tuple[int, ...] = ()
-
-    @property
-    def entire(self) -> Plan:
-        """The plan of the whole array, where this is a part of it."""
-        return self.cut_from or self
-
-    def part(self, outputs: Sequence[range]) -> tuple[Plan, tuple[range, ...]]:
-        """The plan of a region of the output (a range for each axis of the layout), and the input region it reads.
-
-        Whatever is chosen by length is chosen by the whole array's, so that parts give the same bits as the whole.
-        """
-        read, axes = list(outputs), []
-        for axis in self.axes:
-            windows, read[axis.position] = axis.windows.part(outputs[axis.position])
-            axes.append(replace(axis, windows=windows))
-        cut = replace(
-            self,
-            axes=tuple(axes),
-            input_shape=tuple(map(len, read)),
-            output_shape=tuple(map(len, outputs)),
-            cut_from=self.entire,
-            origin=tuple(region.start for region in read),
-        )
-        return cut, tuple(read)
 
     def explain(self) -> Explanation:
         """Steps, windows and facts of every axis; as text, one sentence a line."""

@@ -20,6 +20,7 @@ from poolcli.engine.compiled import cache
 from poolcli.engine.compiled.view import SHORT_ROWS, View, view_of
 from poolcli.engine.numpy.pool import pool as reference
 from poolcli.plan import Plan
+from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,16 +42,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
 
-def pool(plan: Plan, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    """Writes the pooled values to `out`; returns positions inside the plane (-1: none) when asked."""
+def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
+    """Writes the pooled values to `out`; returns positions inside the plane of `x` (-1: none) when asked."""
+    plan = region.plan
     if len(plan.axes) > 3 or (plan.reducer.divides and _largest_divisor(plan) >= 2**31):
-        return reference(plan, x, out, indices=indices, threads=threads)
-    view = view_of(plan)
+        return reference(region, x, out, indices=indices, threads=threads)
+    view = view_of(region)
     source = view.of_input(x.copy() if np.may_share_memory(x, out) else x)
     if plan.reducer.divides:
         _mean(plan, view, source, out, threads)
         return None
-    return _maximum(plan, view, source, out, indices, threads)
+    return _maximum(region, view, source, out, indices, threads)
 
 
 def _mean(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
@@ -97,8 +99,8 @@ def _mean_wide(plan: Plan, view: View, x: Array, out: Array, threads: int) -> No
     view.store(out, values.view(target.name) if rounded else values)
 
 
-def _maximum(plan: Plan, view: View, x: Array, out: Array, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    half = plan.dtype in BITS
+def _maximum(region: Region, view: View, x: Array, out: Array, indices: bool, threads: int) -> NDArray[np.int64] | None:
+    plan, half = region.plan, region.plan.dtype in BITS
     dtype = np.dtype(np.float32) if half else x.dtype
     lowest = dtype.type(-np.inf if dtype.kind == "f" else lookup(plan.dtype).limits[0])
     bits = half and plan.output_dtype == plan.dtype and not indices
@@ -111,7 +113,7 @@ def _maximum(plan: Plan, view: View, x: Array, out: Array, indices: bool, thread
     before = (x.reshape(-1), values.reshape(-1), positions.reshape(-1), view.inner, view.shapes)
     _run("maximum_at", view, (x.dtype, dtype), before, (*view.geometry(), lowest), view.rows, threads)
     view.store(out, values)
-    plane = prod(w.size for w in plan.windows)
+    plane = prod(region.input_shape[axis.position] for axis in plan.axes)
     if view.axes[2].size > plane:  # several planes lie in one row, and positions count inside a plane
         positions = np.where(positions < 0, -1, positions % plane)
     return view.to_layout(positions)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.core.windows import AxisWindows, Sliding, ceil_div
-from poolcli.plan import Plan
+from poolcli.plan.region import Ranges, Region
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -25,10 +25,10 @@ WORTH_BLOCKS = 4  # rows of a window for each row of stride, above which blocks 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the view: window o reads begin[o] + j * step for j < count[o]; `windows` where they are regular.
+    """One axis of the view: window o reads begin[o] + j * step for j < count[o].
 
-    Where a plan is cut into parts, `entire` stays what it is for the whole axis: everything that chooses a kernel, and
-    with it an order of additions, asks there.
+    Where they are regular they are `windows`, of which the first begins `pad` before what is read. `entire` is of the
+    whole axis, whatever the region: everything that chooses a kernel, and with it an order of additions, asks there.
     """
 
     size: int
@@ -38,6 +38,7 @@ class Axis:
     step: int
     divisor: NDArray[np.int64]
     windows: Sliding | None
+    pad: int
     entire: Entire
 
     @property
@@ -49,7 +50,9 @@ class Axis:
 
 
 class Entire(NamedTuple):
-    """An axis before it was cut: its length, its longest window, and whether all windows read one element."""
+    """A whole axis: its length, its longest window, whether all windows read one element, and whether a region takes
+    only some of them.
+    """
 
     size: int
     longest: int
@@ -152,36 +155,37 @@ class View:
     @property
     def is_halving(self) -> bool:
         """Whether windows along W are pairs side by side, all of them inside the input."""
-        cut = self.axes[2].windows
-        if cut is None or self.inner not in (1, 3):
+        w = self.axes[2].windows
+        if w is None or self.inner not in (1, 3):
             return False
-        w = cut.entire
         return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
 
     def across(self, itemsize: int) -> Across | None:
         """The windows along W where they are regular; None where they are better taken each on its own. Accumulators
         are of `itemsize` bytes.
         """
-        w = self.axes[2].windows
+        axis = self.axes[2]
+        w = axis.windows
         if w is None or (w.stride >= w.extent and w.kernel >= LONG_RUN):
             return None
-        if (w.entire.output - 1) * w.stride + w.extent + w.entire.pad_begin > 4 * w.entire.size + MERGED_ROW:
+        if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + MERGED_ROW:
             return None
-        reach = (w.output - 1) * w.stride + w.extent
-        piece = w.output
+        reach = (axis.output - 1) * w.stride + w.extent
+        piece = axis.output
         most = LONG_ROW // itemsize // self.inner
         if reach > most:
-            piece = min(w.output, max(1, (most + w.extent) // w.stride))
-        return Across(w.kernel, w.stride, w.dilation, w.pad_begin, (piece - 1) * w.stride + w.extent, w.output, piece)
+            piece = min(axis.output, max(1, (most + w.extent) // w.stride))
+        return Across(w.kernel, w.stride, w.dilation, axis.pad, (piece - 1) * w.stride + w.extent, axis.output, piece)
 
     def down(self) -> tuple[int, int, int, int] | None:
         """Along H, where blocks of rows beat joining each window's: (kernel, stride, rows of padding, blocks)."""
-        h = self.axes[1].windows
-        if h is None or h.dilation > 1 or h.kernel <= WORTH_BLOCKS * h.stride or h.kernel > h.entire.size + MERGED_ROW:
+        axis = self.axes[1]
+        h = axis.windows
+        if h is None or h.dilation > 1 or h.kernel <= WORTH_BLOCKS * h.stride or h.kernel > h.size + MERGED_ROW:
             return None
         if not self.axes[0].entire.is_single:
             return None
-        return h.kernel, h.stride, h.pad_begin, ceil_div((h.output - 1) * h.stride + 1, h.kernel)
+        return h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel)
 
 
 def _kernel_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -189,18 +193,19 @@ def _kernel_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({"bool": np.uint8, "float16": np.int16, "bfloat16": np.uint16}.get(dtype.name, dtype))
 
 
-def view_of(plan: Plan) -> View:
-    """The view in which the kernels work on this plan."""
+def view_of(region: Region) -> View:
+    """The view in which the kernels work on this region."""
+    plan = region.plan
     positions = tuple(axis.position for axis in plan.axes)
-    return _view_of(plan.windows, positions, plan.input_shape, plan.output_shape, plan.divisor_override)
+    return _view_of(plan.windows, positions, region.outputs, region.input_shape, plan.divisor_override)
 
 
 @lru_cache(maxsize=16)
 def _view_of(
     windows: tuple[AxisWindows, ...],
     spatial: tuple[int, ...],
+    outputs: Ranges,
     input_shape: tuple[int, ...],
-    output_shape: tuple[int, ...],
     override: int | None,
 ) -> View:
     others = [i for i in range(len(input_shape)) if i not in spatial]
@@ -208,7 +213,7 @@ def _view_of(
     outside = [i for i in others if i < spatial[0]] if in_place else others
     inside = [i for i in others if i not in outside]
     order = (*outside, *spatial, *inside)
-    axes = [_ONE] * (3 - len(spatial)) + [_axis_of(w) for w in windows]
+    axes = [_ONE] * (3 - len(spatial)) + [_axis_of(w, outputs[i]) for w, i in zip(windows, spatial, strict=True)]
     if override is not None:
         axes = [replace(axis, divisor=np.ones_like(axis.divisor)) for axis in axes]
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
@@ -218,16 +223,17 @@ def _view_of(
     if inner == 1 and all(axis.is_whole for axis in axes):
         glued = _divisor_up_to(outer, MERGED_ROW // axes[2].size)
         outer, axes[2] = outer // glued, _repeated(axes[2], glued)
-    return View(order, tuple(output_shape[i] for i in order), outer, inner, (axes[0], axes[1], axes[2]))
+    return View(order, tuple(len(outputs[i]) for i in order), outer, inner, (axes[0], axes[1], axes[2]))
 
 
-def _axis_of(windows: AxisWindows) -> Axis:
-    o = np.arange(windows.output)
-    sliding = windows if isinstance(windows, Sliding) else None
-    begin = windows.start(o) + (sliding.first_tap(o) * sliding.dilation if sliding else 0)
-    step, count = sliding.dilation if sliding else 1, windows.inside(o)
-    entire = _entire(windows.entire)._replace(is_cut=windows.cut_from is not None)
-    return Axis(windows.size, windows.output, begin, count, step, windows.divisor(o), sliding, entire)
+def _axis_of(windows: AxisWindows, outputs: range) -> Axis:
+    o, reads = np.arange(outputs.start, outputs.stop), windows.reads(outputs)
+    begin, step, sliding = windows.start(o) - reads.start, 1, None
+    pad = -int(begin[0])
+    if isinstance(windows, Sliding):
+        begin, step, sliding = begin + windows.first_tap(o) * windows.dilation, windows.dilation, windows
+    entire = _entire(windows)._replace(is_cut=len(outputs) < windows.output)
+    return Axis(len(reads), len(outputs), begin, windows.inside(o), step, windows.divisor(o), sliding, pad, entire)
 
 
 @lru_cache(maxsize=16)
@@ -241,7 +247,7 @@ def _merged(lines: Axis, whole: Axis) -> Axis:
     n, entire = whole.size, lines.entire
     divisor = lines.divisor * whole.divisor[0]
     entire = Entire(entire.size * n, entire.longest * n, entire.is_single and n == 1, entire.is_cut)
-    return Axis(lines.size * n, lines.output, lines.begin * n, lines.count * n, 1, divisor, None, entire)
+    return Axis(lines.size * n, lines.output, lines.begin * n, lines.count * n, 1, divisor, None, 0, entire)
 
 
 def _repeated(whole: Axis, times: int) -> Axis:
@@ -249,7 +255,7 @@ def _repeated(whole: Axis, times: int) -> Axis:
     begin = np.arange(times) * whole.size
     count, divisor = np.repeat(whole.count, times), np.repeat(whole.divisor, times)
     entire = whole.entire._replace(size=whole.size * times)
-    return Axis(whole.size * times, times, begin, count, 1, divisor, None, entire)
+    return Axis(whole.size * times, times, begin, count, 1, divisor, None, 0, entire)
 
 
 def _divisor_up_to(n: int, most: int) -> int:
@@ -257,4 +263,4 @@ def _divisor_up_to(n: int, most: int) -> int:
     return next((d for d in range(min(n, most), 1, -1) if n % d == 0), 1)
 
 
-_ONE = _axis_of(Sliding(1, 1, 1, 1, 1, 0, 0))
+_ONE = _axis_of(Sliding(1, 1, 1, 1, 1, 0, 0), range(1))

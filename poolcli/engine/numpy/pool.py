@@ -14,7 +14,7 @@ import numpy as np
 
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import AxisWindows, Sliding
-from poolcli.plan import Plan
+from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,59 +24,59 @@ Parts = tuple[Array, ...]
 SCALE = 64  # a power of two above the number of elements that any window can hold
 
 
-def pool(plan: Plan, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    """Writes the pooled values to `out`; returns positions inside the plane (-1: none) when asked."""
+def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
+    """Writes the pooled values to `out`; returns positions inside the plane of `x` (-1: none) when asked."""
     with np.errstate(all="ignore"):
-        if plan.reducer.divides:
-            out[...] = _mean(plan, x)
+        if region.plan.reducer.divides:
+            out[...] = _mean(region, x)
             return None
-        values, positions = _maximum(plan, x)
+        values, positions = _maximum(region, x)
         out[...] = values
         return positions if indices else None
 
 
-def _mean(plan: Plan, x: Array) -> Array:
-    divisor = _divisors(plan)
+def _mean(region: Region, x: Array) -> Array:
+    plan, divisor = region.plan, _divisors(region)
     if lookup(plan.dtype).kind == "float":
         if plan.dtype != "float64":
-            (total,) = _reduce(plan, (x.astype(np.float64),), _add)
+            (total,) = _reduce(region, (x.astype(np.float64),), _add)
             return np.asarray(total / divisor.astype(np.float64))
-        return _float64_mean(plan, x, divisor.astype(np.float64))
-    return _integer_mean(plan, _exact_total(plan, x, divisor), divisor)
+        return _float64_mean(region, x, divisor.astype(np.float64))
+    return _integer_mean(plan.output_dtype, _exact_total(region, x, divisor), divisor)
 
 
-def _float64_mean(plan: Plan, x: Array, divisor: Array) -> Array:
+def _float64_mean(region: Region, x: Array, divisor: Array) -> Array:
     """Means from error-carrying sums; where a sum overflows, from a sum of scaled elements."""
-    mean = _float64_total(plan, x) / divisor
+    mean = _float64_total(region, x) / divisor
     if not np.isfinite(mean).all():
-        scaled = _float64_total(plan, np.ldexp(x, -SCALE)) / divisor
+        scaled = _float64_total(region, np.ldexp(x, -SCALE)) / divisor
         mean = np.where(np.isfinite(mean), mean, np.ldexp(scaled, SCALE))
     return np.asarray(mean)
 
 
-def _float64_total(plan: Plan, x: Array) -> Array:
+def _float64_total(region: Region, x: Array) -> Array:
     x = x.astype(np.float64)
-    total, error = _reduce(plan, (x, np.zeros_like(x)), _add_with_error)
+    total, error = _reduce(region, (x, np.zeros_like(x)), _add_with_error)
     return np.where(np.isfinite(total), total + error, total)
 
 
-def _exact_total(plan: Plan, x: Array, divisor: Array) -> Array:
+def _exact_total(region: Region, x: Array, divisor: Array) -> Array:
     """Sums of integers without overflow: int64, or Python integers where 64 bits may not be enough."""
     count = max(int(divisor.max(initial=1)), x.size)
-    if lookup(plan.dtype).bits <= 32 and count < 2**30:
-        (total,) = _reduce(plan, (x.astype(np.int64),), _add)
+    if lookup(region.plan.dtype).bits <= 32 and count < 2**30:
+        (total,) = _reduce(region, (x.astype(np.int64),), _add)
         return total
     high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
     low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
-    highs, lows = _reduce(plan, (high, low), _add)
+    highs, lows = _reduce(region, (high, low), _add)
     return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
 
 
-def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
+def _integer_mean(output_dtype: str, total: Array, divisor: Array) -> Array:
     """total / divisor, to the nearest integer with halves to even, or as a float where the output type is one."""
     total, divisor = np.broadcast_arrays(total * np.sign(divisor), abs(divisor))
     safe = np.where(divisor == 0, 1, divisor)
-    if lookup(plan.output_dtype).kind == "float":
+    if lookup(output_dtype).kind == "float":
         return np.where(divisor == 0, np.nan, (total / safe).astype(np.float64))
     quotient = total // safe
     twice = 2 * (total - quotient * safe)
@@ -84,11 +84,12 @@ def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
     return np.asarray(quotient + up)
 
 
-def _divisors(plan: Plan) -> Array:
+def _divisors(region: Region) -> Array:
     """The divisor of every output, shaped to broadcast over the output; Python integers where int64 is too short."""
+    plan = region.plan
     if plan.divisor_override is not None:
         return np.full((1,) * len(plan.layout), plan.divisor_override)
-    factors = [axis.windows.divisor(np.arange(axis.windows.output)) for axis in plan.axes]
+    factors = [axis.windows.divisor(_indices(region.outputs[axis.position])) for axis in plan.axes]
     largest = 1
     for factor in factors:
         largest *= int(factor.max(initial=1))
@@ -98,15 +99,15 @@ def _divisors(plan: Plan) -> Array:
     return product
 
 
-def _maximum(plan: Plan, x: Array) -> tuple[Array, NDArray[np.int64]]:
+def _maximum(region: Region, x: Array) -> tuple[Array, NDArray[np.int64]]:
     """The maxima and their positions inside the plane; lowest value and -1 where a window holds no element."""
-    if plan.dtype == "bfloat16":
+    if region.plan.dtype == "bfloat16":
         x = x.astype(np.float32)  # exact, and numpy's own comparisons
     plane: Array = np.zeros((1,) * x.ndim, np.int64)
-    for axis in plan.axes:
-        column = np.arange(axis.windows.size).reshape([-1 if i == axis.position else 1 for i in range(x.ndim)])
-        plane = plane * axis.windows.size + column
-    values, positions = _reduce(plan, (x, np.broadcast_to(plane, x.shape)), _take_larger, (_lowest(x.dtype), -1))
+    for axis in region.plan.axes:
+        size = x.shape[axis.position]
+        plane = plane * size + np.arange(size).reshape([-1 if i == axis.position else 1 for i in range(x.ndim)])
+    values, positions = _reduce(region, (x, np.broadcast_to(plane, x.shape)), _take_larger, (_lowest(x.dtype), -1))
     return values, positions
 
 
@@ -116,15 +117,17 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return lookup(dtype).limits[0]
 
 
-def _reduce(plan: Plan, parts: Parts, combine: Callable[[Parts, Parts], None], start: Sequence[Any] = (0, 0)) -> Parts:
+def _reduce(
+    region: Region, parts: Parts, combine: Callable[[Parts, Parts], None], start: Sequence[Any] = (0, 0)
+) -> Parts:
     """`parts` with every spatial axis reduced over its windows, the last axis first."""
-    for axis in reversed(plan.axes):
-        shape = list(parts[0].shape)
-        shape[axis.position] = axis.windows.output
+    for axis in reversed(region.plan.axes):
+        wanted, shape = region.outputs[axis.position], list(parts[0].shape)
+        shape[axis.position] = len(wanted)
         reduced = tuple(np.full(shape, value, part.dtype) for part, value in zip(parts, start, strict=False))
         sources = tuple(np.moveaxis(part, axis.position, 0) for part in parts)
         targets = tuple(np.moveaxis(part, axis.position, 0) for part in reduced)
-        for outputs, inputs in _taps(axis.windows):
+        for outputs, inputs in _taps(axis.windows, wanted):
             combine_at(targets, sources, outputs, inputs, combine)
         parts = reduced
     return parts
@@ -141,21 +144,30 @@ def combine_at(
             target[outputs] = row
 
 
-def _taps(windows: AxisWindows) -> Iterator[tuple[Any, Any]]:
-    """For each tap, the outputs that it belongs to and the input elements that it reads, in rising order."""
+def _taps(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
+    """For each tap, which of the `wanted` outputs it belongs to and the elements that it reads of what they read, in
+    rising order.
+    """
+    low = windows.reads(wanted).start
     if isinstance(windows, Sliding):
-        for j in windows.taps:
-            outputs = windows.outputs_of_tap(j)
+        for j in windows.taps(wanted):
+            outputs = windows.outputs_of_tap(j, wanted)
             if outputs:
-                first = windows.start(outputs[0]) + j * windows.dilation
-                last = windows.start(outputs[-1]) + j * windows.dilation
-                yield slice(outputs.start, outputs.stop), slice(first, last + 1, windows.stride)
+                first, last = (windows.start(o) + j * windows.dilation - low for o in (outputs[0], outputs[-1]))
+                yield (
+                    slice(outputs.start - wanted.start, outputs.stop - wanted.start),
+                    slice(first, last + 1, windows.stride),
+                )
         return
-    bins = np.arange(windows.output)
+    bins = _indices(wanted)
     starts, stops = windows.start(bins), windows.stop(bins)
     for j in range(windows.lengths[1]):
-        reached = bins[starts + j < stops]
-        yield reached, starts[reached] + j
+        reached = starts + j < stops
+        yield np.flatnonzero(reached), starts[reached] + j - low
+
+
+def _indices(outputs: range) -> NDArray[np.int64]:
+    return np.arange(outputs.start, outputs.stop)
 
 
 def _add(target: Parts, source: Parts) -> None:
