@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poolcli.core.errors import FileError, RequestError
-from poolcli.formats import FORMATS, Source, parse_source
+from poolcli.formats import Source, folder_format, parse_source
+from poolcli.formats.table import suffixes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def find_inputs(
     if not texts and files_from is None:
         raise RequestError("there is no input: name files, a folder, a quoted glob, or a list with --files-from")
     for text in texts:
-        if text != "-" and Path(text).is_dir():
+        if text != "-" and Path(text).is_dir() and not folder_format(text):
             found = _folder_items(text, dataset, recursive, output)
             several = True
         elif _is_pattern(text):
@@ -82,11 +83,19 @@ def _is_pattern(text: str) -> bool:
 
 
 def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
-    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    found = sorted(glob.glob(pattern, recursive=True))
+    whole = {path for path in found if folder_format(path)}
+    paths = [path for path in found if path in whole or (Path(path).is_file() and not _lies_in_one(path, pattern))]
     if not paths:
         raise RequestError(f"{pattern} matches no file")
     root = _fixed_part(pattern)
     return [Item(Source(path, dataset), os.path.relpath(path, root)) for path in paths]
+
+
+def _lies_in_one(path: str, pattern: str) -> bool:
+    """Whether a file that matches is a part of a folder that is itself one input."""
+    root = Path(_fixed_part(pattern))
+    return any(folder_format(str(folder)) for folder in Path(path).parents if root in folder.parents)
 
 
 def _fixed_part(pattern: str) -> str:
@@ -101,11 +110,11 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(folder: str, dataset: str | None, recursive: bool, output: str | None) -> list[Item]:
-    suffixes = {suffix for row in FORMATS.values() if row.reads for suffix in row.suffixes}
+    suffixes = suffixes_of(lambda row: row.reads)
     found = [
         Item(Source(path, dataset), os.path.relpath(path, folder))
         for path in _walk(folder, recursive, output)
-        if Path(path).suffix.lower() in suffixes
+        if Path(path).suffix.lower() in suffixes or folder_format(path)
     ]
     if not found:
         deeper = "" if recursive else "; -r takes its subfolders too"
@@ -114,8 +123,9 @@ def _folder_items(folder: str, dataset: str | None, recursive: bool, output: str
 
 
 def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
-    """Files below `folder`, sorted; hidden names and the output are passed over, links to folders not followed. What is
-    no regular file (a pipe, a link to nothing) comes too: it is refused by name, not left out in silence.
+    """Files below `folder`, sorted, and folders that are one input each; hidden names and the output are passed over,
+    links to folders not followed. What is no regular file (a pipe, a link to nothing) comes too: it is refused by name,
+    not left out in silence.
     """
     own = os.path.realpath(output) if output and output != "-" else None
     waiting = [folder]
@@ -127,9 +137,10 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
         except OSError as error:
             raise FileError(f"{current}: {error.strerror}") from error
         seen = [entry for entry in ordered if not entry.name.startswith(".")]
-        yield from (entry.path for entry in seen if not _leads_to_folder(entry))
+        whole = {entry.path for entry in seen if folder_format(entry.path) and os.path.realpath(entry.path) != own}
+        yield from (entry.path for entry in seen if entry.path in whole or not _leads_to_folder(entry))
         if recursive:
-            folders = [entry.path for entry in seen if entry.is_dir(follow_symlinks=False)]
+            folders = [entry.path for entry in seen if entry.is_dir(follow_symlinks=False) and entry.path not in whole]
             waiting.extend(path for path in reversed(folders) if os.path.realpath(path) != own)
 
 

@@ -11,6 +11,7 @@ from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
 from poolcli.formats import format_of
 from poolcli.formats.atomic import is_device
+from poolcli.formats.recognise import names_folder_output
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
@@ -36,7 +37,7 @@ def plan_jobs(
 def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, option: str) -> str | None:
     if target is None:
         return None
-    folder = target.endswith(("/", os.sep)) or Path(target).is_dir()
+    folder = (target.endswith(("/", os.sep)) or Path(target).is_dir()) and not names_folder_output(target)
     if target != "-" and folder:
         if item.source.path == "-":
             raise RequestError(f"{option} {target} is a folder, and stdin has no name to keep; name the file")

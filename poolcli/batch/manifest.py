@@ -13,12 +13,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.state import digest_of, state_of
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record, Settings
 from poolcli.plan.attributes import Attributes
@@ -126,14 +127,14 @@ def _append(path: str, stream: int, lines: str) -> None:
 
 def record_of(job: Job, options: str, folder: str) -> Record:
     """The record of a job that is done."""
-    status = os.stat(job.source.path)
+    state = state_of(job.source.path)
     return Record(
         output=str(name_in(folder, job.output)),
         indices=name_in(folder, job.indices),
         input=_input_of(job),
-        input_size=status.st_size,
-        input_mtime_ns=status.st_mtime_ns,
-        input_hash=_hash(job.source.path) if status.st_size <= MOST_HASHED else None,
+        input_size=state.size,
+        input_mtime_ns=state.mtime_ns,
+        input_hash=_hash(job.source.path) if state.size <= MOST_HASHED else None,
         options=options,
         output_hash=str(_hash(job.output)),
         indices_hash=_hash(job.indices),
@@ -146,8 +147,8 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
     if (record.options, record.input, record.indices) != asked:
         return False
     try:
-        status = os.stat(job.source.path)
-        if (status.st_size, status.st_mtime_ns) != (record.input_size, record.input_mtime_ns) and (
+        state = state_of(job.source.path)
+        if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns) and (
             record.input_hash is None or record.input_hash != _hash(job.source.path)
         ):
             return False
@@ -170,8 +171,4 @@ def _input_of(job: Job) -> str:
 
 
 def _hash(path: str | None) -> str | None:
-    """The SHA-256 of a file."""
-    if path is None:
-        return None
-    with open(path, "rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
+    return None if path is None else digest_of(path)

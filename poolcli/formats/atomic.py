@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
+from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`
@@ -44,6 +46,29 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part)
+            raise
+
+
+@contextmanager
+def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
+    """As `whole_file`, for a format that is a folder: yields a new folder to write into.
+
+    What it replaces is moved aside first: a process that is killed in between leaves one of both under a hidden name.
+    """
+    with _reported(path):
+        target = os.path.realpath(path)
+        _make_folder(os.path.dirname(target))
+        part = _part_name(target, os.getpid())
+        _sweep(os.path.dirname(target))
+        try:
+            os.mkdir(part)
+            yield part
+            for folder, _, names in os.walk(part):
+                for name in names:
+                    _sync(os.path.join(folder, name))
+            _move_folder(part, target, overwrite)
+        except BaseException:
+            _remove(part)
             raise
 
 
@@ -177,23 +202,28 @@ def _part_name(target: str, owner: int | str) -> str:
 @cache
 def _sweep(folder: str) -> None:
     """Removes, once in a process, what processes that were killed while writing into the folder have left."""
-    from poolcli.formats import FORMATS
-
-    own = (*(suffix for row in FORMATS.values() for suffix in row.suffixes), ".jsonl")
+    own = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
             if not entry.name.endswith(".part") or not owner.isdigit() or not name.lower().endswith(own):
                 continue
             if not _is_running(int(owner)):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+                _remove(entry.path)
 
 
 def remove_part(path: str, owner: int) -> None:
     """Removes what the process `owner`, which was killed, has left of `path`."""
+    _remove(_part_name(os.path.realpath(path), owner))
+
+
+def _remove(path: str) -> None:
+    """Removes a file or a folder that may be gone already."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
     with suppress(OSError):
-        os.unlink(_part_name(os.path.realpath(path), owner))
+        os.unlink(path)
 
 
 def _is_running(process: int) -> bool:
@@ -239,3 +269,14 @@ def _move(part: str, target: str, overwrite: bool, mode: int) -> None:
         os.replace(part, target)
         return
     os.unlink(part)
+
+
+def _move_folder(part: str, target: str, overwrite: bool) -> None:
+    if os.path.lexists(target) and not overwrite:
+        raise FileError(f"{target}: exists; it appeared while this run was working")
+    old = _part_name(target, "old")
+    if os.path.lexists(target):
+        _remove(old)
+        os.rename(target, old)
+    os.rename(part, target)
+    _remove(old)

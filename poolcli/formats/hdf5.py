@@ -24,6 +24,8 @@ from poolcli.formats.records import (
     Region,
     Sink,
     Source,
+    Spec,
+    WriteOptions,
     slices,
 )
 
@@ -74,7 +76,7 @@ class _File:
             return Metadata(dataset=stored, attributes=attributes, dimensions=_dimensions(dataset))
 
 
-def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     import h5py
     import numpy as np
@@ -83,39 +85,36 @@ def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, 
     # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
     with _translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
         for named in arrays:
-            dataset, lost = _create(file, named.key, named.array.shape, named.array.dtype, named.metadata)
+            dataset, lost = _create(file, named.spec)
             dataset[...] = np.ascontiguousarray(named.array)
             notes += lost
         file.flush()
         image = file.id.get_file_image()
-    with byte_stream(path, overwrite) as stream:
+    with byte_stream(path, options.overwrite) as stream:
         stream.write(image)
     return tuple(dict.fromkeys(notes))
 
 
 @contextmanager
-def appended(
-    path: str, shape: tuple[int, ...], dtype: str, *, key: str | None, metadata: Metadata, overwrite: bool
-) -> Iterator[Sink]:
+def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Writes a dataset region by region, straight to the disk."""
     import h5py
 
-    with whole_file(path, overwrite) as part, _translated(path), h5py.File(part, "w") as file:
-        dataset, _ = _create(file, key, shape, dtype, metadata)
+    with whole_file(path, options.overwrite) as part, _translated(path), h5py.File(part, "w") as file:
+        dataset, _ = _create(file, spec)
         yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array))
 
 
-def _create(
-    file: Any, key: str | None, shape: tuple[int, ...], dtype: Any, metadata: Metadata
-) -> tuple[Any, tuple[str, ...]]:
+def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset, stored as the input's was, and notes on attributes that cannot be kept."""
+    shape, metadata = spec.shape, spec.metadata
     stored = dict(metadata.dataset)
     if 0 in shape or not shape:
         stored = {}
     elif stored.get("chunks"):
         chunks = stored["chunks"] if len(stored["chunks"]) == len(shape) else shape
         stored["chunks"] = tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
-    dataset = file.create_dataset((key or "data").strip("/"), shape, dtype, **stored)
+    dataset = file.create_dataset((spec.key or "data").strip("/"), shape, spec.dtype, **stored)
     lost = False
     for name, value in metadata.attributes.items():
         try:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from poolcli.core.errors import FileError
 from poolcli.core.processes import CONTEXT, ending, start
-from poolcli.formats import can_crash
+from poolcli.formats.recognise import can_crash
 
 Result = TypeVar("Result")
 

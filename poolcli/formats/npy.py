@@ -29,7 +29,9 @@ from poolcli.formats.records import (
     Region,
     Sink,
     Source,
+    Spec,
     Tensor,
+    WriteOptions,
     whole_region,
 )
 
@@ -127,34 +129,32 @@ def read_stream(data: bytes, name: str) -> Tensor:
     return Tensor(flat.reshape(header.shape, order="F" if fortran else "C"), header)
 
 
-def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes the one array in C order; `-` is standard output."""
     import numpy as np
 
-    with byte_stream(path, overwrite) as stream:
+    with byte_stream(path, options.overwrite) as stream:
         np.lib.format.write_array(_Unseekable(stream), np.ascontiguousarray(arrays[0].array), allow_pickle=False)
     return ()
 
 
 @contextmanager
-def appended(
-    path: str, shape: tuple[int, ...], dtype: str, overwrite: bool, identity: str | None = None
-) -> Iterator[Sink]:
-    """Writes an array of this shape and dtype, region by region, in C order without gaps; with an `identity`, what a
-    stopped run of the same identity has written is kept.
+def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+    """Writes an array region by region, in C order without gaps; with an identity, what a stopped run of the same
+    identity has written is kept.
     """
     import numpy as np
 
     head = io.BytesIO()
-    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
-    header, itemsize = head.getvalue(), np.dtype(dtype).itemsize
-    if identity is None or path == "-":
-        with byte_stream(path, overwrite) as stream:
+    descr = np.lib.format.dtype_to_descr(np.dtype(spec.dtype))
+    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": spec.shape})
+    header, itemsize = head.getvalue(), np.dtype(spec.dtype).itemsize
+    if options.identity is None or path == "-":
+        with byte_stream(path, options.overwrite) as stream:
             stream.write(header)
             yield _Sink(stream, len(header), itemsize)
         return
-    with continued_file(path, overwrite, identity) as (stream, good):
+    with continued_file(path, options.overwrite, options.identity) as (stream, good):
         if good < len(header):
             if good:
                 stream.seek(0)

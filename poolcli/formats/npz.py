@@ -13,7 +13,7 @@ from poolcli.core.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import check_expansion, choose
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source
+from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,13 +62,13 @@ def _inflated(path: str, header: Header) -> NDArray[Any]:
     return npy.read_stream(data, f"{path}:{header.key}").array
 
 
-def write(path: str, arrays: Sequence[Named], *, overwrite: bool) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
     import numpy as np
 
-    with byte_stream(path, overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for named in arrays:
-            name = (named.key or "arr_0").strip("/").replace("/", "_")
+            name = (named.spec.key or "arr_0").strip("/").replace("/", "_")
             # A fixed date: the same array gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-KEYED_SUFFIXES = (".npz", ".h5", ".hdf5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +79,38 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An array to be written, under its name in the file, and what goes with it."""
+class Spec:
+    """An array that is to be written: what it is, its name in the file, and what goes with it.
 
-    key: str | None
-    array: NDArray[Any]
+    `mode` says what the channels of a picture are, None for the one of their number and type.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    key: str | None = None
     metadata: Metadata = field(default_factory=Metadata)
+    mode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An array with what is to be written of it."""
+
+    spec: Spec
+    array: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How outputs are written.
+
+    `quality` is that of JPEG and WebP; an `identity` names the work, so that one that was stopped can be continued.
+    """
+
+    overwrite: bool = False
+    quality: int | None = None
+    identity: str | None = None
 
 
 Region = tuple[range, ...]  # of an array: the indices along each axis
@@ -166,11 +189,3 @@ def whole_region(shape: Sequence[int]) -> Region:
 def slices(region: Region) -> tuple[slice, ...]:
     """The region as numpy and h5py index it."""
     return tuple(slice(indices.start, indices.stop) for indices in region)
-
-
-def parse_source(text: str, dataset: str | None = None) -> Source:
-    """`a.npz:key` and `a.h5:/dataset` in two; a file that exists under the whole text is taken as it is."""
-    path, colon, key = text.rpartition(":")
-    if dataset is None and colon and path.lower().endswith(KEYED_SUFFIXES) and not os.path.lexists(text):
-        return Source(path, key)
-    return Source(text, dataset)

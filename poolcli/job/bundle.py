@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import PoolError, RequestError
-from poolcli.formats import Header, Named, Source, check_holds_several, list_arrays, opened, write_several
+from poolcli.formats import (
+    Header,
+    Metadata,
+    Named,
+    Source,
+    Spec,
+    WriteOptions,
+    check_holds_several,
+    list_arrays,
+    opened,
+    write_several,
+)
 from poolcli.formats.arrays import listing
 from poolcli.job.clock import Clock
 from poolcli.job.job import Job
-from poolcli.job.outcome import Outcome, Settings
+from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.pool_file import pool_to_memory
 from poolcli.job.prepare import located, prepare_job
 from poolcli.plan.attributes import Attributes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
@@ -37,15 +52,20 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         except PoolError as error:
             raise located(error, f"{job.source.path}:{header.key}") from error
         parts.append(part)
-        values.append(Named(header.key, pooled, metadata))
+        values.append(_named(header.key, pooled, part.output, metadata))
         if found is not None:
-            positions.append(Named(header.key, found))
+            positions.append(_named(header.key, found, part.indices, Metadata()))
     notes: tuple[str, ...] = ()
     with clock.phase("write"):
         for target, arrays in ((job.output, values), (job.indices, positions)):
             if target and arrays:
-                notes += write_several(target, arrays, overwrite=settings.overwrite)
+                notes += write_several(target, arrays, WriteOptions(settings.overwrite))
     return replace(outcome, parts=tuple(parts), notes=notes)
+
+
+def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata) -> Named:
+    assert stored is not None  # noqa: S101  # set by prepare_job
+    return Named(Spec(stored.shape, stored.dtype, stored.layout, key, metadata), array)
 
 
 def _chosen(path: str, headers: Sequence[Header], names: Sequence[str]) -> Iterator[Header]:

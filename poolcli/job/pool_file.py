@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
 from poolcli.core.layouts import convert_layout
-from poolcli.formats import Metadata, Opened, appended, write
+from poolcli.formats import Metadata, Opened, Spec, WriteOptions, format_of, sink, write
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Fresh, Sink, slices, whole_region
+from poolcli.formats.state import State, state_of
 from poolcli.job.clock import Clock
 from poolcli.job.colour import PREMULTIPLIED, pool_colours
 from poolcli.job.job import Job
@@ -99,14 +99,11 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
     return notes
 
 
-def _state_of(path: str) -> tuple[int, int, int] | None:
-    if path == "-":
-        return None
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns, status.st_ino
+def _state_of(path: str) -> State | None:
+    return None if path == "-" else state_of(path)
 
 
-def _check_unchanged(path: str, before: tuple[int, int, int] | None) -> None:
+def _check_unchanged(path: str, before: State | None) -> None:
     try:
         changed = _state_of(path) != before
     except OSError:
@@ -148,14 +145,13 @@ def _sink(
     path = str(target.path)
     key = outcome.header.key if outcome.header else None
     if target.layout == plan.layout:
-        direct = appended(
+        kept = scaled_metadata(metadata, plan) if metadata else Metadata()
+        long = format_of(path).resumable and bytes_of(plan) > TILE
+        identity = _identity(outcome.job, plan) if settings.resume and long else None
+        direct = sink(
             path,
-            target.shape,
-            target.dtype,
-            key=key,
-            metadata=scaled_metadata(metadata, plan) if metadata else None,
-            overwrite=settings.overwrite,
-            identity=_identity(outcome.job, plan) if settings.resume and bytes_of(plan) > TILE else None,
+            Spec(target.shape, target.dtype, target.layout, key, kept),
+            WriteOptions(settings.overwrite, settings.quality, identity),
         )
         if direct is not None:
             return stack.enter_context(direct)
@@ -173,8 +169,7 @@ def _identity(job: Job, plan: Plan) -> str:
     """Names the work of a job, so that it is only continued where it is the same: the plan and the input's state."""
     from importlib.metadata import version
 
-    status = os.stat(job.source.path)
-    text = repr((version("poolcli"), plan, job.source, status.st_size, status.st_mtime_ns))
+    text = repr((version("poolcli"), plan, job.source, state_of(job.source.path)[:2]))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 

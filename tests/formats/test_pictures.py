@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,7 @@ def test_pages_of_different_sizes_are_refused_by_name(cli: Cli) -> None:
     assert cli("avg", "x.tiff", "-o", "y.npy", *HALVE, "--pages", "1", "-q").code == 0
 
 
+@cache  # it holds the time at which it was made
 def profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 

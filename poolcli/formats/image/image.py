@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.layouts import convert_layout
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image.metadata import ORIENTATION, file_facts, metadata_of, save_options
 from poolcli.formats.image.modes import DEEP, MODES, READ_AS, mode_of
 from poolcli.formats.native import native_messages
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
+from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
+from poolcli.formats.table import FORMATS, format_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
+PACKAGE = "poolcli.formats.image"
 TURNED = (5, 6, 7, 8)
 DEEP_FORMATS = ("png", "tiff")
 GREY_NUMBERS = ("1", "L", "I", "F", "I;16", "I;16B", "I;16L")
@@ -107,26 +110,21 @@ def _upright(image: Image) -> Image:
     return ImageOps.exif_transpose(image)
 
 
-def write(
-    path: str,
-    array: NDArray[Any],
-    *,
-    name: str,
-    metadata: Metadata,
-    overwrite: bool,
-    mode: str | None = None,
-    quality: int | None = None,
-) -> tuple[str, ...]:
-    """Writes pictures of layout NHWC; returns notes on what the format could not keep."""
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    """Writes the pictures of one array; returns notes on what the format could not keep."""
     import numpy as np
     from PIL import Image
 
-    pages = np.ascontiguousarray(array if array.shape[3] > 1 else array[..., 0])
-    kept, notes = save_options(name, str(mode), metadata.image, quality)
+    (named,) = arrays
+    name, spec = format_of(path).name, named.spec
+    stack = convert_layout(named.array, spec.layout, "NHWC")
+    mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
+    pages = np.ascontiguousarray(stack if stack.shape[3] > 1 else stack[..., 0])
+    kept, notes = save_options(name, str(mode), spec.metadata.image, options.quality)
     if mode in DEEP:
         from poolcli.formats.image.deep import write_deep
 
-        write_deep(path, pages, name, kept, overwrite)
+        write_deep(path, pages, name, kept, options.overwrite)
         return notes
     # Image.fromarray takes four channels for RGBA, whatever they are.
     pictures = [
@@ -140,7 +138,7 @@ def write(
     encoded = io.BytesIO()  # writing to a file itself, Pillow takes a write that was cut short for a whole one
     with _translated(path):
         pictures[0].save(encoded, format=name.upper(), **kept)
-    with byte_stream(path, overwrite) as stream:
+    with byte_stream(path, options.overwrite) as stream:
         stream.write(encoded.getbuffer())
     return notes
 
@@ -231,9 +229,7 @@ def _bits_in_header(image: Image) -> int:
 
 def _pillow_names() -> tuple[str, ...]:
     """The formats that Pillow may try: those of the table and no others (it would start Ghostscript for EPS)."""
-    from poolcli.formats import FORMATS
-
-    return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
+    return tuple(row.name.upper() for row in FORMATS.values() if row.module == PACKAGE)
 
 
 def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image | None, list[str]]:

@@ -1,0 +1,115 @@
+"""What is done with a file of any format: opened, read, listed, checked, written whole or region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.errors import RequestError
+from poolcli.formats.arrays import tensor_layout
+from poolcli.formats.recognise import recognise
+from poolcli.formats.records import (
+    Header,
+    Metadata,
+    Named,
+    Opened,
+    ReadOptions,
+    Sink,
+    Source,
+    Spec,
+    Tensor,
+    WriteOptions,
+    whole_region,
+)
+from poolcli.formats.table import format_of, suffixes_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DEFAULTS = ReadOptions()
+
+
+@contextmanager
+def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
+    """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
+    row, notes = recognise(source.path)
+    with row.functions.opened(source, options) as file:
+        if notes:
+            file.header = replace(file.header, notes=(*notes, *file.header.notes))
+        yield file
+
+
+def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
+    """What a file's header says; its data is not read."""
+    with opened(source, options) as file:
+        return file.header
+
+
+def read(source: Source) -> Tensor:
+    """The whole array of a file."""
+    with opened(source) as file:
+        array = file.read(whole_region(file.header.shape))
+        return Tensor(array, file.header, file.metadata)
+
+
+def list_arrays(path: str) -> list[Header]:
+    """All arrays of a file that can be pooled."""
+    return recognise(path)[0].functions.list_arrays(path)
+
+
+def holds_several(path: str) -> bool:
+    """Whether the file at `path` is of a format that can hold several arrays."""
+    return path != "-" and recognise(path)[0].several
+
+
+def check_holds_several(path: str) -> None:
+    """Refuses a format whose files hold one array."""
+    if not format_of(path).several:
+        able = " or ".join(suffixes_of(lambda row: row.several and row.writes)[:2])
+        raise RequestError(f"{path}: several arrays need a file that holds several; use {able}")
+
+
+def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:
+    """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
+    row = format_of(path)
+    if row.picture:
+        from poolcli.formats.image.modes import stored_layout
+
+        return stored_layout(row.name, shape, dtype, layout, mode)
+    if dtype in row.lacks:
+        raise RequestError(f"{row.name} files have no {dtype}; use --dtype float32")
+    return tensor_layout(shape, layout, mode is not None)
+
+
+def write(
+    path: str,
+    array: NDArray[Any],
+    layout: str,
+    *,
+    key: str | None = None,
+    metadata: Metadata | None = None,
+    overwrite: bool = False,
+    mode: str | None = None,
+    quality: int | None = None,
+) -> tuple[str, ...]:
+    """Writes one array whole or not at all; returns notes on what could not be kept."""
+    spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
+    options = WriteOptions(overwrite, quality)
+    return format_of(path).functions.write(path, [Named(spec, array)], options)
+
+
+def write_several(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    """Writes arrays under their names into one file, whole or not at all; returns notes on what could not be kept."""
+    check_holds_several(path)
+    return format_of(path).functions.write(path, arrays, options)
+
+
+def sink(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[Sink] | None:
+    """A file that takes an array region by region; None where the format is written from memory."""
+    row = format_of(path)
+    if row.streams_from is None or prod(spec.shape) < row.streams_from:
+        return None
+    return row.functions.sink(path, spec, options)

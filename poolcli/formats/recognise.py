@@ -1,0 +1,90 @@
+"""Which format an input is of: by what is in it, before its name."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from poolcli.core.errors import FileError
+from poolcli.formats.records import Source
+from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
+
+LONGEST_MAGIC = 16  # bytes
+
+
+def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
+    """The format of an input by its first bytes, and a note where its suffix says otherwise; `-` is .npy."""
+    if path == "-":
+        return FORMATS["npy"], ()
+    by_suffix = with_suffix(path, FORMATS.values())
+    by_content = folder_format(path) or _by_first_bytes(path)
+    if by_content and by_suffix and by_content is not by_suffix:
+        return by_content, (f"the file is {by_content.name}, whatever its name says",)
+    found = by_content or by_suffix
+    if found is None or not found.reads:
+        known = ", ".join(row.name for row in FORMATS.values() if row.reads)
+        raise FileError(f"{path}: is none of the formats that poolcli reads ({known})")
+    return found, ()
+
+
+def folder_format(path: str) -> Format | None:
+    """The format of a folder that is one input, by what is in it or by its name; None for any other path."""
+    rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
+    if not rows or not os.path.isdir(path):
+        return None
+    marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))
+    return next(marked, None) or with_suffix(path, rows)
+
+
+def names_folder_output(path: str) -> bool:
+    """Whether an output of this name is one folder, and no folder of outputs."""
+    row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
+    return row is not None and row.is_folder
+
+
+def can_crash(source: str, output: str | None) -> bool:
+    """Whether a damaged input or a full disk may end the process that reads `source` or writes `output`."""
+    written = with_suffix(output, FORMATS.values()) if output else None
+    if written is not None and written.fragile:
+        return True
+    try:
+        return source != "-" and recognise(source)[0].fragile
+    except FileError:
+        return False
+
+
+def parse_source(text: str, dataset: str | None = None) -> Source:
+    """`a.npz:key` and `a.h5:/dataset` in two; a file that exists under the whole text is taken as it is.
+
+    A key may hold colons: the path ends at the first colon behind a suffix of files that hold several arrays, at which
+    there is a file.
+    """
+    if dataset is not None or os.path.lexists(text):
+        return Source(text, dataset)
+    keyed = suffixes_of(lambda row: row.several)
+    places = [i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)]
+    if not places:
+        return Source(text)
+    place = next((i for i in places if os.path.lexists(text[:i])), places[0])
+    return Source(text[:place], text[place + 1 :])
+
+
+def _by_first_bytes(path: str) -> Format | None:
+    start = _first_bytes(path)
+    if not start:
+        raise FileError(f"{path}: is empty")
+    return next((row for row in FORMATS.values() if start.startswith(row.magic)), None)
+
+
+def _first_bytes(path: str) -> bytes:
+    """The first bytes of a regular file; a device, a pipe or a folder is refused without waiting on it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise FileError(f"{path}: is not a regular file")
+            return stream.read(LONGEST_MAGIC)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,127 @@
+"""The table of file formats: what each is called, looks like, and can do. A format is its module and its row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from poolcli.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Sink, Source, Spec, WriteOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format as data: what its files look like, which module knows it, and what can be done with it.
+
+    `several` arrays have their keys in one file; a `picture` has channels and pages; a format that is a folder names
+    the `markers`, files of which one is in every such folder. Inputs that `streams` are read region by region, as a
+    rule; outputs of `streams_from` elements and more are written so, None for never. A `resumable` output goes on where
+    a run was stopped; the library of a `fragile` one may end the process. `lacks` are number types that it cannot hold.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    magic: tuple[bytes, ...] = ()
+    markers: tuple[str, ...] = ()
+    reads: bool = True
+    writes: bool = True
+    several: bool = False
+    picture: bool = False
+    streams: bool = False
+    streams_from: int | None = None
+    resumable: bool = False
+    fragile: bool = False
+    lacks: tuple[str, ...] = ("bfloat16",)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the format is a folder: one input, one output."""
+        return bool(self.markers)
+
+    @property
+    def functions(self) -> Functions:
+        """The module that knows the format, imported when it is first asked."""
+        return cast("Functions", import_module(self.module))
+
+
+class Functions(Protocol):
+    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write."""
+
+    def opened(self, source: Source, options: ReadOptions) -> AbstractContextManager[Opened]:
+        """An input; refuses with a FileError what cannot be read."""
+
+    def list_arrays(self, path: str) -> list[Header]:
+        """All arrays of a file that can be pooled."""
+
+    def write(self, path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+        """Writes arrays, whole or not at all; returns notes on what could not be kept."""
+
+    def sink(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[Sink]:
+        """An output that takes an array region by region, whole or not at all."""
+
+
+def _picture(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
+    return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, **more)
+
+
+# HDF5 files of up to 2**25 elements are made in memory, where a full disk cannot hurt them.
+FORMATS: dict[str, Format] = {
+    row.name: row
+    for row in (
+        Format(
+            "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
+            streams=True, streams_from=0, resumable=True,
+        ),
+        Format("npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"), several=True),
+        Format(
+            "hdf5", (".h5", ".hdf5"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
+            several=True, streams=True, streams_from=2**25 + 1, fragile=True,
+        ),
+        _picture("png", (".png",), b"\x89PNG\r\n\x1a\n"),
+        _picture("jpeg", (".jpg", ".jpeg"), b"\xff\xd8\xff"),
+        _picture("tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*"),
+        _picture("bmp", (".bmp",), b"BM"),
+        _picture("webp", (".webp",), b"RIFF"),
+        _picture("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
+        _picture("gif", (".gif",), b"GIF8", writes=False),
+        _picture("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
+        _picture("avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
+        _picture("qoi", (".qoi",), b"qoif", writes=False),
+        _picture("sgi", (".sgi",), b"\x01\xda", writes=False),
+        _picture("dds", (".dds",), b"DDS ", writes=False),
+        _picture("tga", (".tga",), writes=False),
+    )
+}  # fmt: skip
+
+
+def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
+    """The suffixes of the formats that are wanted, in the order of the table."""
+    return tuple(suffix for row in FORMATS.values() if wanted(row) for suffix in row.suffixes)
+
+
+def with_suffix(path: str, rows: Iterable[Format]) -> Format | None:
+    """The first of the formats that has the suffix of `path`."""
+    suffix = Path(path).suffix.lower()
+    return next((row for row in rows if suffix in row.suffixes), None)
+
+
+def format_of(path: str) -> Format:
+    """The format that an output's suffix names; `-` is .npy on standard output."""
+    if path == "-":
+        return FORMATS["npy"]
+    row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
+    if row is not None:
+        return row
+    known = ", ".join(suffixes_of(lambda row: row.writes))
+    raise RequestError(
+        f"{path}: {Path(path).suffix.lower() or 'no suffix'} is no format that poolcli writes; use one of {known}"
+    )
