@@ -14,7 +14,13 @@ from PIL import Image
 
 from poolcli.cli.app import run
 
+pytest_plugins = ("tests.processes", "tests.profiles")
 SAMPLES = Path(__file__).parents[1] / "samples"
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What tests are made of is imported by those that need it: no doctest run may ask for every framework."""
+    return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None
 
 
 @dataclass(frozen=True)

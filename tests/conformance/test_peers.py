@@ -10,8 +10,9 @@ from tests.conformance.cases import case_of, distinct_cases
 from tests.conformance.compare import compare
 from tests.conformance.exclusions import excluded
 from tests.conformance.peers import OPENVINO, PEERS, Peer
+from tests.profiles import sized
 
-CASES = {"numpy": 2000, "numba": 200}  # drawn; what is drawn twice or refused does not count
+CASES = {"numpy": sized(120, 2000), "numba": sized(30, 200)}  # drawn; what is drawn twice or refused does not count
 BATCH = 50  # questions in one model
 PAIRS = [(peer, op) for peer in PEERS for op in peer.dtypes]
 

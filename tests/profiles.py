@@ -1,0 +1,74 @@
+"""The two profiles of a test run: quick, which is the default and what one waits for, and full, which misses nothing.
+
+Quick draws fewer examples, compiles fewer kernels, and leaves out the tests that are marked `slow`: those whose point
+is a process or a compiler. A run of everything is shared among the cores where pytest-xdist is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from poolcli.engine.threads import allowed_threads
+
+_chosen = {"full": False, "left out": 0}
+
+
+def sized(quick: int, full: int) -> int:
+    """`quick` or `full`, by the profile of this run."""
+    return full if _chosen["full"] else quick
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="every test with every example, as CI runs them")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """One process for each core where everything is run; named files and `-n` are left as they are asked for."""
+    shared = config.pluginmanager.hasplugin("xdist") and "PYTEST_XDIST_WORKER" not in os.environ
+    everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    watched = config.option.usepdb or config.option.collectonly
+    if shared and everything and not watched and config.option.numprocesses is None:
+        config.option.numprocesses = allowed_threads()
+        config.option.dist = "loadgroup"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _chosen["full"] = config.option.full
+    shared: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+    settings.register_profile("quick", max_examples=30, derandomize=True, database=None, **shared)
+    settings.register_profile("full", max_examples=200, **shared)
+    settings.load_profile("full" if config.option.full else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves slow tests out of quick runs, unless they are asked for by name or mark."""
+    named = any("::" in argument for argument in config.args) or config.option.markexpr
+    if config.option.full or named:
+        return
+    left_out = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=left_out)
+    _chosen["left out"] = len(left_out)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = _chosen["left out"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _chosen["left out"] = getattr(node, "workeroutput", _chosen).get("left out", 0)  # each worker collects everything
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _chosen["full"]:
+        said = "profile full: every test with every example; without --full: the quick profile"
+    else:
+        said = f"profile quick: {_chosen['left out']} slow tests left out; everything: python -m pytest --full"
+    terminalreporter.write_line(said)
