@@ -1,4 +1,4 @@
-"""What each framework does where the frameworks differ by rule, as data. Accidents are not copied (README)."""
+"""What each framework does where the frameworks differ by rule, as data; no accidents (docs/differences.md)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
         excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
     words = [word for word in ("explicit", "valid", "same_upper", "same_lower") if word in dialect.auto_pads]
     if dialect.name == "onnx" and any(w.dilation > 1 or w.kernel < w.stride for w in sliding):
-        words = ["explicit", "valid"]  # ONNX Runtime reads SAME_* otherwise than its text there (README)
+        words = ["explicit", "valid"]  # ONNX Runtime reads SAME_* otherwise than its text there (docs/differences.md)
     for word, end, rounding, exclude in product(words, dict.fromkeys(ends), dialect.rounding_types, excludes):
         shared: dict[str, Any] = {
             "kernel": kernel, "strides": strides, "dilations": dilations, "rounding_type": rounding,

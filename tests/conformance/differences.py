@@ -1,6 +1,6 @@
 """Where poolcli differs from a framework on purpose: one row each, with an example that both sides are run on.
 
-`python -m tests.conformance.differences` prints the table for the README.
+`python -m tests.conformance.differences` prints the table for docs/differences.md.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ DIFFERENCES = (
 
 
 def markdown() -> str:
-    """The table as the README shows it."""
+    """The table as docs/differences.md shows it."""
     rows = [f"| {d.peer} | {d.case} | {d.they} | {d.we} | {d.why} |" for d in DIFFERENCES]
     return "\n".join(["| framework | case | it gives | poolcli gives | because |", "|---|---|---|---|---|", *rows])
 

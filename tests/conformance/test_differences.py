@@ -15,7 +15,7 @@ from tests.conformance.differences import DIFFERENCES, REFUSED, Difference, mark
 from tests.conformance.exclusions import EXCLUSIONS, Exclusion
 from tests.conformance.peers import PEERS
 
-README = Path(__file__).parents[2] / "README.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
 PEER = {peer.name: peer for peer in PEERS}
 ROW = {row.name: row for row in DIFFERENCES}
 
@@ -81,7 +81,7 @@ def test_what_is_excluded_from_the_comparison_meets_its_row(exclusion: Exclusion
         assert not (np.array(differ) & ~shown).any()
 
 
-def test_the_readme_shows_the_same_table() -> None:
-    text = README.read_text()
+def test_the_document_shows_the_same_table() -> None:
+    text = DOCUMENT.read_text()
     shown = text.split("<!-- differences -->\n")[1].split("\n<!-- /differences -->")[0]
     assert shown == markdown()

@@ -1,0 +1,25 @@
+"""Writes what the commands of the documents print now into them: python -m tests.documents [DOCUMENT...].
+
+Look at the difference before you keep it: what the documents show is what the tests demand.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.documents.console import renewed, workplace
+from tests.documents.markdown import DOCUMENTS
+
+
+def main() -> None:
+    """Renews the documents that are named, or all of them."""
+    for path in map(Path.absolute, map(Path, sys.argv[1:])) if sys.argv[1:] else DOCUMENTS:
+        with TemporaryDirectory() as folder, workplace(Path(folder)):
+            text = renewed(path.read_text())
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Runs the console blocks of a document and puts what they print in the place of what is shown."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from poolcli.cli.app import run
+from tests.documents.markdown import ROOT, Block, blocks, sessions
+
+COLUMNS = 100
+TIMES = re.compile(r"[\d.]+ (ms|s)\b")
+
+
+@contextmanager
+def workplace(folder: Path) -> Iterator[None]:
+    """Works in `folder`, which gets the samples, on a terminal of a fixed width without colour."""
+    shutil.copytree(ROOT / "samples", folder / "samples")
+    with chdir(folder), patch.dict(os.environ, {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}):
+        os.environ.pop("FORCE_COLOR", None)
+        yield
+
+
+def renewed(text: str) -> str:
+    """The document with what its commands print now, run one after the other in the working folder.
+
+    Where only times and spaces at the ends of lines differ, what is shown stays. A command may end with another exit
+    code than 0 only where the next one is `echo $?`.
+    """
+    screens = [(block.place, run_block(block)) for block in blocks(text, "console")]
+    for place, screen in reversed(screens):
+        text = text[: place.start] + screen + text[place.stop :]
+    return text
+
+
+def run_block(block: Block) -> str:
+    """The block with what its commands print now."""
+    parts, code = [], 0
+    for command, shown in sessions(block):
+        if command == "$ echo $?":
+            printed, code = f"{code}\n", 0
+        else:
+            _refuse_unseen(code, block)
+            printed, code = typed(command)
+        parts.append(f"{command}\n{shown if untimed(shown) == untimed(printed) else printed}")
+    _refuse_unseen(code, block)
+    return "".join(parts)
+
+
+def _refuse_unseen(code: int, block: Block) -> None:
+    if code:
+        raise AssertionError(f"a command ends with exit code {code}, and nothing shows it:\n{block.text}")
+
+
+def typed(command: str) -> tuple[str, int]:
+    """What `$ poolcli ...` shows on a terminal, both streams together, and its exit code."""
+    program, *arguments = shlex.split(command.removeprefix("$ "))
+    if program != "poolcli":
+        raise AssertionError(f"{command!r} is no command of poolcli")
+    screen = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with redirect_stdout(screen), redirect_stderr(screen):
+        code = run(arguments)
+    screen.seek(0)
+    return screen.read(), code
+
+
+def untimed(text: str) -> str:
+    """The text with every duration replaced, and without spaces at the ends of lines."""
+    return "\n".join(line.rstrip() for line in TIMES.sub("TIME", text).splitlines())

@@ -1,0 +1,173 @@
+"""Checks of docs/formats-and-promises.md: each row is tried out on files."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from poolcli.cli.stop import Stopped, install_handlers
+from poolcli.formats import FORMATS, Source, opened
+from tests.documents.checks import Row, plain, row_of, table_of
+from tests.documents.console import typed
+from tests.documents.markdown import Table
+
+FILES = "docs/formats-and-promises.md"
+
+
+def pool(command: str, code: int = 0) -> str:
+    """What the command says; it must end with this exit code."""
+    shown, ended = typed(f"$ poolcli {command}")
+    assert ended == code, shown
+    return re.sub(r"\s+", " ", shown)
+
+
+def picture(path: str, mode: str, values: Any, **saved: Any) -> None:
+    """Writes a picture with these pixels."""
+    image = Image.fromarray(np.asarray(values))
+    (image if image.mode == mode else image.convert(mode)).save(path, **saved)
+
+
+@table_of(FILES, "format")
+def _formats(table: Table) -> None:
+    assert [row[0] for row in table.rows] == list(FORMATS)
+    for name, suffixes, reads, writes, in_parts in table.rows:
+        row = FORMATS[name]
+        assert plain(suffixes).split() == list(row.suffixes)
+        assert (reads, writes) == ("yes" if row.reads else "no", "yes" if row.writes else "no")
+        assert (in_parts == "yes") == (name in ("npy", "hdf5"))
+    assert [streams(name) for name in ("features.npy", "volume.h5", "astronaut.png")] == [True, True, False]
+
+
+def streams(name: str) -> bool:
+    """Whether a sample can be read in parts."""
+    with opened(Source(f"samples/{name}")) as file:
+        return file.streams
+
+
+@row_of(FILES, "0", "1", "2")
+def _exit_codes(row: Row) -> None:
+    Path("bad.npy").write_bytes(b"nothing")
+    inputs = {"0": "samples/features.npy -o y.npy -k 2", "1": "bad.npy -o y.npy -k 2", "2": "bad.npy -o y.npy"}
+    pool(f"avg {inputs[row[0]]}", int(row[0]))
+
+
+@row_of(FILES, "130", "143")
+def _stopped(row: Row) -> None:
+    number = signal.Signals[row[1].split()[-1]]
+    before = signal.getsignal(number)
+    try:
+        install_handlers()
+        with pytest.raises(Stopped) as stop:
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)
+    assert stop.value.exit_code == int(row[0])
+
+
+@row_of(FILES, "greyscale, RGB, CMYK, LAB; 16-bit, 32-bit and float greyscale")
+def _own_modes(row: Row) -> None:
+    whole = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    for mode in ("L", "RGB", "CMYK", "LAB", "I;16", "I", "F"):
+        if mode == "LAB":
+            Image.frombytes("LAB", (4, 4), bytes(48)).save("x.tif")
+        else:
+            dtype = {"I;16": np.uint16, "I": np.int32, "F": np.float32}.get(mode, np.uint8)
+            picture("x.tif", mode, whole.astype(dtype))
+        pool("avg x.tif -o y.tif -k 2 -s 2 --overwrite")
+        with Image.open("y.tif") as image:
+            assert (image.mode, image.size) == (mode, (2, 2))
+
+
+@row_of(FILES, "alpha")
+def _alpha(row: Row) -> None:
+    picture("x.png", "RGBA", np.array([[[255, 0, 0, 0], [0, 0, 200, 255]]], np.uint8))
+    pool("avg x.png -o avg.png -k 1,2")
+    pool("max x.png -o max.png -k 1,2")
+    found = [Image.open(name).getpixel((0, 0)) for name in ("avg.png", "max.png")]
+    assert found == [(0, 0, 200, 128), (255, 0, 200, 255)]
+
+
+@row_of(FILES, "palettes, bilevel, YCbCr, HSV")
+def _expanded(row: Row) -> None:
+    values = np.full((2, 2), 255, np.uint8)
+    for mode, suffix, channels in (("P", "png", 3), ("1", "png", 1), ("YCbCr", "tif", 3)):
+        picture(f"x.{suffix}", mode, values)
+        shown = pool(f"avg x.{suffix} -o y.npy -k 2 --overwrite")
+        assert np.load("y.npy").shape == (1, channels, 1, 1)
+        assert re.search(r"expanded|converted|read as", shown), shown
+
+
+@row_of(FILES, "16 bits a channel, and TIFF of other numbers")
+def _deep(row: Row) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite("x.tif", np.full((2, 2, 3), 40_001, np.uint16), photometric="rgb")
+    pool("avg x.tif -o y.tif -k 2")
+    assert tifffile.imread("y.tif").tolist() == [[[40_001] * 3]]
+
+
+@row_of(FILES, "light")
+def _light(row: Row) -> None:
+    picture("x.png", "L", np.array([[0, 255]], np.uint8))
+    pool("avg x.png -o plain.png -k 1,2")
+    pool("avg x.png -o light.png -k 1,2 --linear-light")
+    assert [Image.open(name).getpixel((0, 0)) for name in ("plain.png", "light.png")] == [128, 188]
+
+
+@row_of(FILES, "EXIF orientation")
+def _orientation(row: Row) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture("x.jpg", "RGB", np.zeros((2, 4, 3), np.uint8), exif=exif)
+    assert "H=4 W=2 C=3" in pool("avg x.jpg -o y.png -k 1")
+
+
+@row_of(FILES, "ICC profile, EXIF, XMP, text, comments")
+def _beside(row: Row) -> None:
+    text = PngInfo()
+    text.add_text("Title", "a title")
+    picture("x.png", "L", np.zeros((2, 2), np.uint8), pnginfo=text)
+    pool("avg x.png -o y.png -k 2")
+    with Image.open("y.png") as image:
+        assert image.text == {"Title": "a title"}  # type: ignore[attr-defined]  # of PNG alone
+    assert "text chunks not kept: bmp files have no place for it" in pool("avg x.png -o y.bmp -k 2")
+
+
+@row_of(FILES, "resolution")
+def _resolution(row: Row) -> None:
+    picture("x.png", "L", np.zeros((8, 8), np.uint8), dpi=(300, 150))
+    pool("avg x.png -o y.png -k 2 -s 2,3")
+    with Image.open("y.png") as image:
+        assert [round(dots) for dots in image.info["dpi"]] == [100, 75]
+
+
+@row_of(FILES, "JPEG")
+def _jpeg(row: Row) -> None:
+    values = np.zeros((16, 16, 3), np.uint8)
+    tables = {}
+    for name, saved in (("own", {"quality": 40}), ("best", {"quality": 95})):
+        picture(f"{name}.jpg", "RGB", values, **saved)
+    picture("x.png", "RGB", values)
+    pool("avg own.jpg -o from_own.jpg -k 2 -s 2")
+    pool("avg x.png -o from_png.jpg -k 2 -s 2")
+    pool("avg x.png -o asked.jpg -k 2 -s 2 --quality 40")
+    for name in ("own", "best", "from_own", "from_png", "asked"):
+        with Image.open(f"{name}.jpg") as image:
+            tables[name] = image.quantization  # type: ignore[attr-defined]  # of JPEG alone
+    assert tables["from_own"] == tables["asked"] == tables["own"] != tables["best"] == tables["from_png"]
+
+
+@row_of(FILES, "WebP")
+def _webp(row: Row) -> None:
+    values = np.random.default_rng(1).integers(0, 255, (8, 8, 3), np.uint8, endpoint=True)
+    picture("x.png", "RGB", values)
+    pool("avg x.png -o exact.webp -k 1")
+    pool("avg x.png -o lossy.webp -k 1 --quality 50")
+    same = [np.array_equal(np.asarray(Image.open(name)), values) for name in ("exact.webp", "lossy.webp")]
+    assert same == [True, False]

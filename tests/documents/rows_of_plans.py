@@ -1,0 +1,264 @@
+"""Checks of docs/rules.md: each row is tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool, max_pool
+from tests.documents.checks import Row, plain, row_of, table_of
+from tests.documents.console import typed
+from tests.documents.markdown import Table
+
+RULES = "docs/rules.md"
+NUMBERS = [(n, k, s, d, pb, pe) for n in (5, 8, 11) for k in (2, 3) for s in (1, 2, 4) for d in (1, 2)
+           for pb in (0, 1) for pe in (0, 1, 2)]  # fmt: skip
+
+
+def line(*values: float, dtype: str = "float32") -> Any:
+    """A tensor N=1 C=1 W."""
+    return np.array(values, dtype).reshape(1, 1, -1)
+
+
+def fits(op: Any, dtype: str = "float32", n: int = 8) -> bool:
+    """Whether the operator takes a tensor of `n` elements."""
+    try:
+        op.plan((1, 1, n), dtype)
+    except RequestError:
+        return False
+    return True
+
+
+@row_of(RULES, "window o, tap j")
+def _taps(row: Row) -> None:
+    assert row[1] == "input element o*s - pb + j*d, where that lies inside the input"
+    for n, k, s, d, pb, pe in NUMBERS:
+        (windows,) = MaxPool(k, s, pb, pe, d).plan((1, 1, n)).windows
+        for o in range(windows.output):
+            assert list(windows.span(o)) == [i for j in range(k) if 0 <= (i := o * s - pb + j * d) < n]
+
+
+@row_of(RULES, "output, `floor`", "output, `ceil`", "output, `ceil_torch`")
+def _lengths(row: Row) -> None:
+    word = plain(row[0]).removeprefix("output, ")
+    for n, k, s, d, pb, pe in NUMBERS:
+        span = n + pb + pe - ((k - 1) * d + 1)
+        expected = span // s + 1 if word == "floor" else -(-span // s) + 1
+        if word == "ceil_torch" and (expected - 1) * s >= n + pb:
+            expected -= 1
+        assert MaxPool(k, s, pb, pe, d, rounding_type=word).plan((1, 1, n)).output_shape[2] == expected
+
+
+@row_of(RULES, "`same_upper`, `same_lower`", "`valid`")
+def _own_pads(row: Row) -> None:
+    for n, k, s, d, _, _ in NUMBERS:
+        total = 0 if row[0] == "`valid`" else max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+        for word in plain(row[0]).split(", "):
+            pads = MaxPool(k, s, 7, 9, d, auto_pad=word).plan((1, 1, n)).attributes
+            begin = total - total // 2 if word == "same_lower" else total // 2
+            assert (pads["pads_begin"], pads["pads_end"]) == ([begin], [total - begin])
+
+
+@row_of(RULES, "bin i of an axis")
+def _bins(row: Row) -> None:
+    for n in (1, 5, 8, 12):
+        for out in (1, 3, 4, 7, 25):
+            (bins,) = AdaptiveMaxPool(out).plan((1, 1, n)).windows
+            for i in range(out):
+                assert bins.span(i) == range(i * n // out, -(-(i + 1) * n // out))
+
+
+@row_of(RULES, "divisor")
+def _bin_divisor(row: Row) -> None:
+    (bins,) = AdaptiveAvgPool(3).plan((1, 1, 7)).windows
+    assert [bins.divisor(i) for i in range(3)] == [len(bins.span(i)) for i in range(3)]
+
+
+@row_of(RULES, "divisor, exclude")
+def _exclude(row: Row) -> None:
+    ones = avg_pool(line(1, 1, 1, 1), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil")
+    assert ones.tolist() == [[[1, 1, 1]]]
+
+
+@row_of(RULES, "divisor, include")
+def _include(row: Row) -> None:
+    padded = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, rounding_type="ceil", exclude_pad=False)
+    assert padded.tolist() == [[[2, 3]]]
+    overhang = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil",
+                        exclude_pad=False)  # fmt: skip
+    assert overhang.tolist() == [[[2, 3, 1]]]
+    assert avg_pool(line(3, 3, 3, 3), 3, strides=2, rounding_type="ceil", exclude_pad=False).tolist() == [[[3, 3]]]
+
+
+@row_of(RULES, "divisor_override")
+def _override(row: Row) -> None:
+    assert avg_pool(line(1, 2, 3), 2, pads_begin=1, divisor_override=4).tolist() == [[[0.25, 0.75, 1.25]]]
+
+
+@row_of(RULES, "window without input")
+def _nothing(row: Row) -> None:
+    shape: dict[str, Any] = {"strides": 4, "rounding_type": "ceil"}
+    if "index" in row[1]:
+        values, indices = max_pool(line(*range(7)), 2, **shape, return_indices=True)
+        assert (values.tolist(), indices.tolist()) == ([[[1, 5, -np.inf]]], [[[1, 5, -1]]])
+        values, _ = max_pool(line(*range(7), dtype="int8"), 2, **shape, return_indices=True)
+        assert values.tolist() == [[[1, 5, -128]]]
+        return
+    assert isnan(avg_pool(line(*range(7)), 2, **shape)[0, 0, 2])
+    assert avg_pool(line(*range(6)), 2, pads_begin=1, exclude_pad=False, **shape)[0, 0, 2] == 0
+    assert not fits(AvgPool(2, **shape), "int8", 7)
+
+
+@row_of(RULES, "integers")
+def _integers(row: Row) -> None:
+    assert avg_pool(line(0, 1, 1, 2, 2, 3, dtype="uint8"), 2, strides=2).tolist() == [[[0, 2, 2]]]
+    assert avg_pool(line(2**63 - 1, 2**63 - 3, dtype="int64"), 2).tolist() == [[[2**63 - 2]]]
+
+
+@row_of(RULES, "float16, bfloat16, float32")
+def _floats(row: Row) -> None:
+    assert avg_pool(line(2**24, 1, 1, 1), 4).tolist() == [[[2**22 + 1]]]
+    assert avg_pool(line(2**11, 1, 1, 1, dtype="float16"), 4).tolist() == [[[513]]]
+
+
+@row_of(RULES, "float64")
+def _doubles(row: Row) -> None:
+    assert avg_pool(line(2**53, 1, 1, 1, 1, 1, 1, 1, dtype="float64"), 8).tolist() == [[[2**50 + 0.875]]]
+
+
+@row_of(RULES, "value", "nan", "-inf")
+def _maxima(row: Row) -> None:
+    examples: dict[str, tuple[list[float], float, int]] = {
+        "value": ([1, 5, 5, 2], 5, 1),
+        "nan": ([1, np.nan, 9, np.nan], np.nan, 1),
+        "-inf": ([-np.inf, -np.inf], -np.inf, 0),
+    }
+    given, value, index = examples[row[0]]
+    values, indices = max_pool(line(*given), len(given), return_indices=True)
+    np.testing.assert_array_equal(values, line(value))
+    assert indices.tolist() == [[[index]]]
+
+
+@row_of(RULES, "indices of `max`", "indices of `adaptive-max`")
+def _indices(row: Row) -> None:
+    x = np.arange(16, dtype="float32").reshape(2, 2, 4)
+    if "adaptive" in row[0]:
+        assert AdaptiveMaxPool(2)(x, return_indices=True)[1].tolist() == [[[1, 3]] * 2] * 2
+        return
+    for axis, last in ((0, 15), (1, 7), (2, 3)):
+        assert max_pool(x, 2, axis=axis, return_indices=True)[1].max() == last
+
+
+@table_of(RULES, "option")
+def _attributes(table: Table) -> None:
+    known = {field.name for op in (AvgPool, MaxPool, AdaptiveAvgPool, AdaptiveMaxPool) for field in fields(op)}
+    assert {plain(name) for row in table.rows for name in row[1].split(", ")} == known - {"like"}
+    plan = AvgPool(2).plan((1, 1, 8)).attributes | MaxPool(2).plan((1, 1, 8)).attributes
+    text = " ".join(typed(f"$ poolcli {op} --help")[0] for op in ("avg", "max", "adaptive-avg"))
+    defaults = {"strides": "1", "dilations": "1", "pads_begin": "0", "pads_end": "0", "exclude_pad": "exclude",
+                "divisor_override": "none"}  # fmt: skip
+    for options, names, default, _ in table.rows:
+        for name in plain(names).split(", "):
+            assert "--" + name.replace("_", "-") in plain(options)
+            if default != "needed":
+                used = plan[name][0] if isinstance(plan[name], list) else plan[name]  # type: ignore[index]
+                assert defaults.get(name, str(used)) == plain(default).split(" (")[0]
+        assert all(option in text for option in plain(options).replace(";", ",").split(", "))
+
+
+@table_of(RULES, "refused")
+def _refusals(table: Table) -> None:
+    for _, example in table.rows:
+        shown, code = typed(f"$ poolcli shape {plain(example)}")
+        assert (shown[:9], code) == ("poolcli: ", 2), example
+
+
+def _strides(like: str) -> str:
+    if not fits(MaxPool(3, like=like)):
+        return "refused"
+    used = MaxPool(3, like=like).plan((1, 1, 8)).attributes["strides"]
+    return {1: "1", 3: "the kernel"}[used[0]]  # type: ignore[index]
+
+
+def _counted(like: str) -> str:
+    if not fits(AvgPool(3, 2, exclude_pad=False, like=like)):
+        return "never"
+    return "no" if AvgPool(3, 2, like=like).plan((1, 1, 8)).attributes["exclude_pad"] else "yes"
+
+
+def _ceil(like: str) -> str:
+    if not fits(MaxPool(2, 4, rounding_type="ceil", like=like)):
+        return "refused"
+    return {3: "ceil", 2: "ceil_torch"}[MaxPool(2, 4, rounding_type="ceil", like=like).plan((1, 1, 7)).output_shape[2]]
+
+
+def _auto_pad(like: str) -> str:
+    words = ("explicit", "same_upper", "same_lower", "valid")
+    legal = [word for word in words if fits(MaxPool(3, 2, auto_pad=word, like=like))]
+    return "all" if len(legal) == len(words) else ", ".join(legal)
+
+
+def _overhang(like: str) -> str:
+    if not fits(AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like=like)):
+        return "-"
+    last = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False,
+                    like=like)[0, 0, -1]  # fmt: skip
+    return {1.0: "if any pad is not 0", 1.5: "no"}[float(last)]
+
+
+def _counts_over(like: str) -> str:
+    x = np.zeros((2, 3, 4), "float32")
+    x[1, 2, 3] = 1
+    at = int(max_pool(x, 4, strides=1, like=like, return_indices=True)[1][1, 2, 0])
+    everything = "`--axis`, default everything" if fits(MaxPool(2, 1, axis=1, like=like)) else "everything"
+    return {23: everything, 3: "one plane", 11: "one image, channels last"}[at]
+
+
+def _pads(make: Callable[[int, int], Any]) -> str:
+    """The limits on pads of a kernel of 5, of dilation 1."""
+    legal = {(b, e) for b in range(8) for e in range(8) if fits(make(b, e), n=20)}
+    every = {(b, e) for b in range(8) for e in range(8)}
+    known = {
+        "any": every,
+        "below the kernel": {pads for pads in every if max(pads) < 5},
+        "equal at both ends, at most half the kernel": {(b, e) for b, e in every if b == e <= 2},
+        "none": {(0, 0)},
+        "-": set(),
+    }
+    return next(words for words, pads in known.items() if pads == legal)
+
+
+def _pads_exclude(like: str) -> str:
+    found = _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=True, like=like))
+    dilated = AvgPool(3, 1, 4, 4, 2, exclude_pad=True, like=like)  # below the window of 5, above the kernel of 3
+    if found == "below the kernel" and (fits(dilated) or like == "ngraph"):
+        return "below the window"
+    return found
+
+
+DIALECT: dict[str, Callable[[str], str]] = {
+    "strides left out": _strides,
+    "padding counted by default": _counted,
+    "`ceil` means": _ceil,
+    "`ceil_torch`": lambda like: "yes" if fits(MaxPool(2, 2, rounding_type="ceil_torch", like=like)) else "refused",
+    "auto_pad": _auto_pad,
+    "overhang of a ceil window counted (include)": _overhang,
+    "max indices count over": _counts_over,
+    "pads of maxima": lambda like: _pads(lambda b, e: MaxPool(5, 1, b, e, like=like)),
+    "pads of averages, include": lambda like: _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=False, like=like)),
+    "pads of averages, exclude": _pads_exclude,
+    "dilation in averages": lambda like: "yes" if fits(AvgPool(2, 1, dilations=2, like=like)) else "no",
+    "dilation in maxima": lambda like: "yes" if fits(MaxPool(2, 1, dilations=2, like=like)) else "no",
+    "adaptive poolings": lambda like: "yes" if fits(AdaptiveAvgPool(2, like=like)) else "no",
+}
+
+
+@table_of(RULES, "openvino")
+def _dialects(table: Table) -> None:
+    for row in table.rows:
+        assert list(row[1:]) == [DIALECT[row[0]](like) for like in table.head[1:]], row[0]
+    assert [row[0] for row in table.rows] == list(DIALECT)

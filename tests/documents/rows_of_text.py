@@ -1,0 +1,166 @@
+"""Checks of tables that name things: operators, rooms, pages, errors in texts, verdicts, measured cases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
+from poolcli.plan.attributes import OPERATORS
+from tests.bench.cold import cold_starts
+from tests.bench.rows import KERNELS, LISTED
+from tests.conformance.differences import DIFFERENCES
+from tests.documents.checks import Row, plain, row_of, table_of
+from tests.documents.console import typed
+from tests.documents.markdown import DOCUMENTS, ROOT, Table, links, name_of
+
+ERRORS = "docs/errors-in-the-specifications.md"
+
+
+@table_of("README.md", "command")
+def _operators(table: Table) -> None:
+    assert [plain(row[0]) for row in table.rows] == list(OPERATORS)
+    for command, function, _ in table.rows:
+        assert plain(function) == plain(command).replace("-", "_") + "_pool"
+        assert plain(function) in poolcli.__all__
+
+
+@table_of("README.md", "page")
+def _pages(table: Table) -> None:
+    assert {target for row in table.rows for target in links(row[0])} == {name_of(p) for p in DOCUMENTS} - {"README.md"}
+
+
+@table_of("docs/architecture.md", "room")
+def _rooms(table: Table) -> None:
+    rooms = [plain(row[0]).removesuffix("/") for row in table.rows]
+    assert set(rooms) == {path.parent.name for path in (ROOT / "poolcli").glob("*/__init__.py")}
+    drawn = re.findall(r'class="name">(\w+)<', (ROOT / "docs" / "architecture.svg").read_text())
+    assert drawn == rooms[::-1]
+
+
+@table_of("docs/differences.md", "framework")
+def _differences(table: Table) -> None:
+    assert [row[:2] for row in table.rows] == [(d.peer, d.case) for d in DIFFERENCES]
+
+
+@row_of(ERRORS, "AvgPool-1, output size")
+def _own_length(row: Row) -> None:
+    assert AvgPool(5, 3, 1, 1).plan((1, 3, 32, 20)).output_shape == (1, 3, 10, 6)
+
+
+@row_of(ERRORS, "AvgPool-1, examples 1 and 2 (`same_upper`, strides 2, 32x32)", "MaxPool-8, -14, AvgPool-14, -16")
+def _same_upper(row: Row) -> None:
+    for op in (AvgPool, MaxPool):
+        for kernel in (2, 5):
+            assert op(kernel, 2, 0, 1, auto_pad="same_upper").plan((1, 3, 32, 32)).output_shape == (1, 3, 16, 16)
+
+
+@row_of(ERRORS, "AvgPool-1, strides")
+def _strides(row: Row) -> None:
+    for op in (AvgPool, MaxPool):
+        with pytest.raises(RequestError):
+            op(2, 0).plan((1, 3, 32, 32))
+
+
+@row_of(ERRORS, "AvgPool-1, pads and exclude-pad")
+def _absent(row: Row) -> None:
+    found = AvgPool(2).plan((1, 3, 32, 32)).attributes
+    assert (found["pads_begin"], found["pads_end"], found["exclude_pad"]) == ([0, 0], [0, 0], True)
+
+
+@row_of(ERRORS, "AvgPool-1, pads")
+def _pads(row: Row) -> None:
+    explicit, valid = (AvgPool(5, 2, 1, 1, auto_pad=word).plan((1, 3, 32, 32)) for word in ("explicit", "valid"))
+    assert (explicit.output_shape, valid.output_shape) == ((1, 3, 15, 15), (1, 3, 14, 14))
+
+
+@row_of(ERRORS, "AvgPool-1, axes")
+def _depth_first(row: Row) -> None:
+    assert MaxPool((2, 1, 1), (2, 1, 1)).plan((1, 1, 4, 5, 6)).output_shape == (1, 1, 2, 5, 6)
+
+
+@row_of(ERRORS, "AvgPool-1, mean", "AdaptiveAvgPool-8, output")
+def _mean(row: Row) -> None:
+    x = np.array([[[1, 2, 6]]], "float32")
+    assert (avg_pool(x, 3).item(), AdaptiveAvgPool(1)(x).item()) == (3, 3)
+
+
+@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, bins")
+def _bins(row: Row) -> None:
+    (bins,) = AdaptiveAvgPool(25).plan((1, 1, 7)).windows
+    assert [bins.span(i) for i in (0, 3, 24)] == [range(1), range(2), range(6, 7)]
+
+
+@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, examples")
+def _index_type(row: Row) -> None:
+    names = [{field.name for field in fields(op)} for op in (AdaptiveAvgPool, AdaptiveMaxPool)]
+    assert ["index_element_type" in found for found in names] == [False, True]
+    assert not any("output_type" in found for found in names)
+
+
+@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, second input")
+def _sizes(row: Row) -> None:
+    assert AdaptiveAvgPool((16, 16)).plan((1, 3, 32, 32)).output_shape == (1, 3, 16, 16)
+
+
+@row_of(ERRORS, "nGraph AvgPool, average", "nGraph AvgPool, positions", "nGraph AvgPool, divisor")
+def _ngraph(row: Row) -> None:
+    x = np.array([[[[1, 3], [7, 11]]]], "float32")
+    corners = [avg_pool(x, 2, pads_begin=1, exclude_pad=out, like="ngraph")[0, 0, 0, 0] for out in (True, False)]
+    assert corners == [1, 0.25]
+
+
+@row_of(ERRORS, "nGraph AvgPool, `w <= d`")
+def _padded(row: Row) -> None:
+    assert AvgPool(3, 1, 1, 0, like="ngraph").plan((1, 1, 2)).output_shape == (1, 1, 1)
+
+
+@table_of("docs/models.md", "verdict")
+def _verdicts(table: Table) -> None:
+    from typing import get_args
+
+    from poolcli.models.check import Verdict
+
+    assert [row[0] for row in table.rows] == list(get_args(Verdict))
+
+
+@row_of("docs/models.md", "0", "1", "2")
+def _exit_codes(row: Row) -> None:
+    model = (ROOT / "samples" / "backbone.xml").read_text()
+    given = {"0": model, "1": model.replace("<dim>56</dim>", "<dim>57</dim>"), "2": "<net>"}
+    with open("model.xml", "w") as file:
+        file.write(given[row[0]])
+    assert typed("$ poolcli check model.xml")[1] == int(row[0])
+
+
+@table_of("docs/speed.md", "case")
+def _cases(table: Table) -> None:
+    listed = [row.name for row in LISTED]
+    assert [row[0] for row in table.rows] == [name for name in listed if name in {row[0] for row in table.rows}]
+    assert len(table.rows) == len(listed)
+    for _, limit, ours, best, of_best, of_limit in table.rows:
+        assert could_be(float(of_best), ours, best.split()[-1])
+        assert could_be(float(of_limit), ours, limit)
+
+
+def could_be(ratio: float, above: str, below: str) -> bool:
+    """Whether the ratio can be that of two numbers that are rounded to these."""
+    low, high = (float(above) - 0.05) / (float(below) + 0.05), (float(above) + 0.05) / (float(below) - 0.05)
+    return low - 0.05 <= ratio <= high + 0.05
+
+
+@table_of("docs/speed.md", "window, stride 1, 3x1080x1920")
+def _growth(table: Table) -> None:
+    assert set(map(int, table.head[1:])) <= set(KERNELS)
+
+
+@table_of("docs/speed.md", "whole process, kernels cached")
+def _processes(table: Table) -> None:
+    assert cold_starts.__doc__ == "Median seconds of each command and of its bare counterpart, taken in turn."
+    assert [re.sub(r" \(.*", "", plain(row[0])) for row in table.rows] == [
+        "--help", "shape of a typed shape", "a tiny tensor", "12-megapixel PNG", "12-megapixel .npy",
+    ]  # fmt: skip

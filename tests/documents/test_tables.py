@@ -1,0 +1,41 @@
+"""Every row of every table of the documents is held against what poolcli does: none is without its check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.documents import rows_of_files, rows_of_plans, rows_of_text
+from tests.documents.checks import ROWS, WHOLE, Row
+from tests.documents.console import workplace
+from tests.documents.markdown import DOCUMENTS, Table, name_of, tables
+
+CHECKED = (rows_of_files, rows_of_plans, rows_of_text)  # their checks are in the registry once they are imported
+TABLES = [(name_of(path), table) for path in DOCUMENTS for table in tables(path.read_text())]
+
+
+def heading(table: Table) -> str:
+    """The first heading, or the second where the first is blank."""
+    return table.head[0] or table.head[1]
+
+
+WHOLES = [(document, table) for document, table in TABLES if (document, heading(table)) in WHOLE]
+SINGLES = [(document, row) for document, table in TABLES if (document, table) not in WHOLES for row in table.rows]
+
+
+@pytest.mark.parametrize(("document", "table"), WHOLES, ids=[f"{name}: {heading(table)}" for name, table in WHOLES])
+def test_the_table_is_true(document: str, table: Table, tmp_path: Path) -> None:
+    with workplace(tmp_path):
+        WHOLE[document, heading(table)](table)
+
+
+@pytest.mark.parametrize(("document", "row"), SINGLES, ids=[f"{name}: {row[0]}" for name, row in SINGLES])
+def test_the_row_is_true(document: str, row: Row, tmp_path: Path) -> None:
+    with workplace(tmp_path):
+        ROWS[document, row[0]](row)
+
+
+def test_no_check_is_left_over() -> None:
+    assert ROWS.keys() == {(document, row[0]) for document, row in SINGLES}
+    assert WHOLE.keys() == {(document, heading(table)) for document, table in WHOLES}
