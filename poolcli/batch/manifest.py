@@ -1,31 +1,36 @@
 """What a run has done, kept beside its outputs, so that a run that was stopped can go on.
 
-One JSON object a line, appended as jobs begin and end. A job is done when the last line about its output says with
-which options and from which input (size, time, hash) it was made, and the output still has the hash that it had. An
-output that was begun and not ended is this program's own, and made anew. A last line that is torn counts for nothing.
-When all jobs are done the lines are sorted and written anew, so that the file depends on what was done and not on how.
+One JSON object a line, appended by the one process that runs the batch, as jobs begin and end. A job is done when the
+last line about its output says with which options and from which input (size, time, hash) it was made, and the output
+still has the hash that it had. An output that was begun and not ended is this program's own, and made anew: so is one
+that was moved into place when the run was killed before its record was written. A last line that is torn counts for
+nothing. When all jobs are done the lines are sorted and written anew, so that the file depends on what was done and not
+on how.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from poolcli.batch.record import name_in
 from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.state import digest_of, state_of
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record, Settings
 from poolcli.plan.attributes import Attributes
 
 NAME = ".poolcli.jsonl"
-MOST_HASHED = 2**28  # bytes; larger inputs are known by size and time alone
+OWN_LINE = b'{"output": '
+LONGEST_LINE = 2**20  # bytes
 RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume")  # change no output
 
 
@@ -37,34 +42,65 @@ class Manifest:
         self._read()
 
     def _read(self) -> None:
+        """Takes in the lines of the file, which may hold anything: it is refused where it is not poolcli's own."""
         self.records: dict[str, Record] = {}
-        self.begun: set[str] = set()
-        with suppress(FileNotFoundError), open(self._path, "rb") as stream:
-            for line in stream:
+        self.begun: set[str | None] = set()
+        try:
+            stream = os.fdopen(self._opened(os.O_RDONLY), "rb")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed(error) from error
+        own, any_line = False, False
+        with stream:
+            while line := stream.readline(LONGEST_LINE):
+                any_line, own = True, line.startswith(OWN_LINE) or own
                 self._take(line)
+        if any_line and not own:
+            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another --output")
 
     def _take(self, line: bytes) -> None:
         try:
             content: dict[str, Any] = json.loads(line)
-            self.begun.update((content["output"], content["indices"]))
+            names = (content["output"], content["indices"])
+            if not isinstance(names[0], str) or not isinstance(names[1], str | None):
+                return
+            self.begun.update(names)
             if "options" in content:
-                self.records[content["output"]] = Record(**content)
-        except (ValueError, TypeError, KeyError):
+                self.records[names[0]] = Record(**content)
+        except (ValueError, TypeError, KeyError, RecursionError):
             return
+
+    def _opened(self, flags: int) -> int:
+        """The manifest itself, as a regular file: what a link leads to is somebody else's, and a pipe would wait."""
+        handle = os.open(self._path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EINVAL, "is not a regular file")
+        return handle
+
+    def _failed(self, error: OSError) -> FileError:
+        reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        return FileError(f"{self._path}: {reason}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Opens the file for appending, alone; at the end of a run that came through, sorts it."""
+        """Opens the file for appending, alone, and reads what it holds."""
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._stream = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self._stream = self._opened(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as error:
-            raise FileError(f"{self._path}: {error.strerror}") from error
+            raise self._failed(error) from error
         try:
             self._lock()
+            self._read()  # another run may have ended since
             yield
         finally:
             os.close(self._stream)
+
+    def append(self, record: Record) -> None:
+        """Notes that a job is done."""
+        _append(self._path, self._stream, json.dumps(asdict(record)) + "\n")
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Notes that the outputs of the jobs are about to be made."""
@@ -73,7 +109,7 @@ class Manifest:
 
     def tidy(self) -> None:
         """Writes the records in the order of their names, without those whose outputs are gone."""
-        self._read()  # the processes that made the outputs have appended to it
+        self._read()
         kept = [r for name, r in sorted(self.records.items()) if os.path.exists(os.path.join(self._folder, name))]
         with byte_stream(self._path, True) as stream:
             for record in kept:
@@ -106,16 +142,6 @@ def options_of(op: Attributes, settings: Settings) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def append_record(folder: str, record: Record) -> None:
-    """Appends to the manifest of `folder`, from whichever process; a line is written at once."""
-    path = os.path.join(folder, NAME)
-    stream = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        _append(path, stream, json.dumps(asdict(record)) + "\n")
-    finally:
-        os.close(stream)
-
-
 def _append(path: str, stream: int, lines: str) -> None:
     data = lines.encode()
     try:
@@ -125,50 +151,5 @@ def _append(path: str, stream: int, lines: str) -> None:
         raise FileError(f"{path}: {error.strerror}") from error
 
 
-def record_of(job: Job, options: str, folder: str) -> Record:
-    """The record of a job that is done."""
-    state = state_of(job.source.path)
-    return Record(
-        output=str(name_in(folder, job.output)),
-        indices=name_in(folder, job.indices),
-        input=_input_of(job),
-        input_size=state.size,
-        input_mtime_ns=state.mtime_ns,
-        input_hash=_hash(job.source.path) if state.size <= MOST_HASHED else None,
-        options=options,
-        output_hash=str(_hash(job.output)),
-        indices_hash=_hash(job.indices),
-    )
-
-
-def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
-    """Whether what the record says still holds: the same options, the same input, and outputs as they were made."""
-    asked = (options, _input_of(job), name_in(folder, job.indices))
-    if (record.options, record.input, record.indices) != asked:
-        return False
-    try:
-        state = state_of(job.source.path)
-        if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns) and (
-            record.input_hash is None or record.input_hash != _hash(job.source.path)
-        ):
-            return False
-        return (record.output_hash, record.indices_hash) == (_hash(job.output), _hash(job.indices))
-    except OSError:
-        return False
-
-
-def name_in(folder: str, path: str | None) -> str | None:
-    """A path as the manifest of `folder` names it."""
-    return os.path.relpath(path, folder) if path else None
-
-
 def _outputs(job: Job) -> dict[str, str | None]:
     return {"output": job.output, "indices": job.indices}
-
-
-def _input_of(job: Job) -> str:
-    return job.source.path + (f":{job.source.key}" if job.source.key else "")
-
-
-def _hash(path: str | None) -> str | None:
-    return None if path is None else digest_of(path)

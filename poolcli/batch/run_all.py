@@ -1,83 +1,69 @@
-"""All jobs of a run: in this process or in workers, with or without a manifest."""
+"""All jobs of a run: by an executor, with or without a manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from poolcli.batch.executors.table import EXECUTORS, Outcomes
+from poolcli.batch.record import name_in
+from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError, RequestError
 from poolcli.engine.threads import allowed_threads
 from poolcli.formats import can_crash
 from poolcli.job.job import Job, existing_outputs
-from poolcli.job.outcome import Outcome, Record, Settings
+from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.pool_file import Progress
-from poolcli.job.run import run_job
 from poolcli.plan.attributes import Attributes
 
 if TYPE_CHECKING:
     from poolcli.batch.manifest import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Runs a job, in whichever process; `folder` is that of the manifest, None without one."""
-
-    op: Attributes
-    settings: Settings
-    options: str = ""
-    folder: str | None = None
-    records: Mapping[str, Record] | None = None
-
-    def __call__(self, job: Job, progress: Progress) -> Outcome:
-        """The job's outcome, with a record for the manifest; skipped where its record says that it is done."""
-        if self.folder is None or self.settings.dry_run:
-            return run_job(job, self.op, self.settings, progress)
-        from poolcli.batch.manifest import append_record, is_current, name_in, record_of
-
-        if self.records and self.settings.resume:
-            known = self.records.get(str(name_in(self.folder, job.output)))
-            if known and is_current(known, job, self.options, self.folder):
-                return Outcome(job, skipped=True)
-        outcome = run_job(job, self.op, self.settings, progress)
-        if outcome.error or outcome.skipped:
-            return outcome
-        try:
-            record = record_of(job, self.options, self.folder)
-            append_record(self.folder, record)
-        except FileError as error:
-            return replace(outcome, error=error)
-        except OSError as error:
-            return replace(outcome, error=FileError(f"{job.source.path}: {error.strerror}, after it was pooled"))
-        return outcome
-
-
 def run_all(
-    jobs: Sequence[Job], op: Attributes, settings: Settings, *, count: int, folder: str | None, progress: Progress
+    jobs: Sequence[Job],
+    op: Attributes,
+    settings: Settings,
+    *,
+    executor: str,
+    count: int,
+    folder: str | None,
+    progress: Progress,
 ) -> Generator[Outcome, None, None]:
-    """The outcomes in the order of the jobs, of which `count` run at once (0: in this process); `folder` is where a
-    manifest is kept, None for none.
+    """The outcomes in the order of the jobs, of which `count` run at once; `folder` is where a manifest is kept, None
+    for none.
     """
-    with ExitStack() as stack:
-        task = Task(op, settings)
-        manifest = None
-        if folder is not None and not settings.dry_run:
-            from poolcli.batch.manifest import Manifest, options_of
+    run = EXECUTORS[executor].run
+    if folder is None or settings.dry_run:
+        yield from _in_order(run([Task(job) for job in jobs], Runner(op, settings), count, progress))
+        return
+    from poolcli.batch.manifest import Manifest, options_of
 
-            manifest = Manifest(folder)
-            _refuse_unowned(manifest, jobs, settings)
-            stack.enter_context(manifest.held())
-            manifest.begin([job for job in jobs if not (settings.skip_existing and existing_outputs((job,)))])
-            task = Task(op, settings, options_of(op, settings), folder, manifest.records)
-            if settings.resume:
-                task = replace(task, settings=replace(settings, overwrite=True))
+    manifest = Manifest(folder)
+    _refuse_unowned(manifest, jobs, settings)
+    with manifest.held():
+        manifest.begin([job for job in jobs if not (settings.skip_existing and existing_outputs((job,)))])
+        runner = Runner(
+            op, replace(settings, overwrite=settings.overwrite or settings.resume), options_of(op, settings), folder
+        )
+        known = manifest.records if settings.resume else {}
+        tasks = [Task(job, known.get(str(name_in(folder, job.output)))) for job in jobs]
         failed = False
-        for outcome in _outcomes(stack, jobs, task, count, progress):
+        for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
             failed = failed or outcome.error is not None
             yield outcome
-        if manifest and not failed:
+        if not failed:
             manifest.tidy()
+
+
+def choose_executor(jobs: Sequence[Job], debug: bool) -> str:
+    """Where the jobs run: in workers if a crash of a native library must not end this process, or several are to run
+    at once; here if standard input or output is theirs, or where a traceback is wanted.
+    """
+    if debug or any("-" in (job.source.path, job.output) for job in jobs):
+        return "here"
+    return "workers" if len(jobs) > 1 or any(can_crash(job.source.path, job.output) for job in jobs) else "here"
 
 
 def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
@@ -91,19 +77,35 @@ def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, S
     return count, replace(settings, threads=max(1, min(threads, cores // count)), max_memory=memory, many=jobs > 1)
 
 
-def needs_workers(jobs: Sequence[Job]) -> bool:
-    """Whether a crash of a native library must not end this process, or several jobs are to run at once."""
-    return len(jobs) > 1 or any(can_crash(job.source.path, job.output) for job in jobs)
+def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:
+    """The outcomes, each written down as soon as it is known."""
+    for number, outcome in outcomes:
+        if outcome.record is None:
+            yield number, outcome
+            continue
+        try:
+            manifest.append(outcome.record)
+        except FileError as error:
+            outcome = replace(outcome, error=error)
+        yield number, outcome
 
 
-def _outcomes(stack: ExitStack, jobs: Sequence[Job], task: Task, count: int, progress: Progress) -> Iterator[Outcome]:
-    if not count or any("-" in (job.source.path, job.output) for job in jobs):
-        for job in jobs:
-            yield task(job, progress)
-        return
-    from poolcli.batch.executors.workers import Workers
-
-    yield from stack.enter_context(Workers(count, task)).run(jobs, progress)
+def _in_order(outcomes: Outcomes) -> Generator[Outcome, None, None]:
+    """The outcomes in the order of the jobs; when the run is stopped, all that there are, and then the exception."""
+    ready: dict[int, Outcome] = {}
+    following = 0
+    try:
+        for number, outcome in outcomes:
+            ready[number] = outcome
+            while following in ready:
+                yield ready.pop(following)
+                following += 1
+    except GeneratorExit:
+        outcomes.close()
+        raise
+    except BaseException:
+        yield from (ready.pop(number) for number in sorted(ready))
+        raise
 
 
 def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job], settings: Settings) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import plan_jobs
 from poolcli.batch.memory import memory_limit
-from poolcli.batch.run_all import needs_workers, run_all, shared_out
+from poolcli.batch.run_all import choose_executor, run_all, shared_out
 from poolcli.cli.app import complain
 from poolcli.cli.operators import operator_from
 from poolcli.cli.progress import progress
@@ -84,14 +84,15 @@ def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
 
 def _run(jobs: Sequence[Job], several: bool, op: Attributes, settings: Settings, values: Mapping[str, Any]) -> int:
     count, settings = shared_out(settings, len(jobs), values["jobs"])
-    if values["debug"] or not needs_workers(jobs):
-        count = 0
+    executor = choose_executor(jobs, values["debug"])
     tally, planned = Tally(), list[Outcome]()
     folder = _manifest_folder(values["output"], several, settings)
     try:
         with (
             progress(len(jobs), values) as (step, bytes_done),
-            closing(run_all(jobs, op, settings, count=count, folder=folder, progress=bytes_done)) as outcomes,
+            closing(
+                run_all(jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done)
+            ) as outcomes,
         ):
             for outcome in outcomes:
                 step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceback import format_exception
 from typing import Self
 
 from poolcli.core.fields import first_field, in_python
@@ -38,3 +39,22 @@ class FileError(PoolError, OSError):
 
     kind = "file"
     exit_code = 1
+
+
+class UnexpectedError(PoolError):
+    """A library, or poolcli itself, raised what nobody had thought of (exit 1). Its notes hold the traceback."""
+
+    kind = "unexpected"
+    exit_code = 1
+
+
+def unexpected(error: BaseException, place: str) -> UnexpectedError:
+    """The error that stands for any other one; it holds text alone, and so goes from process to process."""
+    try:
+        text = (str(error).splitlines() or [""])[0][:200]
+    except Exception:  # what cannot even say what it is
+        text = ""
+    kind = type(error).__name__ + (f": {text}" if text else "")
+    made = UnexpectedError(f"{place}: could not be done (unexpected {kind}; --debug shows where)")
+    made.add_note("".join(format_exception(error)))
+    return made

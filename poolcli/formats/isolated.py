@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from poolcli.core.errors import FileError
+from poolcli.core.errors import FileError, PoolError, unexpected
 from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.formats.recognise import can_crash
 
@@ -14,11 +14,16 @@ Result = TypeVar("Result")
 
 
 def guarded(path: str, look: Callable[[], Result]) -> Result:
-    """What `look` returns or raises about the file at `path`; a crash is a FileError."""
+    """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
     if not can_crash(path, None) or sys.platform != "linux":
-        return look()
+        try:
+            return look()
+        except PoolError:
+            raise
+        except Exception as error:
+            raise unexpected(error, path) from error
     here, there = CONTEXT.Pipe(duplex=False)
-    process = start(_send, there, look)
+    process = start(_send, there, path, look)
     there.close()
     try:
         succeeded, content = here.recv()
@@ -31,8 +36,10 @@ def guarded(path: str, look: Callable[[], Result]) -> Result:
     return found
 
 
-def _send(pipe: Any, look: Callable[[], Any]) -> None:
+def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
     try:
         pipe.send((True, look()))
-    except Exception as error:
+    except PoolError as error:
         pipe.send((False, error))
+    except Exception as error:
+        pipe.send((False, unexpected(error, path)))

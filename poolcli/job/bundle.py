@@ -21,10 +21,11 @@ from poolcli.formats import (
 )
 from poolcli.formats.arrays import listing
 from poolcli.job.clock import Clock
+from poolcli.job.failure import located
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.pool_file import pool_to_memory
-from poolcli.job.prepare import located, prepare_job
+from poolcli.job.prepare import prepare_job
 from poolcli.plan.attributes import Attributes
 
 if TYPE_CHECKING:

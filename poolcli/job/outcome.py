@@ -71,7 +71,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known about a job after it ran, failed or was skipped. Seconds are by phase."""
+    """What is known about a job after it ran, failed or was skipped.
+
+    Seconds are by phase; `record` is for a manifest.
+    """
 
     job: Job
     header: Header | None = None
@@ -85,6 +88,7 @@ class Outcome:
     skipped: bool = False
     parts: tuple[Outcome, ...] = ()
     error: PoolError | None = None
+    record: Record | None = None
 
 
 @dataclass(slots=True)

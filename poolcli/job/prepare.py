@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from poolcli.core.errors import PoolError, RequestError
+from poolcli.core.errors import RequestError
 from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.formats import Header, check_output
 from poolcli.job.colour import colour_notes
@@ -37,8 +37,3 @@ def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None,
         kept = check_output(path, shape, dtype, layout, mode)
         layout = layout if output_layout else kept
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout)
-
-
-def located(error: PoolError, place: str) -> PoolError:
-    """The error with the input's name before its message, unless it is there already."""
-    return error if error.message.startswith(place) else error.at(place)

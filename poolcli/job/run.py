@@ -5,19 +5,20 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.core.errors import FileError
 from poolcli.formats import holds_several, opened
 from poolcli.job.bundle import run_bundle
 from poolcli.job.clock import Clock
+from poolcli.job.failure import failure
 from poolcli.job.job import Job, existing_outputs
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.pool_file import Progress, pool_file
-from poolcli.job.prepare import located, prepare_job
+from poolcli.job.prepare import prepare_job
 from poolcli.plan.attributes import Attributes
 
 
 def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done, total: None) -> Outcome:
-    """Runs `job`; a refusal or a failing file is in the outcome's `error`, with the place in its message."""
+    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message."""
     if settings.skip_existing and existing_outputs((job,)):
         return Outcome(job, skipped=True)
     clock = Clock()
@@ -30,7 +31,7 @@ def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = l
                 file = stack.enter_context(opened(job.source, settings.read_options))
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress)
-    except PoolError as error:
-        return replace(outcome, error=located(error, job.source.path))
-    except MemoryError:
-        return replace(outcome, error=FileError(f"{job.source.path}: there is not enough memory for this input"))
+    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
+        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
+            raise  # standard output itself, which is no fault of the input
+        return replace(outcome, error=failure(error, job.source.path))

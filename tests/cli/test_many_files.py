@@ -254,7 +254,7 @@ def wait_for(what: Any) -> None:
 
 KILLED_ONCE = """
 import os, signal, sys
-import poolcli.batch.run_all as module
+import poolcli.batch.task as module
 inner = module.run_job
 def once(job, *rest):
     if job.source.path.endswith("03.npy") and not os.path.exists("killed"):

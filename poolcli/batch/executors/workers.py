@@ -11,16 +11,19 @@ import ctypes
 import os
 import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from poolcli.batch.executors.table import Outcomes
+from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
 from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.formats.atomic import remove_part
+from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome
 from poolcli.job.pool_file import Progress
@@ -30,88 +33,99 @@ PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
-Run = Callable[[Job, Progress], Outcome]
+
+def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
+    """The outcomes as they come."""
+    with Workers(tasks, runner, count) as workers:
+        try:
+            yield from workers.run(progress)
+        except GeneratorExit:
+            raise
+        except BaseException:  # stopped: what was done by now counts
+            yield from workers.last_words(progress)
+            raise
 
 
 @dataclass(slots=True)
 class _Worker:
     process: Any
     pipe: Connection
-    number: int | None = None  # of the job that it holds
+    number: int | None = None  # of the task that it holds
 
 
 class Workers:
-    """At most `count` processes that call `run`; a context manager, at whose end none is left."""
+    """At most `count` processes that run tasks; a context manager, at whose end none is left."""
 
-    def __init__(self, count: int, run: Run) -> None:
-        self._count, self._run = count, run
+    def __init__(self, tasks: Sequence[Task], runner: Runner, count: int) -> None:
+        self._tasks, self._runner, self._count = tasks, runner, count
+        self._waiting = list(range(len(tasks) - 1, -1, -1))
+        self._tries: dict[int, int] = {}
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        held = self._end()
+        for worker in self._workers:
+            worker.pipe.close()
+        for worker in held:
+            if worker.number is not None:
+                _sweep(self._tasks[worker.number].job, worker.process.pid)
+
+    def _end(self) -> list[_Worker]:
+        """Ends all processes; returns those that were at work."""
         held = [worker for worker in self._workers if worker.number is not None]
         for worker in self._workers:
-            worker.pipe.close()  # ends an idle worker
             if worker in held:
                 worker.process.terminate()
+            else:
+                worker.pipe.close()  # ends it
         for worker in self._workers:
             worker.process.join(PATIENCE)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-        for worker in held:
-            _sweep(self._jobs[worker.number or 0], worker.process.pid)
+        return held
 
-    def run(self, jobs: Sequence[Job], progress: Progress) -> Iterator[Outcome]:
-        """The outcomes in the order of the jobs."""
-        self._jobs = jobs
-        waiting = list(range(len(jobs) - 1, -1, -1))
-        tries: dict[int, int] = {}
-        ready: dict[int, Outcome] = {}
-        for next_one in range(len(jobs)):
-            while next_one not in ready:
-                self._assign(waiting)
-                self._listen(waiting, tries, ready, progress)
-            yield ready.pop(next_one)
+    def run(self, progress: Progress) -> Outcomes:
+        """The outcomes as they come."""
+        left = len(self._tasks)
+        while left:
+            self._assign()
+            for worker in self._heard():
+                found = self._hear(worker, progress)
+                if found is not None:
+                    left -= 1
+                    yield found
 
-    def _listen(self, waiting: list[int], tries: dict[int, int], ready: dict[int, Outcome], progress: Progress) -> None:
-        """Takes in what workers have sent, or waits until one sends something; the jobs of dead ones wait again."""
-        for worker in self._heard():
-            number = worker.number
-            outcome = self._hear(worker, progress)
-            if number is None or outcome is None:
-                continue
-            if isinstance(outcome, Outcome):
-                ready[number] = outcome
-                continue
-            job = self._jobs[number]
-            _sweep(job, worker.process.pid)
-            tries[number] = tries.get(number, 0) + 1
-            if tries[number] < TRIES:
-                waiting.append(number)
-            else:
-                ready[number] = Outcome(job, error=FileError(f"{job.source.path}: {outcome}"))
+    def last_words(self, progress: Progress) -> Outcomes:
+        """Ends all workers; the outcomes that they had sent by then."""
+        for worker in self._end():
+            with suppress(EOFError, OSError):
+                while worker.number is not None and worker.pipe.poll():
+                    found = self._take(worker, worker.pipe.recv(), progress)
+                    if found is not None:
+                        yield found
 
-    def _assign(self, waiting: list[int]) -> None:
-        """Gives a job to every idle worker, and starts workers while there are more jobs."""
-        while waiting:
+    def _assign(self) -> None:
+        """Gives a task to every idle worker, and starts workers while there are more tasks."""
+        while self._waiting:
             idle = next((worker for worker in self._workers if worker.number is None), None)
             if idle is None:
                 if len(self._workers) >= self._count:
                     return
                 idle = self._start()
-            idle.number = waiting.pop()
+            idle.number = self._waiting.pop()
             try:
-                idle.pipe.send(self._jobs[idle.number])
-            except OSError:  # it died while it was idle, which is no job's fault
-                waiting.append(idle.number)
+                idle.pipe.send(self._tasks[idle.number])
+            except OSError:  # it died while it was idle, which is no task's fault
+                self._waiting.append(idle.number)
                 self._bury(idle)
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
-        process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._run)
+        process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
         there.close()
         worker = _Worker(process, here)
         self._workers.append(worker)
@@ -121,28 +135,40 @@ class Workers:
         busy = {worker.pipe: worker for worker in self._workers if worker.number is not None}
         return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
 
-    def _hear(self, worker: _Worker, progress: Progress) -> Outcome | str | None:
-        """The outcome that a worker sends, why it died, or None for a sign of life."""
+    def _hear(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
+        """What a worker sends; the task of one that died waits again, or has failed. None for a sign of life."""
         try:
-            kind, *content = worker.pipe.recv()
+            return self._take(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
-            return self._bury(worker)
+            number, how = worker.number, self._bury(worker)
+        if number is None:
+            return None
+        job = self._tasks[number].job
+        _sweep(job, worker.process.pid)
+        self._tries[number] = self._tries.get(number, 0) + 1
+        if self._tries[number] < TRIES:
+            self._waiting.append(number)
+            return None
+        why = f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
+        return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
+
+    def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
+        kind, *content = message
+        number = worker.number
         if kind == "progress":
             progress(*content)
+        if kind == "progress" or number is None:
             return None
-        if kind == "raised":
-            raise content[0]
         worker.number = None
         if kind == "last":
             self._bury(worker)
-        outcome: Outcome = content[0]
-        return outcome
+        return number, content[0]
 
     def _bury(self, worker: _Worker) -> str:
         how = ending(worker.process)
         worker.pipe.close()
         self._workers.remove(worker)
-        return f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
+        return how
 
 
 def _sweep(job: Job, process: int) -> None:
@@ -150,8 +176,8 @@ def _sweep(job: Job, process: int) -> None:
         remove_part(path, process)
 
 
-def _serve(pipe: Connection, others: Sequence[Connection], run: Run) -> None:
-    """The life of a worker: jobs in, outcomes out, until the other end is closed."""
+def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
+    """The life of a worker: tasks in, outcomes out, until the other end is closed."""
     for other in others:
         other.close()  # else this process would keep alive what only the parent should
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
@@ -160,21 +186,29 @@ def _serve(pipe: Connection, others: Sequence[Connection], run: Run) -> None:
     code = 0
     try:
         while True:
-            job = pipe.recv()
-            outcome = run(job, lambda done, total: pipe.send(("progress", done, total)))
+            task = pipe.recv()
+            outcome = runner(task, lambda done, total: pipe.send(("progress", done, total)))
             worn = outcome.error is not None and "h5py" in sys.modules
-            pipe.send(("last" if worn else "done", outcome))
+            _send(pipe, "last" if worn else "done", outcome)
             if worn:
                 break
     except (EOFError, BrokenPipeError, ConnectionError):
         pass
     except SystemExit:
         code = 143
-    except Exception as error:
-        error.add_note(traceback.format_exc())
-        pipe.send(("raised", error))
     sys.stdout.flush()
     os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
+
+
+def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
+    """Sends an outcome; where something in it cannot be sent, the outcome is that."""
+    try:
+        pipe.send((kind, outcome))
+    except (BrokenPipeError, ConnectionError):
+        raise
+    except Exception as error:
+        job = outcome.job
+        pipe.send((kind, Outcome(job, error=failure(error, job.source.path))))
 
 
 def _keep_freed_memory() -> None:

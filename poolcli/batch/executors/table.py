@@ -1,0 +1,46 @@
+"""The table of executors. Each is a module with `run`: tasks in, outcomes out, in whatever order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+from poolcli.batch.task import Runner, Task
+from poolcli.job.outcome import Outcome
+from poolcli.job.pool_file import Progress
+
+Outcomes = Generator[tuple[int, Outcome], None, None]
+
+
+class Run(Protocol):
+    """Runs tasks, at most `count` at once, and yields the place of each among them with its outcome, as they come.
+
+    A task's failure is in its outcome and ends nothing. When it is stopped, it yields what was done until then, ends
+    whatever it has started, and only then lets the exception go on.
+    """
+
+    def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One way to run jobs, by name."""
+
+    name: str
+    module: str
+
+    @property
+    def run(self) -> Run:
+        """What runs the tasks; its module is imported when it is first asked for."""
+        return cast("Run", import_module(self.module).run)
+
+
+EXECUTORS = {
+    row.name: row
+    for row in (
+        Executor("here", "poolcli.batch.executors.here"),
+        Executor("workers", "poolcli.batch.executors.workers"),
+    )
+}

@@ -1,0 +1,56 @@
+"""The record of a job that is done, and whether it still holds."""
+
+from __future__ import annotations
+
+import os
+
+from poolcli.formats.state import digest_of, state_of
+from poolcli.job.job import Job
+from poolcli.job.outcome import Record
+
+MOST_HASHED = 2**28  # bytes; larger inputs are known by size and time alone
+
+
+def record_of(job: Job, options: str, folder: str) -> Record:
+    """The record of a job that is done."""
+    state = state_of(job.source.path)
+    return Record(
+        output=str(name_in(folder, job.output)),
+        indices=name_in(folder, job.indices),
+        input=_input_of(job),
+        input_size=state.size,
+        input_mtime_ns=state.mtime_ns,
+        input_hash=_hash(job.source.path) if state.size <= MOST_HASHED else None,
+        options=options,
+        output_hash=str(_hash(job.output)),
+        indices_hash=_hash(job.indices),
+    )
+
+
+def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
+    """Whether what the record says still holds: the same options, the same input, and outputs as they were made."""
+    asked = (options, _input_of(job), name_in(folder, job.indices))
+    if (record.options, record.input, record.indices) != asked:
+        return False
+    try:
+        state = state_of(job.source.path)
+        if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns) and (
+            record.input_hash is None or record.input_hash != _hash(job.source.path)
+        ):
+            return False
+        return (record.output_hash, record.indices_hash) == (_hash(job.output), _hash(job.indices))
+    except OSError:
+        return False
+
+
+def name_in(folder: str, path: str | None) -> str | None:
+    """A path as the manifest of `folder` names it."""
+    return os.path.relpath(path, folder) if path else None
+
+
+def _input_of(job: Job) -> str:
+    return job.source.path + (f":{job.source.key}" if job.source.key else "")
+
+
+def _hash(path: str | None) -> str | None:
+    return None if path is None else digest_of(path)

@@ -1,0 +1,139 @@
+"""Exceptions that nobody thought of, out of a decoder: each is the failure of its file, wherever the job runs."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from lzma import LZMAError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli.formats import FORMATS, write
+from tests.conftest import Cli
+from tests.formats import toy
+
+HALVE = ("-k", "2", "-s", "2")
+X = np.ones((1, 1, 4, 4), np.float32)
+
+
+class LockedError(Exception):
+    """An exception that no pipe takes, and that cannot say what it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = open(os.devnull)  # noqa: SIM115
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def deep(depth: int = 0) -> int:
+    return deep(depth + 1) + 1
+
+
+def raises(error: Exception) -> Callable[[], object]:
+    def call() -> object:
+        raise error
+
+    return call
+
+
+ODD: dict[str, tuple[Callable[[], object], str]] = {
+    "division": (lambda: 1 // 0, "ZeroDivisionError: integer division or modulo by zero"),
+    "struct": (raises(struct.error("unpack requires 4 bytes")), "error: unpack requires 4 bytes"),
+    "lzma": (raises(LZMAError("Corrupt input data")), "LZMAError: Corrupt input data"),
+    "recursion": (deep, "RecursionError: maximum recursion depth exceeded"),
+    "assertion": (raises(AssertionError()), "AssertionError"),
+    "of two lines": (raises(KeyError("a\nb")), "KeyError: 'a\\nb'"),
+    "that cannot be sent": (lambda: raises(LockedError())(), "LockedError"),
+    "that ends loops": (raises(StopIteration()), "StopIteration"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder with `in`: two arrays and, between them, one in a format whose library has a bug."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(FORMATS, "toy", toy.ROW)
+    os.mkdir("in")
+    np.save("in/a.npy", X)
+    write("in/b.toy", X, "NCHW")
+    np.save("in/c.npy", X)
+
+
+def line(path: str, what: str) -> str:
+    return f"poolcli: {path}: could not be done (unexpected {what}; --debug shows where)\n"
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_rest_of_the_folder_is_done(name: str, jobs: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, what = ODD[name]
+    monkeypatch.setattr(toy._Folder, "read", lambda *_: call())
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--jobs", jobs)
+    assert (result.code, result.out, result.err) == (1, "2 done, 0 skipped, 1 failed\n", line("in/b.toy", what))
+    assert sorted(os.listdir("out")) == [".poolcli.jsonl", "a.npy", "c.npy"]
+
+
+@contextmanager
+def broken(*_: object) -> Iterator[Any]:
+    yield 1 // 0
+
+
+PLACES: dict[str, tuple[str, Any]] = {
+    "opening": ("opened", broken),
+    "reading the header": ("_header", lambda *_: 1 // 0),
+    "preparing the output": ("sink", broken),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_one_file_is_one_line(name: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, *PLACES[name])
+    result = cli("avg", "in/b.toy", "-o", "out.toy", *HALVE)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == line("in/b.toy", "ZeroDivisionError: integer division or modulo by zero")
+    assert os.listdir() == ["in"]
+
+
+def test_looking_into_a_file_is_one_line_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "_header", lambda *_: 1 // 0)
+    result = cli("info", "in/b.toy", "in/a.npy")
+    assert result.code == 1
+    assert result.err == line("in/b.toy", "ZeroDivisionError: integer division or modulo by zero")
+    assert result.out.startswith("in/a.npy: npy\n")
+
+
+def test_a_library_in_a_process_of_its_own_may_raise_anything(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.formats.hdf5.list_arrays", lambda path: deep())
+    Path("x.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    result = cli("info", "x.h5")
+    assert (result.code, result.err) == (1, line("x.h5", "RecursionError: maximum recursion depth exceeded"))
+
+
+def test_json_says_so_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "_header", lambda *_: 1 // 0)
+    error = cli("avg", "in/b.toy", "-o", "out.toy", *HALVE, "--json").json["error"]
+    assert error["kind"] == "unexpected"
+    assert error["message"] + "\n" == line("in/b.toy", "ZeroDivisionError: integer division or modulo by zero")[9:]
+
+
+def test_debug_shows_where() -> None:
+    script = (
+        "import sys\nfrom tests.formats import toy\nfrom poolcli.formats import FORMATS\n"
+        "FORMATS['toy'] = toy.ROW\ntoy._header = lambda path: 1 // 0\n"
+        "from poolcli.__main__ import main\nmain()"
+    )
+    command = [sys.executable, "-c", script, "avg", "in", "-o", "out/", *HALVE, "--debug"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "UnexpectedError: in/b.toy: could not be done" in result.stderr
+    assert 'tests/formats/toy.py", line' in result.stderr
+    assert "in opened" in result.stderr
