@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 
-from tests.documents.console import renewed, workplace
+from tests.documents.console import pictures, renewed, workplace
 from tests.documents.markdown import DOCUMENTS
 
 
@@ -18,6 +19,8 @@ def main() -> None:
     for path in map(Path.absolute, map(Path, sys.argv[1:])) if sys.argv[1:] else DOCUMENTS:
         with TemporaryDirectory() as folder, workplace(Path(folder)):
             text = renewed(path.read_text())
+            for made, kept in pictures(path):
+                copyfile(made, kept)
         path.write_text(text)
 
 

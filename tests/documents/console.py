@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from poolcli.cli.app import run
-from tests.documents.markdown import ROOT, Block, blocks, sessions
+from tests.documents.markdown import ROOT, Block, blocks, links, sessions
 
 COLUMNS = 100
 TIMES = re.compile(r"[\d.]+ (ms|s)\b")
@@ -38,6 +38,12 @@ def renewed(text: str) -> str:
     for place, screen in reversed(screens):
         text = text[: place.start] + screen + text[place.stop :]
     return text
+
+
+def pictures(document: Path) -> list[tuple[Path, Path]]:
+    """The pictures that the document shows and its commands have made in the working folder: as made, and as kept."""
+    shown = (target for target in links(document.read_text()) if target.endswith((".svg", ".png")))
+    return [(Path(target), document.parent / target) for target in shown if Path(target).exists()]
 
 
 def run_block(block: Block) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.__main__ import PACKAGES
-from tests.documents.console import renewed, typed, workplace
+from tests.documents.console import pictures, renewed, typed, workplace
 from tests.documents.markdown import DOCUMENTS, ROOT, Block, anchors, blocks, links, name_of
 
 TEXTS = {name_of(path): path.read_text() for path in DOCUMENTS}
@@ -30,6 +30,14 @@ def document(request: pytest.FixtureRequest) -> str:
 def test_commands_print_what_the_document_shows(document: str, tmp_path: Path) -> None:
     with workplace(tmp_path):
         assert renewed(TEXTS[document]).splitlines() == TEXTS[document].splitlines()
+        for made, kept in pictures(ROOT / document):
+            assert made.read_bytes() == kept.read_bytes()
+
+
+def test_the_picture_of_windows_is_one_that_a_command_makes(tmp_path: Path) -> None:
+    with workplace(tmp_path):
+        renewed(TEXTS["docs/explaining.md"])
+        assert [kept.name for _, kept in pictures(ROOT / "docs" / "explaining.md")] == ["windows.svg"]
 
 
 def test_snippets_of_python_run_and_give_what_they_show(document: str) -> None:
