@@ -1,4 +1,4 @@
-"""Average, max, adaptive-average and adaptive-max pooling as OpenVINO's operators define them."""
+"""Pooling of tensors as OpenVINO's operators define it: average, max, adaptive and more."""
 
 from __future__ import annotations
 
@@ -6,44 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from poolcli.core.errors import FileError, PoolError, RequestError
-    from poolcli.core.layouts import convert_layout
-    from poolcli.ops.functions import (
-        AdaptiveAvgPool,
-        AdaptiveMaxPool,
-        AvgPool,
-        MaxPool,
-        adaptive_avg_pool,
-        adaptive_max_pool,
-        avg_pool,
-        max_pool,
-    )
-    from poolcli.plan import Plan
+    from poolcli.core.errors import FileError as FileError
+    from poolcli.core.errors import PoolError as PoolError
+    from poolcli.core.errors import RequestError as RequestError
+    from poolcli.core.layouts import convert_layout as convert_layout
+    from poolcli.ops import *  # noqa: F403  # every operator is public
+    from poolcli.plan import Plan as Plan
 
+    __all__: list[str]
     __version__: str
-
-__all__ = [
-    "AdaptiveAvgPool",
-    "AdaptiveMaxPool",
-    "AvgPool",
-    "FileError",
-    "MaxPool",
-    "Plan",
-    "PoolError",
-    "RequestError",
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "avg_pool",
-    "convert_layout",
-    "max_pool",
-]
 
 # A command that needs one module must not pay for the others: names are loaded on first use.
 _HOMES = {
-    "core.errors": ("FileError", "PoolError", "RequestError"),
-    "core.layouts": ("convert_layout",),
-    "plan.plan": ("Plan",),
-    "ops.functions": tuple(name for name in __all__ if name.endswith(("Pool", "_pool"))),
+    "FileError": "core.errors",
+    "PoolError": "core.errors",
+    "RequestError": "core.errors",
+    "convert_layout": "core.layouts",
+    "Plan": "plan",
 }
 
 
@@ -52,11 +31,14 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("poolcli")
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"poolcli.{module}"), name)
+    if name == "__all__":
+        return sorted((*_HOMES, *import_module("poolcli.ops").__all__))
+    if name in _HOMES:
+        return getattr(import_module(f"poolcli.{_HOMES[name]}"), name)
+    if not name.startswith("_") and name in import_module("poolcli.ops").__all__:
+        return getattr(import_module("poolcli.ops"), name)
     raise AttributeError(f"module 'poolcli' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__getattr__("__all__"), "__version__"]  # type: ignore[misc]  # it is a list of names

@@ -15,7 +15,7 @@ from poolcli.cli.operators import SHAPE_ATTRIBUTES, attribute_options
 from poolcli.cli.options import EXPLAIN_OPTIONS, FILE_OPTIONS, RESULT_OPTIONS, RUN_OPTIONS, add_command
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
-from poolcli.plan.attributes import OPERATORS
+from poolcli.ops import OPERATORS
 from poolcli.report.text import printable_lines
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."

@@ -17,7 +17,7 @@ def cache(values: Mapping[str, Any]) -> int:
         _say(values, {"freed": freed}, f"removed {freed:,} bytes")
         return 0
     if action == "warm":
-        from poolcli.engine.compiled.warm import warm
+        from poolcli.ops.warm import warm
 
         warm()
     found = kernels.info()

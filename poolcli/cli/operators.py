@@ -9,7 +9,8 @@ from typing import Any
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.values import option
-from poolcli.plan.attributes import OPERATORS, Attributes
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import Attributes
 
 NUMBER_LISTS = ("kernel", "strides", "pads", "pads_begin", "pads_end", "dilations", "output_size")
 REQUIRED = ("kernel", "output_size")
@@ -38,9 +39,7 @@ def operator_from(name: str, values: Mapping[str, Any]) -> Attributes:
         if "pads_begin" in given or "pads_end" in given:
             raise RequestError("--pads sets both ends; give either --pads or --pads-begin and --pads-end")
         given |= {"pads_begin": pads, "pads_end": pads}
-    from poolcli.ops.functions import OPS
-
-    record = OPS[name]
+    record = OPERATORS[name]
     for field in fields(record):
         if field.name in REQUIRED and field.name not in given:
             raise RequestError(f"{name} needs {option(field.name)}, for example {option(field.name)} 2")

@@ -14,8 +14,10 @@ from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.values import one_of, option
 from poolcli.dialects import DIALECTS
+from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import OPERATORS, Attributes, AvgAttributes, MaxAttributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.facts import Told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -98,7 +100,7 @@ def _solve(name: str, values: Mapping[str, Any]) -> int:
 
     fixed = frozenset(given for given in SHAPE_ATTRIBUTES if values[given] is not None)
     op = operator_from(name, dict(values) | ({} if "kernel" in fixed else {"kernel": "1"}))
-    if not isinstance(op, AvgAttributes | MaxAttributes):
+    if not isinstance(op, SlidingAttributes):
         raise RequestError(f"{name} has its output size given; --solve is for avg and max")
     if "auto_pad" in fixed and op.auto_pad != "explicit":
         raise RequestError(f"--solve looks for pads itself; leave out --auto-pad {op.auto_pad}")
@@ -139,4 +141,4 @@ def _input_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], str, str | No
 def _plan(op: Attributes, values: Mapping[str, Any]) -> Plan:
     shape, dtype, layout, notes = _input_of(values)
     plan = make_plan(op, shape, dtype, layout=layout, output_dtype=values["dtype"])
-    return replace(plan, notes=(*notes, *plan.notes))
+    return replace(plan, facts=(*map(Told, notes), *plan.facts))

@@ -44,11 +44,21 @@ DTYPES = {
 }
 
 
+# numpy's own short names, little-endian or native: `f4` is float32, `?` bool.
+SHORT = {"?": "bool", "b1": "bool"} | {
+    f"{dtype.kind[0]}{dtype.itemsize}": dtype.name
+    for dtype in DTYPES.values()
+    if dtype.kind != "bool" and dtype.name != "bfloat16"
+}
+PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads them
+
+
 def lookup(name: object) -> DType:
-    """The type called `name` (also a numpy dtype or scalar type); refuses all others."""
+    """The type called `name` (also a numpy dtype or scalar type, `f4`, or Python's float); refuses all others."""
     text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
+    bare = text.lstrip("<=|")
     try:
-        return DTYPES[text]
+        return DTYPES[SHORT.get(bare) or PLAIN.get(text) or text]
     except KeyError:
         known = ", ".join(DTYPES)
         raise RequestError(f"dtype {text} cannot be pooled; use one of {known}") from None

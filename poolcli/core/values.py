@@ -1,14 +1,20 @@
-"""Reading numbers and words of attributes: one number for each axis, one word of a list."""
+"""Reading the values of attributes: a number for each axis, one word of a list.
+
+A reader takes the field's name and what was given for it, and returns the value or refuses it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import SupportsIndex
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, SupportsIndex
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.layouts import SPATIAL
 
 PerAxis = int | Sequence[int]
+Reader = Callable[[str, object], Any]
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
 ROUNDING_TYPES = ("floor", "ceil", "ceil_torch")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
@@ -20,10 +26,9 @@ def option(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def per_axis(name: str, value: object, axes: Sequence[str], lowest: int) -> tuple[int, ...]:
-    """`value` as one integer for each spatial axis; refuses other lengths, fractions and values below `lowest`."""
-    items = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else _listed(value)
-    numbers = tuple(_integer(name, item) for item in items)
+def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
+    """The number or numbers of an attribute, one for each spatial axis; refuses other counts."""
+    numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
@@ -32,28 +37,97 @@ def per_axis(name: str, value: object, axes: Sequence[str], lowest: int) -> tupl
             f"{field(name)} has {len(numbers)} numbers, the input has {len(axes)} spatial "
             f"{'axis' if len(axes) == 1 else 'axes'} ({letters}); give 1{'' if len(axes) == 1 else f' or {len(axes)}'}"
         )
-    for axis, number in zip(axes, numbers, strict=True):
-        if number < lowest:
-            raise RequestError(f"{field(name)} is {number} on axis {axis}, it must be at least {lowest}")
-        if number > LARGEST:
-            raise RequestError(f"{field(name)} on axis {axis} is above 2**63 - 1, the largest number that is read")
     return numbers
 
 
-def one_of(name: str, value: str, words: Sequence[str]) -> str:
+def one_of(name: str, value: object, words: Sequence[str]) -> str:
     """`value`, refused with the known words when it is not one of them."""
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}")
     return value
 
 
-def _listed(value: object) -> list[object]:
+def read(reader: Reader) -> dict[str, Reader]:
+    """The metadata of a field of a record: how a value given for it is read."""
+    return {"read": reader}
+
+
+def optional(reader: Reader) -> Reader:
+    """As `reader`; None stays None."""
+    return lambda name, value: None if value is None else reader(name, value)
+
+
+def word_of(words: Sequence[str]) -> Reader:
+    """One of `words`."""
+    return lambda name, value: one_of(name, value, words)
+
+
+def numbers_from(least: int) -> Reader:
+    """A whole number that serves every axis, or a tuple with one for each axis; each at least `least`."""
+
+    def numbers(name: str, value: object) -> PerAxis:
+        items = _items(value)
+        if items is None:
+            return _in_range(name, whole_number(name, value), least, "every axis")
+        found = tuple(whole_number(name, item) for item in items)
+        letters = SPATIAL[-len(found) :].rjust(len(found), "?")
+        places = [f"axis {letter}" for letter in letters] if len(found) > 1 else ["every axis"]
+        return tuple(_in_range(name, n, least, place) for n, place in zip(found, places, strict=False))
+
+    return numbers
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, numpy's too; other values, which might mean either, are refused."""
+    plain = _plain(value)
+    if not isinstance(plain, int) or plain not in (0, 1):
+        raise RequestError(f"{field(name)} is {value!r}, it must be True or False")
+    return bool(plain)
+
+
+def whole_number(name: str, value: object) -> int:
+    """A whole number, also numpy's or an array of one; fractions, words and truth values are refused."""
+    if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
+        return value.__index__()
+    raise RequestError(f"{field(name)} has {value!r}, a whole number is needed")
+
+
+def number_from(least: float) -> Reader:
+    """A finite number of at least `least`; a whole one stays a whole one."""
+
+    def number(name: str, value: object) -> float:
+        plain = _plain(value)
+        if isinstance(plain, bool) or not isinstance(plain, int | float) or not least <= plain < inf:
+            raise RequestError(f"{field(name)} is {value!r}, a number of at least {least:g} is needed")
+        return plain
+
+    return number
+
+
+def divisor(name: str, value: object) -> int:
+    """A whole number that a sum may be divided by."""
+    number = _plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
+        raise RequestError(f"{field(name)} is {value!r}, a whole number other than 0 and below 2**31 is needed")
+    return number
+
+
+def _in_range(name: str, number: int, least: int, where: str) -> int:
+    if number < least:
+        raise RequestError(f"{field(name)} is {number} on {where}, it must be at least {least}")
+    if number > LARGEST:
+        raise RequestError(f"{field(name)} on {where} is above 2**63 - 1, the largest number that is read")
+    return number
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """The items of a list, a tuple or an array; None for a single value."""
     tolist = getattr(value, "tolist", None)  # a numpy array or scalar
     plain = tolist() if tolist is not None else value
-    return plain if isinstance(plain, list) else [plain]
+    return plain if isinstance(plain, Sequence) and not isinstance(plain, str | bytes | bytearray) else None
 
 
-def _integer(name: str, item: object) -> int:
-    if not isinstance(item, bool) and isinstance(item, SupportsIndex):
-        return item.__index__()
-    raise RequestError(f"{field(name)} has {item!r}, a whole number is needed")
+def _plain(value: object) -> object:
+    """A numpy scalar as the Python number that it is; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if item is not None and getattr(value, "shape", None) == () else value

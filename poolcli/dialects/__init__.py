@@ -1,5 +1,20 @@
-"""What each framework does where the frameworks differ by rule."""
+"""What each framework does where the frameworks differ by rule, one file each. Accidents are not copied."""
 
-from poolcli.dialects.table import DIALECTS, Dialect, IndexBase, dialect_of
+from __future__ import annotations
 
-__all__ = ["DIALECTS", "Dialect", "IndexBase", "dialect_of"]
+from poolcli.core.values import one_of
+from poolcli.dialects.dialect import Call, Dialect, IndexBase, There
+from poolcli.dialects.ngraph import NGRAPH
+from poolcli.dialects.onnx import ONNX
+from poolcli.dialects.openvino import OPENVINO
+from poolcli.dialects.pytorch import PYTORCH
+from poolcli.dialects.tensorflow import TENSORFLOW
+
+__all__ = ["DIALECTS", "Call", "Dialect", "IndexBase", "There", "dialect_of"]
+
+DIALECTS = {dialect.name: dialect for dialect in (OPENVINO, NGRAPH, ONNX, PYTORCH, TENSORFLOW)}
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect called `name`; refuses unknown names."""
+    return DIALECTS[one_of("like", name, tuple(DIALECTS))]

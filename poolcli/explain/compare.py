@@ -10,21 +10,12 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, MaxAttributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
 
 ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
 KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
 DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
-VARIANTS = (
-    ("openvino", "floor"),
-    ("openvino", "ceil"),
-    ("openvino", "ceil_torch"),
-    ("onnx", None),
-    ("pytorch", None),
-    ("tensorflow", None),
-    ("ngraph", None),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +40,8 @@ class Row:
 def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
     """The rows of all frameworks; `plan` is the chosen one's, of `op`."""
     rows = []
-    for like, rounding in _variants(op):
-        dialect = DIALECTS[like]
+    for dialect, rounding in _variants(op):
+        like = dialect.name
         word = rounding or _word(op, dialect)
         title = f"{dialect.title} {word}" if rounding else dialect.title
         chosen = like == plan.like and (rounding is None or word == getattr(op, "rounding_type", None))
@@ -83,10 +74,11 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
 
 
-def _variants(op: Attributes) -> Sequence[tuple[str, str | None]]:
-    if isinstance(op, BinAttributes):
-        return [("openvino", None), ("pytorch", None), ("onnx", None), ("tensorflow", None), ("ngraph", None)]
-    return VARIANTS
+def _variants(op: Attributes) -> list[tuple[Dialect, str | None]]:
+    """The dialects, those that have the operator first, each under all rounding words where it has some of its own."""
+    name = op.rules_of or op.name
+    ordered = sorted(DIALECTS.values(), key=lambda dialect: (name not in dialect.operators, dialect.retired))
+    return [(d, word) for d in ordered for word in (d.compared if isinstance(op, SlidingAttributes) else (None,))]
 
 
 def _word(op: Attributes, dialect: Dialect) -> str:
@@ -98,7 +90,7 @@ def _word(op: Attributes, dialect: Dialect) -> str:
 def _under(op: Attributes, like: str, rounding: str) -> Attributes:
     if isinstance(op, SlidingAttributes):
         op = replace(op, rounding_type=rounding)
-    if isinstance(op, MaxAttributes):
+    if isinstance(op, PickingAttributes):
         op = replace(op, axis=None)
     return replace(op, like=like)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from poolcli.core.errors import RequestError
 from poolcli.core.windows import Bins, Sliding, ceil_div
 from poolcli.explain.canvas import Box, Canvas, Dot, Words
-from poolcli.explain.steps import window
 from poolcli.plan import AxisPlan, Plan
+from poolcli.plan.steps import window
 
 CELL = 22.0
 ENDS = 11  # positions shown at each end of an axis that is longer than two ends and a bit

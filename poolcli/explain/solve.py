@@ -8,9 +8,9 @@ from itertools import product
 
 from poolcli.core.errors import RequestError
 from poolcli.core.layouts import check_layout, default_layout, spatial_axes
-from poolcli.core.values import PerAxis, per_axis
+from poolcli.core.values import PerAxis, numbers_from, per_axis
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import AvgAttributes, MaxAttributes, SlidingAttributes
+from poolcli.plan.attributes import SlidingAttributes
 
 LARGEST_KERNEL = 11
 SHOWN = 12
@@ -20,12 +20,12 @@ SHOWN = 12
 class Answer:
     """One set of attributes that gives the wanted length on every axis, and its plan."""
 
-    op: AvgAttributes | MaxAttributes
+    op: SlidingAttributes
     plan: Plan
 
 
 def solve(
-    op: AvgAttributes | MaxAttributes,
+    op: SlidingAttributes,
     fixed: frozenset[str],
     shape: Sequence[int],
     wanted: Sequence[int],
@@ -40,7 +40,7 @@ def solve(
     positions = spatial_axes(layout)
     names = "".join(layout[i] for i in positions)
     sizes = [shape[i] for i in positions]
-    targets = per_axis("solve", list(wanted), names, 1)
+    targets = per_axis("solve", numbers_from(1)("solve", wanted), names)
     found = []
     for candidate in sorted(set(_candidates(op, fixed, sizes, targets)), key=_cost):
         answer = _verified(op, candidate, shape, layout, targets)
@@ -126,7 +126,7 @@ def _cost(candidate: _Candidate) -> tuple[object, ...]:
 
 
 def _verified(
-    op: AvgAttributes | MaxAttributes, candidate: _Candidate, shape: Sequence[int], layout: str, targets: Sequence[int]
+    op: SlidingAttributes, candidate: _Candidate, shape: Sequence[int], layout: str, targets: Sequence[int]
 ) -> Answer | None:
     kernel, strides, begin, end, rounding = candidate
     answer = replace(

@@ -12,7 +12,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
 from poolcli.models.layer import Dim, Layer
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, MaxAttributes
+from poolcli.plan.attributes import Attributes, PickingAttributes
+from poolcli.plan.facts import PadsIgnored, WindowsEmpty
 
 Verdict = Literal["agrees", "differs", "refused", "unknown"]
 STAND_IN = 1 << 20  # the length given to a dynamic axis, so that the others can be planned
@@ -58,7 +59,7 @@ def check(layer: Layer, against: str | None = None) -> Finding:
         plan = _plan(layer.op, layer.input_shape)
     except RequestError as error:
         return Finding(layer, None, "refused", on_command_line(error.message), tuple(warnings))
-    warnings += [note for note in plan.notes if "ignored" in note or "no input element" in note]
+    warnings += [str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty)]
     computed = _computed(plan, layer.input_shape)
     if against:
         warnings += _read_by(layer.op, plan, against)
@@ -115,4 +116,4 @@ def _refusals(refusal: str | None) -> tuple[str, ...]:
 
 
 def _neutral(op: Attributes) -> Attributes:
-    return replace(op, axis=None) if isinstance(op, MaxAttributes) else op
+    return replace(op, axis=None) if isinstance(op, PickingAttributes) else op

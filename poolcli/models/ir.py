@@ -10,27 +10,13 @@ from xml.parsers import expat
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
-from poolcli.models.layer import Dim, Layer
-from poolcli.plan.attributes import (
-    AdaptiveAvgAttributes,
-    AdaptiveMaxAttributes,
-    Attributes,
-    AvgAttributes,
-    MaxAttributes,
-)
+from poolcli.models.layer import Dim, Layer, operators_of
+from poolcli.plan.attributes import Attributes, BinAttributes, DividingAttributes
 
 LARGEST = 1 << 32  # bytes of XML
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
 CONSTANT = 64  # bytes; output sizes are a few integers
-KNOWN: dict[str, tuple[str, ...]] = {
-    "AvgPool": ("kernel", "strides", "pads_begin", "pads_end", "exclude-pad", "rounding_type", "auto_pad", "dilations"),
-    "MaxPool": (
-        "kernel", "strides", "pads_begin", "pads_end", "dilations", "rounding_type", "auto_pad",
-        "index_element_type", "axis",
-    ),
-    "AdaptiveAvgPool": (),
-    "AdaptiveMaxPool": ("index_element_type",),
-}  # fmt: skip
+OPERATORS_THERE = operators_of("openvino")
 REQUIRED = ("kernel", "strides", "pads_begin", "pads_end")
 
 
@@ -81,10 +67,10 @@ class _Reader:
             self.is_model = True
         if tag == "layer":
             kind = attributes.get("type", "")
-            pooling = kind in KNOWN
+            pooling = kind in OPERATORS_THERE
             self.layer = {"attributes": attributes, "data": {}, "input": [], "output": []}
             self.layer["keep"] = pooling or kind == "Const"
-            if kind.startswith("Adaptive"):
+            if pooling and issubclass(OPERATORS_THERE[kind][0], BinAttributes):
                 self.adaptive.add(attributes.get("id", ""))
         elif self.layer is not None and self.layer["keep"]:
             if tag == "data":
@@ -129,12 +115,10 @@ class _Reader:
         kind = attributes["type"]
         op, problem = None, None
         try:
-            op = (
-                _adaptive(kind, data, self._output_size(found)) if kind.startswith("Adaptive") else _sliding(kind, data)
-            )
+            op = _operator(kind, data, self._output_size(found))
         except RequestError as error:
             problem = on_command_line(error.message)
-        unknown = [name for name in data if name not in KNOWN[kind]]
+        unknown = [name for name in data if name not in OPERATORS_THERE[kind][1].takes]
         warnings = [f"attribute {name} is not one of {kind}'s and is ignored" for name in unknown]
         return Layer(
             name=attributes.get("name", attributes.get("id", "")),
@@ -176,31 +160,36 @@ def _dim(text: str) -> Dim:
     return number if number >= 0 else "?"
 
 
-def _sliding(kind: str, data: dict[str, str]) -> Attributes:
+def _operator(kind: str, data: dict[str, str], output_size: tuple[int, ...] | None) -> Attributes:
+    record = OPERATORS_THERE[kind][0]
+    types: dict[str, Any] = {}
+    if record.reducer.picks:
+        types["index_element_type"] = data.get("index_element_type", "i64")
+    if not issubclass(record, BinAttributes):
+        return record(**_sliding(kind, data, issubclass(record, DividingAttributes)), **types)
+    if output_size is None:
+        raise RequestError("its output size is a second input that is no constant in a .bin beside the model")
+    return record(output_size, **types)
+
+
+def _sliding(kind: str, data: dict[str, str], divides: bool) -> dict[str, Any]:
+    """The attributes of sliding windows."""
     for name in REQUIRED:
         if name not in data:
             raise RequestError(f"{kind} has no attribute {name}")
-    shared: dict[str, Any] = {name: _numbers(name, data[name]) for name in REQUIRED}
-    shared |= {
+    given: dict[str, Any] = {name: _numbers(name, data[name]) for name in REQUIRED}
+    given |= {
         "dilations": _numbers("dilations", data["dilations"]) if data.get("dilations") else 1,
         "auto_pad": data.get("auto_pad", "explicit").lower(),
         "rounding_type": data.get("rounding_type", "floor").lower(),
     }
-    if kind == "AvgPool":
+    if divides:
         word = data.get("exclude-pad")
         if word is None:
-            raise RequestError("AvgPool has no attribute exclude-pad")
-        return AvgAttributes(**shared, exclude_pad=word.lower() in ("true", "1"))
+            raise RequestError(f"{kind} has no attribute exclude-pad")
+        return given | {"exclude_pad": word.lower() in ("true", "1")}
     axis = int(data["axis"]) if data.get("axis", "").lstrip("-").isdigit() else None
-    return MaxAttributes(**shared, axis=axis, index_element_type=data.get("index_element_type", "i64"))
-
-
-def _adaptive(kind: str, data: dict[str, str], output_size: tuple[int, ...] | None) -> Attributes:
-    if output_size is None:
-        raise RequestError("its output size is a second input that is no constant in a .bin beside the model")
-    if kind == "AdaptiveAvgPool":
-        return AdaptiveAvgAttributes(output_size)
-    return AdaptiveMaxAttributes(output_size, index_element_type=data.get("index_element_type", "i64"))
+    return given | {"axis": axis}
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:

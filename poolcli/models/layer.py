@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poolcli.dialects import DIALECTS, There
+from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
@@ -25,3 +27,8 @@ class Layer:
     input_shape: tuple[Dim, ...] | None
     declared_shape: tuple[Dim, ...] | None
     warnings: tuple[str, ...] = ()
+
+
+def operators_of(like: str) -> dict[str, tuple[type[Attributes], There]]:
+    """The operators that the models of a framework may hold, by their names there."""
+    return {there.name: (OPERATORS[name], there) for name, there in DIALECTS[like].operators.items()}

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
-from poolcli.models.layer import Dim, Layer
-from poolcli.plan.attributes import (
-    AdaptiveAvgAttributes,
-    AdaptiveMaxAttributes,
-    Attributes,
-    AvgAttributes,
-    MaxAttributes,
-)
+from poolcli.models.layer import Dim, Layer, operators_of
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes
 
-KNOWN: dict[str, tuple[str, ...]] = {
-    "AveragePool": (
-        "auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides",
-    ),
-    "MaxPool": ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"),
-    "GlobalAveragePool": (),
-    "GlobalMaxPool": (),
-}  # fmt: skip
+OPERATORS_THERE = operators_of("onnx")
+GLOBAL = {"GlobalAveragePool": "adaptive-avg", "GlobalMaxPool": "adaptive-max"}  # pooling to one element
+KNOWN = {name: there.takes for name, (_, there) in OPERATORS_THERE.items()} | dict.fromkeys(GLOBAL, ())
 AUTO_PADS = {"NOTSET": "explicit", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
 
@@ -97,11 +88,10 @@ def _text(value: Any) -> str:
 
 def _operator(kind: str, data: dict[str, Any], shape: tuple[Dim, ...] | None) -> Attributes:
     """The operator under the rules of ONNX; global pooling is adaptive pooling to 1."""
-    if kind.startswith("Global"):
+    if kind in GLOBAL:
         if shape is None:
             raise RequestError("its input shape is not known")
-        ones = (1,) * (len(shape) - 2)
-        return AdaptiveAvgAttributes(ones) if kind == "GlobalAveragePool" else AdaptiveMaxAttributes(ones)
+        return OPERATORS[GLOBAL[kind]]((1,) * (len(shape) - 2))
     if "kernel_shape" not in data:
         raise RequestError(f"{kind} has no attribute kernel_shape")
     kernel = tuple(data["kernel_shape"])
@@ -109,7 +99,9 @@ def _operator(kind: str, data: dict[str, Any], shape: tuple[Dim, ...] | None) ->
     word = _text(data.get("auto_pad", b"NOTSET"))
     if word not in AUTO_PADS:
         raise RequestError(f"auto_pad is {word!r}, it must be one of {', '.join(AUTO_PADS)}")
-    shared: dict[str, Any] = {
+    record, _ = OPERATORS_THERE[kind]
+    own = {field.name for field in fields(record)} - {field.name for field in fields(SlidingAttributes)} - SHARED
+    given: dict[str, Any] = {
         "kernel": kernel,
         "strides": tuple(data.get("strides", (1,) * len(kernel))),
         "pads_begin": pads[: len(pads) // 2],
@@ -118,7 +110,7 @@ def _operator(kind: str, data: dict[str, Any], shape: tuple[Dim, ...] | None) ->
         "auto_pad": AUTO_PADS[word],
         "rounding_type": "ceil" if data.get("ceil_mode", 0) else "floor",
         "like": "onnx",
-    }
-    if kind == "MaxPool":
-        return MaxAttributes(**shared)
-    return AvgAttributes(**shared, exclude_pad=not data.get("count_include_pad", 0))
+    } | {name: data[name] for name in own if name in data}
+    if issubclass(record, DividingAttributes):
+        given["exclude_pad"] = not data.get("count_include_pad", 0)
+    return record(**given)

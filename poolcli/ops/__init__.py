@@ -1,1 +1,23 @@
-"""The operators."""
+"""The operators, one file each: a record of attributes that plans and runs, and the function of the same name."""
+
+from __future__ import annotations
+
+from poolcli.ops.adaptive_avg import AdaptiveAvgPool, adaptive_avg_pool
+from poolcli.ops.adaptive_max import AdaptiveMaxPool, adaptive_max_pool
+from poolcli.ops.avg import AvgPool, avg_pool
+from poolcli.ops.max import MaxPool, max_pool
+from poolcli.plan.attributes import Attributes
+
+__all__ = [
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AvgPool",
+    "MaxPool",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
+    "avg_pool",
+    "max_pool",
+]
+
+RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, AdaptiveAvgPool, AdaptiveMaxPool)
+OPERATORS = {record.name: record for record in RECORDS}

@@ -1,5 +1,6 @@
 """From attributes and shapes to a plan: everything that is known before an element is read."""
 
-from poolcli.plan.plan import AxisPlan, IndexPlan, Plan, make_plan
+from poolcli.plan.make import make_plan
+from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
 
 __all__ = ["AxisPlan", "IndexPlan", "Plan", "make_plan"]

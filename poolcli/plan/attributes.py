@@ -1,83 +1,98 @@
-"""The attributes of a pooling operator as a person gives them, before any shape is known."""
+"""The attributes of pooling as a person gives them, before any shape is known: one record a geometry.
+
+An operator is a record of these with a name and a reducer (`poolcli.ops`). Every field says how it is read; a value
+that no shape could make right is refused when the record is made.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
-from poolcli.core.values import PerAxis
-from poolcli.plan.reducers import MAXIMUM, MEAN, Reducer
+from poolcli.core.values import (
+    AUTO_PADS,
+    INDEX_TYPES,
+    ROUNDING_TYPES,
+    PerAxis,
+    divisor,
+    flag,
+    numbers_from,
+    optional,
+    read,
+    whole_number,
+    word_of,
+)
+from poolcli.dialects import DIALECTS, Dialect
+from poolcli.plan.reducers import Reducer
 
 
 @dataclass(frozen=True)
-class SlidingAttributes:
-    """Attributes of average and max pooling. One number serves every axis; None is the dialect's default."""
+class Operator:
+    """What every operator has: its name, what it is called in a sentence, and what becomes of a window's elements.
+
+    An operator that no framework has takes the limits of the one that it names in `rules_of`.
+    """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     reducer: ClassVar[Reducer]
+    rules_of: ClassVar[str | None] = None
 
-    kernel: PerAxis
-    strides: PerAxis | None = None
-    pads_begin: PerAxis = 0
-    pads_end: PerAxis = 0
-    dilations: PerAxis = 1
-    auto_pad: str = "explicit"
-    rounding_type: str = "floor"
-    like: str = "openvino"
+    def __post_init__(self) -> None:
+        for own in fields(self):
+            value = own.metadata["read"](own.name, getattr(self, own.name))
+            object.__setattr__(self, own.name, value)
 
-
-@dataclass(frozen=True)
-class AvgAttributes(SlidingAttributes):
-    """Average pooling: what the divisor counts."""
-
-    name: ClassVar[str] = "avg"
-    reducer: ClassVar[Reducer] = MEAN
-
-    exclude_pad: bool | None = None
-    divisor_override: int | None = None
+    def reduction(self, dialect: Dialect) -> Reducer:
+        """What becomes of the elements under the rules of `dialect`."""
+        return self.reducer
 
 
 @dataclass(frozen=True)
-class MaxAttributes(SlidingAttributes):
-    """Max pooling: what the indices count from, and their type."""
+class SlidingAttributes(Operator):
+    """Sliding windows. One number serves every axis; None is the dialect's default."""
 
-    name: ClassVar[str] = "max"
-    reducer: ClassVar[Reducer] = MAXIMUM
-
-    axis: int | None = None
-    index_element_type: str = "i64"
-
-
-@dataclass(frozen=True)
-class BinAttributes:
-    """Attributes of adaptive pooling: the output's spatial size."""
-
-    name: ClassVar[str]
-    reducer: ClassVar[Reducer]
-
-    output_size: PerAxis
-    like: str = "openvino"
+    kernel: PerAxis = field(metadata=read(numbers_from(1)))
+    strides: PerAxis | None = field(default=None, metadata=read(optional(numbers_from(1))))
+    pads_begin: PerAxis = field(default=0, metadata=read(numbers_from(0)))
+    pads_end: PerAxis = field(default=0, metadata=read(numbers_from(0)))
+    dilations: PerAxis = field(default=1, metadata=read(numbers_from(1)))
+    auto_pad: str = field(default="explicit", metadata=read(word_of(AUTO_PADS)))
+    rounding_type: str = field(default="floor", metadata=read(word_of(ROUNDING_TYPES)))
+    like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
 
 @dataclass(frozen=True)
-class AdaptiveAvgAttributes(BinAttributes):
-    """Adaptive average pooling."""
+class DividingAttributes(SlidingAttributes):
+    """Of sums that are divided: what the divisor counts."""
 
-    name: ClassVar[str] = "adaptive-avg"
-    reducer: ClassVar[Reducer] = MEAN
+    exclude_pad: bool | None = field(default=None, metadata=read(optional(flag)))
+    divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
 
 
 @dataclass(frozen=True)
-class AdaptiveMaxAttributes(BinAttributes):
-    """Adaptive max pooling: the type of the indices."""
+class PickingAttributes(SlidingAttributes):
+    """Of elements that win: what the indices count from, and their type."""
 
-    name: ClassVar[str] = "adaptive-max"
-    reducer: ClassVar[Reducer] = MAXIMUM
-
-    index_element_type: str = "i64"
+    axis: int | None = field(default=None, metadata=read(optional(whole_number)))
+    index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
-Attributes = AvgAttributes | MaxAttributes | AdaptiveAvgAttributes | AdaptiveMaxAttributes
-OPERATORS: dict[str, type[Attributes]] = {
-    record.name: record for record in (AvgAttributes, MaxAttributes, AdaptiveAvgAttributes, AdaptiveMaxAttributes)
-}
+@dataclass(frozen=True)
+class BinAttributes(Operator):
+    """Adaptive windows: the output's spatial size."""
+
+    output_size: PerAxis = field(metadata=read(numbers_from(1)))
+    like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
+
+
+@dataclass(frozen=True)
+class PickingBinAttributes(BinAttributes):
+    """The same of elements that win: the type of the indices."""
+
+    index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
+
+
+Attributes = SlidingAttributes | BinAttributes
+# The fields that geometries and reducers share; what an operator has beyond them is its own.
+SHARED = {own.name for record in (DividingAttributes, PickingAttributes) for own in fields(record)}

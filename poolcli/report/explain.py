@@ -13,8 +13,8 @@ from poolcli.core.windows import Sliding
 from poolcli.explain.compare import Row, sentences
 from poolcli.explain.convert import Conversion
 from poolcli.explain.solve import Answer
-from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.plan import AxisPlan, Plan
+from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.report.plan import plain_table
 
 FOLDED = 24  # windows, above which the middle of a table is left out

@@ -11,9 +11,9 @@ from poolcli.core.windows import Sliding
 from poolcli.explain.compare import compare, sentences
 from poolcli.explain.convert import convert
 from poolcli.explain.solve import Answer
-from poolcli.explain.steps import explain, window
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
+from poolcli.plan.steps import explain, window
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.explain import options_of
 

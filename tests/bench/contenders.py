@@ -97,7 +97,7 @@ def _pytorch(row: Row, x: Array) -> Call | None:
     function = getattr(torch.nn.functional, f"{op.name.replace('-', '_')}_pool{rank}d")
     axes = "DHW"[-rank:]
     if op.name.startswith("adaptive"):
-        size = per_axis("output_size", op.output_size, axes, 1)
+        size = per_axis("output_size", op.output_size, axes)
         more: dict[str, Any] = {"return_indices": True} if row.indices else {}
         return lambda: _first(function(tensor, size, **more))
     if op.pads_begin != op.pads_end or (op.name == "avg" and op.dilations != 1):

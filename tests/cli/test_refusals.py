@@ -11,10 +11,14 @@ SHAPE = "1,3,32,32"
 REFUSALS: list[tuple[str, list[str], str]] = [
     ("no kernel", ["avg", SHAPE], "avg needs --kernel, for example --kernel 2"),
     ("no output size", ["adaptive-max", SHAPE], "adaptive-max needs --output-size, for example --output-size 2"),
-    ("kernel 0", ["avg", SHAPE, "-k", "0"], "--kernel is 0 on axis H, it must be at least 1"),
+    ("kernel 0", ["avg", SHAPE, "-k", "0"], "--kernel is 0 on every axis, it must be at least 1"),
     ("stride 0", ["avg", SHAPE, "-k", "2", "-s", "1,0"], "--strides is 0 on axis W, it must be at least 1"),
-    ("dilation 0", ["max", SHAPE, "-k", "2", "--dilations", "0"], "--dilations is 0 on axis H, it must be at least 1"),
-    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads-begin is -1 on axis H, it must be at least 0"),
+    (
+        "dilation 0",
+        ["max", SHAPE, "-k", "2", "--dilations", "0"],
+        "--dilations is 0 on every axis, it must be at least 1",
+    ),
+    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads-begin is -1 on every axis, it must be at least 0"),
     (
         "list too long",
         ["avg", SHAPE, "-k", "2,2,2"],
@@ -48,7 +52,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "number above 64 bits",
         ["avg", SHAPE, "-k", str(2**63)],
-        "--kernel on axis H is above 2**63 - 1, the largest number that is read",
+        "--kernel on every axis is above 2**63 - 1, the largest number that is read",
     ),
     (
         "kernel larger than the input",
@@ -75,7 +79,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "output size 0",
         ["adaptive-avg", SHAPE, "--output-size", "0"],
-        "--output-size is 0 on axis H, it must be at least 1",
+        "--output-size is 0 on every axis, it must be at least 1",
     ),
     (
         "unknown auto_pad",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
 from tests.conformance.compare import REFUSALS_COMPARED
-from tests.conformance.differences import DIFFERENCES
+from tests.conformance.differences import DIFFERENCES, Unchecked
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Array, Peer, spread
 from tests.profiles import sized
 
@@ -34,7 +34,8 @@ def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
     lengths = tuple(draw(st.integers(1, 7)) for _ in range(rank))
     x = np.ones((1, 1, *lengths), np.float32)
     if op_name.startswith("adaptive"):
-        return (AdaptiveAvgPool if op_name == "adaptive-avg" else AdaptiveMaxPool)(numbers(1, 2, 1), like=peer.like), x
+        record = AdaptiveAvgPool if op_name == "adaptive-avg" else AdaptiveMaxPool
+        return Unchecked(record, output_size=numbers(1, 2, 1), like=peer.like), x
     dilated = peer.avg_dilation if op_name == "avg" else peer.max_dilation
     begin = numbers(0, 4)
     shared: dict[str, Any] = {
@@ -50,10 +51,10 @@ def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
     if op_name == "max":
         if peer.like == "openvino":
             shared["axis"] = draw(st.integers(-7, 7))
-        return MaxPool(**shared), x
+        return Unchecked(MaxPool, **shared), x
     if peer.like == "pytorch" and rank > 1:
         shared["divisor_override"] = draw(st.sampled_from([None, None, 0, 2, -1]))
-    return AvgPool(**shared, exclude_pad=draw(st.sampled_from([True, False, None]))), x
+    return Unchecked(AvgPool, **shared, exclude_pad=draw(st.sampled_from([True, False, None]))), x
 
 
 def refused(op: Any, x: Array) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
-from poolcli.plan.attributes import OPERATORS
+from poolcli.ops import OPERATORS
 from tests.bench.cold import cold_starts
 from tests.bench.rows import KERNELS, LISTED
 from tests.conformance.differences import DIFFERENCES

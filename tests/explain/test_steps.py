@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
 from poolcli.core.windows import Bins, Sliding
-from poolcli.explain.steps import explain, facts, window
+from poolcli.plan.steps import explain, facts, window
 
 NUMBERS = st.integers(1, 6)
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine import run
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan import make_plan
-from poolcli.plan.attributes import (
-    AdaptiveAvgAttributes,
-    AdaptiveMaxAttributes,
-    Attributes,
-    AvgAttributes,
-    MaxAttributes,
-)
+from poolcli.plan.attributes import Attributes
 
 DTYPES = ("uint8", "uint16", "float32", "float64")
 SHAPE = (1, 1, 12, 12)
 PROBLEMS: tuple[Attributes, ...] = (
-    *(AvgAttributes((k, k), (s, s)) for k, s in ((3, 1), (2, 2), (7, 1))),
-    *(MaxAttributes((k, k), (s, s)) for k, s in ((3, 1), (2, 2), (7, 1))),
-    AdaptiveAvgAttributes((5, 5)),
-    AdaptiveMaxAttributes((5, 5)),
+    *(AvgPool((k, k), (s, s)) for k, s in ((3, 1), (2, 2), (7, 1))),
+    *(MaxPool((k, k), (s, s)) for k, s in ((3, 1), (2, 2), (7, 1))),
+    AdaptiveAvgPool((5, 5)),
+    AdaptiveMaxPool((5, 5)),
 )
 
 
@@ -31,5 +26,5 @@ def warm() -> None:
         for op in PROBLEMS:
             plan = make_plan(op, x.shape, dtype)
             run(plan, x, engine="numba")
-            if isinstance(op, MaxAttributes | AdaptiveMaxAttributes):
+            if op.reducer.picks:
                 run(plan, x, engine="numba", indices=True)

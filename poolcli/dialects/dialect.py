@@ -1,0 +1,79 @@
+"""What there is to know of a framework, as a record. A new framework is a file with one of these, and its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+IndexBase = Literal["axis", "channels_last"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class There:
+    """An operator as a framework has it: its name there, the attributes that its model files know, and its limits.
+
+    `variant` names the arithmetic where the framework has one of its own.
+    """
+
+    name: str
+    takes: tuple[str, ...] = ()
+    dilations: bool = True
+    pads: bool = True
+    include_pad: bool = True
+    divisor_override: bool = False
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Sliding windows as they are about to be planned, pads resolved; numbers are per spatial axis."""
+
+    operator: str
+    axes: str
+    sizes: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    auto_pad: str
+    options: Mapping[str, object]
+
+
+def nothing_more(call: object) -> None:
+    """No further limits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """One framework's rules. Fields that are lists of words hold the words that are legal in it.
+
+    `operators`: those that it has, by poolcli's names; one that is missing is refused. `refuses(call)` says why the
+    framework takes no such windows, `cannot_write(plan)` why a plan that follows its rules is yet nothing that it
+    computes; None where nothing stands against it. `write(plan)` is the call in its own words. `compared` are the
+    rounding words under which a comparison shows it. `retired` ones are shown last and proposed to nobody.
+    """
+
+    name: str
+    title: str
+    operators: Mapping[str, There]
+    write: Callable[[Plan], str]
+    default_strides: Literal["one", "kernel", "required"]
+    default_exclude_pad: bool
+    ceil: Literal["ceil", "ceil_torch"]
+    rounding_types: tuple[str, ...]
+    auto_pads: tuple[str, ...]
+    included: Literal["clipped", "kernel"]
+    index_axis: int
+    index_base: IndexBase = "axis"
+    axis_option: bool = False
+    pad_limit: Literal["half_kernel", "below_kernel"] | None = None
+    symmetric_pads: bool = False
+    compared: tuple[str | None, ...] = (None,)
+    retired: bool = False
+    refuses: Callable[[Call], str | None] = nothing_more
+    cannot_write: Callable[[Plan], str | None] = nothing_more

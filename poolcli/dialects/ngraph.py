@@ -1,0 +1,42 @@
+"""nGraph, which went on as OpenVINO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.core.values import AUTO_PADS
+from poolcli.dialects.dialect import Dialect, There
+from poolcli.dialects.words import counts_pads, is_ceil, joined, too_many_axes
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+
+def write(plan: Plan) -> str:
+    """The operator with the letters of its specification."""
+    parts = [f"{letter}={joined(plan, name)}" for letter, name in
+             (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
+    if plan.reducer.divides:
+        parts.append(f"i={str(counts_pads(plan)).lower()}")
+    parts.append(f"ceil_mode={str(is_ceil(plan)).lower()}")
+    return f"{NGRAPH.operators[plan.op].name} {' '.join(parts)}"
+
+
+NGRAPH = Dialect(
+    name="ngraph",
+    title="nGraph",
+    operators={
+        "avg": There(name="AvgPool", dilations=False),
+        "max": There(name="MaxPool", dilations=False),
+    },
+    write=write,
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=("floor", "ceil"),
+    auto_pads=AUTO_PADS,
+    included="kernel",
+    index_axis=0,
+    retired=True,
+    cannot_write=lambda plan: too_many_axes(plan, "nGraph"),
+)

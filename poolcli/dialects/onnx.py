@@ -1,0 +1,59 @@
+"""ONNX: AveragePool and MaxPool to opset 22, as their text and ONNX Runtime have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.core.values import AUTO_PADS
+from poolcli.dialects.dialect import Dialect, There
+from poolcli.dialects.words import counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
+SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+
+
+def write(plan: Plan) -> str:
+    """The node as `onnx.helper` makes it."""
+    parts = [f"kernel_shape={numbers(plan, 'kernel')}", f"strides={numbers(plan, 'strides')}"]
+    if plan.attributes["auto_pad"] == "explicit":
+        parts.append(f"pads={numbers(plan, 'pads_begin') + numbers(plan, 'pads_end')}")
+    else:
+        parts.append(f'auto_pad="{WORDS[str(plan.attributes["auto_pad"])]}"')
+    if is_dilated(plan):
+        parts.append(f"dilations={numbers(plan, 'dilations')}")
+    parts.append(f"ceil_mode={int(is_ceil(plan))}")
+    if plan.reducer.divides:
+        parts.append(f"count_include_pad={int(counts_pads(plan))}")
+    return f'onnx.helper.make_node("{ONNX.operators[plan.op].name}", ["x"], ["y"], {", ".join(parts)})'
+
+
+def cannot_write(plan: Plan) -> str | None:
+    """ONNX Runtime reads SAME_* otherwise than the text under dilation and where the kernel is below the stride."""
+    same = str(plan.attributes.get("auto_pad")).startswith("same")
+    gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
+    if same and (gaps or is_dilated(plan)):
+        return "ONNX Runtime reads SAME_* otherwise than the text of ONNX here"
+    return too_many_axes(plan, "ONNX Runtime")
+
+
+ONNX = Dialect(
+    name="onnx",
+    title="ONNX",
+    operators={
+        "avg": There(name="AveragePool", takes=(*SLIDING, "count_include_pad")),
+        "max": There(name="MaxPool", takes=(*SLIDING, "storage_order")),
+    },
+    write=write,
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil_torch",
+    rounding_types=("floor", "ceil"),
+    auto_pads=AUTO_PADS,
+    included="clipped",
+    index_axis=0,
+    pad_limit="below_kernel",
+    cannot_write=cannot_write,
+)

@@ -1,0 +1,71 @@
+"""OpenVINO: AvgPool-1, -14 and -16, MaxPool-8 and -14, AdaptiveAvgPool-8 and AdaptiveMaxPool-8."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.core.values import AUTO_PADS, ROUNDING_TYPES
+from poolcli.dialects.dialect import Dialect, There
+from poolcli.dialects.words import is_dilated, joined, too_many_axes
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+SLIDING = ("kernel", "strides", "pads_begin", "pads_end")
+
+
+def write(plan: Plan) -> str:
+    """The layer as an IR has it."""
+    a, there = plan.attributes, OPENVINO.operators[plan.op]
+    if "output_size" in a:
+        types = f' index_element_type="{a["index_element_type"]}"' if plan.reducer.picks else ""
+        return (
+            f'<layer type="{there.name}" version="opset8"> <data{types}/> second input: {joined(plan, "output_size")}'
+        )
+    version = _version(plan)
+    parts = [(name, joined(plan, name)) for name in ("strides", "pads_begin", "pads_end", "kernel")]
+    if plan.reducer.divides:
+        parts.append(("exclude-pad", str(a["exclude_pad"]).lower()))
+    if version in ("opset8", "opset16") or (version == "opset14" and plan.reducer.picks):
+        parts.append(("dilations", joined(plan, "dilations")))
+    parts += [("rounding_type", str(a["rounding_type"])), ("auto_pad", str(a["auto_pad"]))]
+    if plan.reducer.picks:
+        parts += [("index_element_type", str(a["index_element_type"])), ("axis", str(a["axis"]))]
+    data = " ".join(f'{name}="{value}"' for name, value in parts)
+    return f"{there.name} {version}: <data {data}/>"
+
+
+def _version(plan: Plan) -> str:
+    """The first version of the operator that has what the plan needs."""
+    if plan.reducer.divides and is_dilated(plan):
+        return "opset16"
+    if plan.attributes["rounding_type"] == "ceil_torch":
+        return "opset14"
+    return "opset1" if plan.reducer.divides else "opset8"
+
+
+OPENVINO = Dialect(
+    name="openvino",
+    title="OpenVINO",
+    operators={
+        "avg": There(
+            name="AvgPool", takes=(*SLIDING, "exclude-pad", "rounding_type", "auto_pad", "dilations"),
+        ),
+        "max": There(
+            name="MaxPool", takes=(*SLIDING, "dilations", "rounding_type", "auto_pad", "index_element_type", "axis"),
+        ),
+        "adaptive-avg": There(name="AdaptiveAvgPool"),
+        "adaptive-max": There(name="AdaptiveMaxPool", takes=("index_element_type",)),
+    },
+    write=write,
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=ROUNDING_TYPES,
+    auto_pads=AUTO_PADS,
+    included="kernel",
+    index_axis=0,
+    axis_option=True,
+    compared=ROUNDING_TYPES,
+    cannot_write=lambda plan: too_many_axes(plan, "OpenVINO"),
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""PyTorch: torch.nn.functional's pooling for one to three axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.dialects.dialect import Dialect, There
+from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+
+def write(plan: Plan) -> str:
+    """The call of the function."""
+    name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
+    if "output_size" in plan.attributes:
+        return f"torch.nn.functional.{name}(x, {argument(plan, 'output_size')})"
+    parts = [argument(plan, "kernel"), f"stride={argument(plan, 'strides')}"]
+    parts.append(f"padding={argument(plan, 'pads_begin')}")
+    if is_dilated(plan):
+        parts.append(f"dilation={argument(plan, 'dilations')}")
+    parts.append(f"ceil_mode={is_ceil(plan)}")
+    if plan.reducer.divides:
+        parts.append(f"count_include_pad={counts_pads(plan)}")
+        if plan.divisor_override is not None:
+            parts.append(f"divisor_override={plan.divisor_override}")
+    return f"torch.nn.functional.{name}(x, {', '.join(parts)})"
+
+
+def cannot_write(plan: Plan) -> str | None:
+    """What its functions for one or for three axes lack, which that for two axes has."""
+    if plan.op == "avg" and len(plan.axes) == 3 and any(
+        k > n for k, n in zip(numbers(plan, "kernel"), (axis.windows.size for axis in plan.axes), strict=True)
+    ):  # fmt: skip
+        return "avg_pool3d takes no kernel that is longer than the input without its pads"
+    if plan.divisor_override is not None and len(plan.axes) == 1:
+        return "avg_pool1d has no divisor_override"
+    return too_many_axes(plan, "PyTorch")
+
+
+PYTORCH = Dialect(
+    name="pytorch",
+    title="PyTorch",
+    operators={
+        "avg": There(name="avg_pool", dilations=False, divisor_override=True),
+        "max": There(name="max_pool"),
+        "adaptive-avg": There(name="adaptive_avg_pool"),
+        "adaptive-max": There(name="adaptive_max_pool"),
+    },
+    write=write,
+    default_strides="kernel",
+    default_exclude_pad=False,
+    ceil="ceil_torch",
+    rounding_types=("floor", "ceil"),
+    auto_pads=("explicit",),
+    included="clipped",
+    index_axis=2,
+    pad_limit="half_kernel",
+    symmetric_pads=True,
+    cannot_write=cannot_write,
+)

@@ -1,0 +1,68 @@
+"""TensorFlow: tf.nn's pooling for one to three axes, channels last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from poolcli.core.fields import field
+from poolcli.dialects.dialect import Call, Dialect, There
+from poolcli.dialects.words import numbers, too_many_axes
+
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
+
+ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
+
+
+def write(plan: Plan) -> str:
+    """The call of the function, with the layout that its numbers are for."""
+    rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
+    pads = list(zip(numbers(plan, "pads_begin"), numbers(plan, "pads_end"), strict=True))
+    explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
+    padding = {"same_upper": '"SAME"', "valid": '"VALID"'}.get(str(plan.attributes["auto_pad"]), explicit)
+    sizes = f"{numbers(plan, 'kernel')}, {numbers(plan, 'strides')}"
+    return f"tf.nn.{name}{rank}d(x, {sizes}, {padding}, data_format={ORDERS[rank]})"
+
+
+def refuses(call: Call) -> str | None:
+    """Lists of pads: for maxima of up to two axes, each pad smaller than the kernel."""
+    if call.auto_pad != "explicit" or not any(call.pads_begin + call.pads_end):
+        return None
+    if len(call.axes) > 2:
+        return f"max_pool3d takes no list of pads; use {field('auto_pad', 'same_upper')} or valid"
+    for axis, kernel, *pads in zip(call.axes, call.kernel, call.pads_begin, call.pads_end, strict=True):
+        if max(pads) >= kernel:
+            return (
+                f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
+                f"use pads of at most {kernel - 1} or another {field('like')}"
+            )
+    return None
+
+
+def cannot_write(plan: Plan) -> str | None:
+    """Over three axes SAME moves its windows where the kernel is shorter than the stride."""
+    gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
+    if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:
+        return "TensorFlow moves the windows of SAME over three axes where the kernel is shorter than the stride"
+    return too_many_axes(plan, "TensorFlow")
+
+
+TENSORFLOW = Dialect(
+    name="tensorflow",
+    title="TensorFlow",
+    operators={
+        "avg": There(name="avg_pool", dilations=False, pads=False, include_pad=False),
+        "max": There(name="max_pool", dilations=False),
+    },
+    write=write,
+    default_strides="required",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=("floor",),
+    auto_pads=("explicit", "same_upper", "valid"),
+    included="clipped",
+    index_axis=0,
+    index_base="channels_last",
+    refuses=refuses,
+    cannot_write=cannot_write,
+)

@@ -1,0 +1,63 @@
+"""Average pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from poolcli.core.values import PerAxis
+from poolcli.ops.record import Single
+from poolcli.plan.attributes import DividingAttributes
+from poolcli.plan.reducers import MEAN, Reducer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class AvgPool(DividingAttributes, Single):
+    """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
+
+    name: ClassVar[str] = "avg"
+    title: ClassVar[str] = "average pooling"
+    reducer: ClassVar[Reducer] = MEAN
+
+
+def avg_pool(
+    x: Array,
+    kernel: PerAxis,
+    *,
+    strides: PerAxis | None = None,
+    pads_begin: PerAxis = 0,
+    pads_end: PerAxis = 0,
+    dilations: PerAxis = 1,
+    auto_pad: str = "explicit",
+    rounding_type: str = "floor",
+    exclude_pad: bool | None = None,
+    divisor_override: int | None = None,
+    like: str = "openvino",
+    layout: str | None = None,
+    dtype: object = None,
+    out: Array | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Array:
+    """The average of every window of `x`, in the input's dtype unless `dtype` names another.
+
+    `x` is [N, C, spatial...] or as `layout` says, of any integer, float or (with `dtype`) bool type.
+    Numbers are per spatial axis in the order D, H, W; one integer serves all. None is the dialect's
+    default. Integers are averaged exactly and rounded half to even; a window without any input element
+    gives nan (0 when padding is counted). `out` receives the result and must have its shape and dtype.
+    Raises RequestError for attributes that do not fit. Rule: OpenVINO AvgPool-1, -14, -16.
+
+    >>> import numpy as np
+    >>> x = np.arange(1, 5, dtype="float32").reshape(1, 1, 4)
+    >>> avg_pool(x, 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False)
+    array([[[1.       , 3.       , 1.3333334]]], dtype=float32)
+    """
+    op = AvgPool(
+        kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, exclude_pad, divisor_override
+    )
+    return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

@@ -1,0 +1,77 @@
+"""Max pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
+
+from poolcli.core.values import PerAxis
+from poolcli.ops.record import Picking, PickingOptions
+from poolcli.plan.attributes import PickingAttributes
+from poolcli.plan.reducers import MAXIMUM, Reducer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MaxPool(PickingAttributes, Picking):
+    """Max pooling: OpenVINO MaxPool-8, -14."""
+
+    name: ClassVar[str] = "max"
+    title: ClassVar[str] = "max pooling"
+    reducer: ClassVar[Reducer] = MAXIMUM
+
+
+@overload
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
+) -> Array: ...
+@overload
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
+) -> tuple[Array, Array]: ...
+@overload
+def max_pool(
+    x: Array, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
+) -> Array | tuple[Array, Array]: ...
+
+
+def max_pool(
+    x: Array,
+    kernel: PerAxis,
+    *,
+    strides: PerAxis | None = None,
+    pads_begin: PerAxis = 0,
+    pads_end: PerAxis = 0,
+    dilations: PerAxis = 1,
+    auto_pad: str = "explicit",
+    rounding_type: str = "floor",
+    axis: int | None = None,
+    index_element_type: str = "i64",
+    return_indices: bool = False,
+    like: str = "openvino",
+    layout: str | None = None,
+    dtype: object = None,
+    out: Array | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Array | tuple[Array, Array]:
+    """The maximum of every window of `x`, and with `return_indices` where it is (int64, or int32 for `i32`).
+
+    The first maximum in row-major order wins, NaN wins over every number, -inf is kept; a window without
+    any input element gives -inf (the lowest value of an integer type) and index -1. Indices count from
+    `axis` on: 0 (the default of OpenVINO and ONNX) over the whole tensor, 2 (PyTorch) inside one plane.
+    Raises RequestError for attributes that do not fit. Rule: OpenVINO MaxPool-8, -14.
+
+    >>> import numpy as np
+    >>> x = np.array([[[[1, 5, 2, 7]]]], dtype="uint8")
+    >>> max_pool(x, (1, 2), strides=2, return_indices=True)
+    (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
+    """
+    op = MaxPool(
+        kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, axis, index_element_type
+    )
+    return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

@@ -1,0 +1,71 @@
+"""What a person should know about a plan or a file: facts with fields to decide by, and the sentence that each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Root of all facts; `str` gives the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Fact):
+    """What a file says of itself, as it was found."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class StridesNotGiven(Fact):
+    """Windows move by 1 because nothing else was said."""
+
+    def __str__(self) -> str:
+        return "strides not given: 1 on every axis; set them with --strides"
+
+
+@dataclass(frozen=True, slots=True)
+class PadsIgnored(Fact):
+    """Pads were given that auto_pad replaces."""
+
+    auto_pad: str
+
+    def __str__(self) -> str:
+        return f"the given pads are ignored: auto_pad {self.auto_pad} sets them"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDropped(Fact):
+    """Rounding up would have made one window more."""
+
+    axis: str
+
+    def __str__(self) -> str:
+        return f"axis {self.axis}: one window less, because the last one would start past the input"
+
+
+@dataclass(frozen=True, slots=True)
+class InputUnread(Fact):
+    """Some of an axis lies in no window."""
+
+    axis: str
+    unread: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"axis {self.axis}: {self.unread} of {self.size} input elements are read by no window"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsEmpty(Fact):
+    """Windows without any input, and what comes out of them."""
+
+    count: int
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.count} {'window holds' if self.count == 1 else 'windows hold'} no input element: {self.result}"

@@ -1,0 +1,173 @@
+"""From an operator, a shape and a type to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from poolcli.core.dtypes import DType, lookup
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.core.layouts import check_layout, default_layout, named_shape, size_of, spatial_axes
+from poolcli.core.values import INDEX_TYPES
+from poolcli.dialects import Dialect, IndexBase, dialect_of
+from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
+from poolcli.plan.facts import Fact, InputUnread, WindowsEmpty
+from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
+from poolcli.plan.reducers import Reducer
+from poolcli.plan.resolve import index_axis, resolve
+
+
+def make_plan(
+    op: Attributes,
+    shape: Sequence[int],
+    dtype: object = "float32",
+    *,
+    layout: str | None = None,
+    output_dtype: object = None,
+) -> Plan:
+    """The plan of `op` on an array of `shape` and `dtype`; every refusal is a RequestError."""
+    shape = tuple(int(size) for size in shape)
+    layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
+    if min(shape) < 0:
+        raise RequestError(f"the shape {named_shape(layout, shape)} has a negative length")
+    dialect = dialect_of(op.like)
+    positions = spatial_axes(layout)
+    names = "".join(layout[i] for i in positions)
+    resolved = resolve(op, dialect, names, [shape[i] for i in positions])
+    axes = tuple(
+        AxisPlan(name, position, windows, formula)
+        for name, position, windows, formula in zip(names, positions, resolved.windows, resolved.formulas, strict=True)
+    )
+    output_shape = list(shape)
+    for axis in axes:
+        output_shape[axis.position] = axis.windows.output
+    reducer = op.reduction(dialect)
+    source, target = _check_dtypes(reducer, lookup(dtype), output_dtype)
+    empty = _empty_windows(axes)
+    override = op.divisor_override if isinstance(op, DividingAttributes) else None
+    if override is not None:
+        _check_override_range(axes, source, target, override)
+    return Plan(
+        op=op.name,
+        reducer=reducer,
+        like=dialect.name,
+        attributes=resolved.attributes | _index_attributes(op, dialect, len(positions)),
+        layout=layout,
+        input_shape=shape,
+        output_shape=tuple(output_shape),
+        dtype=source.name,
+        output_dtype=target.name,
+        axes=axes,
+        divisor_rule=resolved.divisor_rule,
+        divisor_override=override,
+        index=_index_plan(op, dialect, layout, shape),
+        empty_windows=empty,
+        facts=(*resolved.facts, *_unread(axes), *_nothing(reducer, axes, empty, override, source, target)),
+    )
+
+
+def _check_dtypes(reducer: Reducer, source: DType, output_dtype: object) -> tuple[DType, DType]:
+    """Input and output type; refuses a type that cannot hold every result."""
+    target = source if output_dtype is None else lookup(output_dtype)
+    if reducer.result == "number" and target.kind == "bool":
+        raise RequestError(
+            f"an {reducer.noun} of bool needs a number type: "
+            f"add {field('dtype', 'float32')} (or an integer type, rounded)"
+        )
+    if reducer.result == "float" and target.kind != "float":
+        raise RequestError(
+            f"the {reducer.noun} of {source.name} is no {target.name}; add {field('dtype', 'float32')} or float64"
+        )
+    if target.kind == "float" or target == source:
+        return source, target
+    (low, high), (least, most) = source.limits, target.limits
+    if source.kind == "float" or low < least or high > most:
+        raise RequestError(
+            f"{field('dtype', target.name)} cannot hold every result of {source.name} input; "
+            "use a float type or a wider integer type"
+        )
+    return source, target
+
+
+def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType, override: int) -> None:
+    """Refuses a divisor_override whose quotients can leave an integer output type."""
+    if not target.is_integer:
+        return
+    largest = prod(min(axis.windows.size, getattr(axis.windows, "kernel", 1)) for axis in axes)
+    ends = [value * count / override for value in source.limits for count in (0, largest)]
+    if min(ends) < target.limits[0] or max(ends) > target.limits[1]:
+        raise RequestError(
+            f"{field('divisor_override', override)} can give results from {min(ends):.0f} to {max(ends):.0f}, outside "
+            f"{target.name}; use {field('dtype', 'float64')} or a wider integer type"
+        )
+
+
+def _empty_windows(axes: Sequence[AxisPlan]) -> int:
+    total = prod(axis.windows.output for axis in axes)
+    return total - prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
+
+
+def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
+    for axis in axes:
+        if axis.windows.unused:
+            yield InputUnread(axis.name, axis.windows.unused, axis.windows.size)
+
+
+def _nothing(
+    reducer: Reducer, axes: Sequence[AxisPlan], empty: int, override: int | None, source: DType, target: DType
+) -> Iterator[Fact]:
+    """What windows without input give; refused where the type has no value for it."""
+    if not empty:
+        return
+    if reducer.picks:
+        value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
+        yield WindowsEmpty(empty, f"the {reducer.noun} is {value}, the index -1")
+    elif not reducer.divides or override is not None or _counts_padding(axes):
+        yield WindowsEmpty(empty, f"the {reducer.noun} is 0")
+    elif target.kind == "float":
+        yield WindowsEmpty(empty, f"the {reducer.noun} is nan")
+    else:
+        many = f"{empty} {'window holds' if empty == 1 else 'windows hold'} no input element"
+        raise RequestError(
+            f"{many}, and {target.name} has no value for an average of nothing; "
+            f"use {field('rounding_type', 'floor')} or ceil_torch, {field('exclude_pad', False)} with "
+            f"pads, or {field('dtype', 'float32')}"
+        )
+
+
+def _counts_padding(axes: Sequence[AxisPlan]) -> bool:
+    return any(getattr(axis.windows, "counted", "inside") != "inside" for axis in axes)
+
+
+def _index_attributes(op: Attributes, dialect: Dialect, spatial: int) -> dict[str, object]:
+    """The attributes of indices as they are used; `axis` is None where the dialect's base is no axis."""
+    if isinstance(op, PickingBinAttributes):
+        return {"index_element_type": op.index_element_type}
+    if not isinstance(op, PickingAttributes):
+        return {}
+    axis = index_axis(op, dialect, 2 + spatial) if dialect.index_base == "axis" else None
+    return {"axis": axis, "index_element_type": op.index_element_type}
+
+
+def _index_plan(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> IndexPlan | None:
+    if not isinstance(op, PickingAttributes | PickingBinAttributes):
+        return None
+    logical = (size_of("N", layout, shape), size_of("C", layout, shape), *(shape[i] for i in spatial_axes(layout)))
+    base: IndexBase = "axis"
+    axis = 2
+    if isinstance(op, PickingAttributes):
+        base, axis = dialect.index_base, index_axis(op, dialect, len(logical))
+    modulus = prod(logical[1:]) if base == "channels_last" else prod(logical[axis:])
+    bits = lookup(INDEX_TYPES[op.index_element_type]).bits
+    if modulus > 2 ** (bits - 1):
+        raise RequestError(
+            f"{field('index_element_type', op.index_element_type)} cannot hold indices up to {modulus - 1}; "
+            + ("use i64" if bits == 32 else "the input is too large for indices")
+        )
+    if base == "channels_last":
+        rule = "spatial position * C + c, inside one image (channels last)"
+    else:
+        letters = ("N", "C", *(layout[i] for i in spatial_axes(layout)))
+        rule = "flat position over " + ",".join(letters[axis:])
+    return IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
