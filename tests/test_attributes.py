@@ -1,0 +1,148 @@
+"""What records and functions take for an attribute, and what they refuse: when the record is made, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, PoolError, RequestError
+from poolcli.plan.facts import InputUnread, PadsIgnored, StridesNotGiven, WindowDropped, WindowsEmpty
+
+# Without types: what they forbid is the subject.
+AvgPool: Any = poolcli.AvgPool
+MaxPool: Any = poolcli.MaxPool
+avg_pool: Any = poolcli.avg_pool
+LARGE = "is above 2**63 - 1, the largest number that is read"
+X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+
+REFUSED: tuple[tuple[str, Any, str], ...] = (
+    ("bytes", lambda: AvgPool(b"2"), "kernel has b'2', a whole number is needed"),
+    ("a word", lambda: AvgPool("2"), "kernel has '2', a whole number is needed"),
+    ("a fraction", lambda: AvgPool(2.0), "kernel has 2.0, a whole number is needed"),
+    ("a truth value", lambda: MaxPool((2, True)), "kernel has True, a whole number is needed"),
+    ("numpy's truth value", lambda: MaxPool(np.True_), f"kernel has {np.True_!r}, a whole number is needed"),
+    ("a set", lambda: MaxPool({2}), "kernel has {2}, a whole number is needed"),
+    ("kernel 0", lambda: AvgPool(0), "kernel is 0 on every axis, it must be at least 1"),
+    ("one kernel of two", lambda: AvgPool((2, 0)), "kernel is 0 on axis W, it must be at least 1"),
+    ("a negative pad", lambda: MaxPool(2, pads_end=(0, -1, 0)), "pads_end is -1 on axis H, it must be at least 0"),
+    ("output_size 0", lambda: AdaptiveAvgPool(0), "output_size is 0 on every axis, it must be at least 1"),
+    ("strides 2**63", lambda: AvgPool(2, 2**63), f"strides on every axis {LARGE}"),
+    ("exclude_pad as a word", lambda: AvgPool(2, exclude_pad="yes"), "exclude_pad is 'yes', it must be True or False"),
+    ("exclude_pad 2", lambda: AvgPool(2, exclude_pad=2), "exclude_pad is 2, it must be True or False"),
+    ("axis True", lambda: MaxPool(2, axis=True), "axis has True, a whole number is needed"),
+    ("axis 0.5", lambda: MaxPool(2, axis=0.5), "axis has 0.5, a whole number is needed"),
+    ("a divisor of 0", lambda: AvgPool(2, divisor_override=0),
+     "divisor_override is 0, a whole number other than 0 and below 2**31 is needed"),
+    ("a divisor of 2**31", lambda: AvgPool(2, divisor_override=2**31),
+     "divisor_override is 2147483648, a whole number other than 0 and below 2**31 is needed"),
+    ("a divisor of -2**31", lambda: AvgPool(2, divisor_override=-(2**31)),
+     "divisor_override is -2147483648, a whole number other than 0 and below 2**31 is needed"),
+    ("a fraction for a divisor", lambda: AvgPool(2, divisor_override=4.0),
+     "divisor_override is 4.0, a whole number other than 0 and below 2**31 is needed"),
+    ("a number for a word", lambda: AvgPool(2, auto_pad=1),
+     "auto_pad is 1, it must be one of explicit, same_upper, same_lower, valid"),
+    ("an unknown framework", lambda: AdaptiveMaxPool(2, like="caffe"),
+     "like is 'caffe', it must be one of openvino, ngraph, onnx, pytorch, tensorflow"),
+    ("an unknown index type", lambda: AdaptiveMaxPool(2, index_element_type="i16"),
+     "index_element_type is 'i16', it must be one of i32, i64"),
+    ("layout as a number", lambda: avg_pool(X, 2, layout=5), "layout is 5, a word such as 'NCHW' is needed"),
+    ("out as a list", lambda: avg_pool(X, 2, out=[]), "out is a list, a numpy array is needed"),
+    ("threads as a word", lambda: avg_pool(X, 2, threads="2"), "threads has '2', a whole number is needed"),
+    ("threads as a fraction", lambda: avg_pool(X, 2, threads=2.5), "threads has 2.5, a whole number is needed"),
+    ("threads 0", lambda: avg_pool(X, 2, threads=0), "threads is 0, it must be at least 1"),
+    ("an engine as a number", lambda: avg_pool(X, 2, engine=1),
+     "engine is 1, it must be one of auto, numba, numpy"),
+    ("a masked array", lambda: avg_pool(np.ma.masked_less(X, 3), 2),
+     "x is a masked array, whose mask would be ignored; give x.filled(value), or x.data for all"),
+    ("a dtype in the other byte order", lambda: avg_pool(X, 2, dtype=">f4"),
+     "dtype >f4 cannot be pooled; use one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, "
+     "float32, float64, bfloat16"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_wrong_value_is_refused_in_words_of_python(call: Any, message: str) -> None:
+    with pytest.raises(PoolError) as caught:
+        call()
+    assert (type(caught.value), str(caught.value)) == (RequestError, message)
+
+
+TAKEN: tuple[tuple[str, Any, Any], ...] = (
+    ("a number of numpy", AvgPool(np.int64(2)), AvgPool(2)),
+    ("an array", AvgPool(np.array([2, 3])), AvgPool((2, 3))),
+    ("a list", MaxPool([2, 3], [1, 2]), MaxPool((2, 3), (1, 2))),
+    ("a divisor of numpy", AvgPool(2, divisor_override=np.int64(4)), AvgPool(2, divisor_override=4)),
+    ("the largest divisor", AvgPool(2, divisor_override=2**31 - 1).divisor_override, 2147483647),
+    ("0 for False", AvgPool(2, exclude_pad=0), AvgPool(2, exclude_pad=False)),
+    ("numpy's False", AvgPool(2, exclude_pad=np.False_), AvgPool(2, exclude_pad=False)),
+)
+
+
+@pytest.mark.parametrize(("given", "read"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
+def test_what_means_the_same_is_the_same(given: Any, read: Any) -> None:
+    assert given == read
+    assert hash(given) == hash(read)
+
+
+@pytest.mark.parametrize("exclude", [False, 0, np.False_], ids=["False", "0", "numpy"])
+def test_tensorflow_never_counts_padding_however_it_is_said(exclude: Any) -> None:
+    op = AvgPool(2, 2, exclude_pad=exclude, auto_pad="same_upper", like="tensorflow")
+    with pytest.raises(RequestError, match=r"^TensorFlow never counts padding; use exclude_pad=True or another like$"):
+        op.plan((1, 1, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("f4", "float32"), ("<f8", "float64"), ("=u2", "uint16"), ("|b1", "bool"), ("?", "bool"), (float, "float64"),
+     (np.float16, "float16"), (np.dtype("<i4"), "int32"), ("i1", "int8"), (int, "int64"), (bool, "bool")],
+)  # fmt: skip
+def test_types_are_known_by_the_names_that_numpy_has_for_them(name: object, found: str) -> None:
+    assert MaxPool(2).plan((1, 1, 4), name).dtype == found
+
+
+def test_facts_of_a_plan_are_values_and_its_notes_their_sentences() -> None:
+    plan = AvgPool(3, pads_begin=1, auto_pad="valid").plan((1, 1, 7))
+    assert plan.facts == (StridesNotGiven(), PadsIgnored("valid"))
+    assert plan.notes[1] == "the given pads are ignored: auto_pad valid sets them"
+    assert AvgPool(2, 3).plan((1, 1, 9)).facts == (InputUnread("W", 3, 9),)
+    assert AvgPool(1, 2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
+        WindowDropped("W"),
+        InputUnread("W", 2, 4),
+    )
+
+
+EMPTY: tuple[tuple[str, Any, str, str | None, str], ...] = (
+    ("floats", MaxPool, "float32", None, "the maximum is -inf, the index -1"),
+    ("integers", MaxPool, "int8", None, "the maximum is -128, the index -1"),
+    ("integers as floats", MaxPool, "int8", "float32", "the maximum is -128, the index -1"),
+    ("averages", AvgPool, "float32", None, "the average is nan"),
+)
+
+
+@pytest.mark.parametrize(("record", "dtype", "target", "result"), [row[1:] for row in EMPTY], ids=[r[0] for r in EMPTY])
+def test_the_note_on_windows_without_input_says_what_comes_out(
+    record: Any, dtype: str, target: str | None, result: str
+) -> None:
+    op = record(2, 4, rounding_type="ceil")
+    plan = op.plan((1, 1, 7), dtype, output_dtype=target)
+    assert plan.facts[-1] == WindowsEmpty(1, result)
+    value = op(np.ones((1, 1, 7), dtype), dtype=target)[0, 0, -1]
+    assert f" {value:g}," in f"{result}," or (np.isnan(value) and result.endswith("nan"))
+
+
+def test_a_model_s_limits_are_those_of_its_framework() -> None:
+    three = (1, 1, 4, 4, 4)
+    with pytest.raises(RequestError) as caught:
+        MaxPool(2, 2, 1, 1, like="tensorflow").plan(three)
+    assert str(caught.value) == ("TensorFlow: max_pool3d takes no list of pads; use auto_pad='same_upper' or valid")
+    with pytest.raises(RequestError) as caught:
+        MaxPool(2, 2, (0, 2), like="tensorflow").plan((1, 1, 4, 4))
+    assert str(caught.value) == (
+        "TensorFlow: pads must be smaller than the kernel: axis W has pads 2,0 and kernel 2; "
+        "use pads of at most 1 or another like"
+    )
+    assert MaxPool(2, 2, (0, 1), like="tensorflow").plan((1, 1, 4, 4)).output_shape == (1, 1, 2, 2)
+    assert MaxPool(2, 2, auto_pad="same_upper", like="tensorflow").plan(three).output_shape == (1, 1, 2, 2, 2)
