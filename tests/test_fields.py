@@ -54,12 +54,13 @@ def through_a_pipe(error: PoolError) -> Any:
 @pytest.mark.parametrize("kind", [RequestError, FileError])
 def test_an_error_keeps_its_fields_through_a_pipe_and_a_place(kind: type[PoolError]) -> None:
     error = kind(f"{field('kernel')} is 0; leave out {field('pads')}")
+    error.add_note("where it was raised")
     for each, place in ((through_a_pipe(error), ""), (error.at("a.npy"), "a.npy: ")):
         assert type(each) is kind
         assert str(each) == f"{place}kernel is 0; leave out pads_begin and pads_end"
         assert repr(each) == f"{kind.__name__}({str(each)!r})"
         assert on_command_line(each.message) == f"{place}--kernel is 0; leave out --pads"
-        assert each.field == "kernel"
+        assert (each.field, each.__notes__) == ("kernel", ["where it was raised"])
 
 
 def test_the_field_of_an_error_is_the_first_of_its_message_unless_another_is_named() -> None:
@@ -78,12 +79,12 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a number too low": (
         lambda: AvgPool(2, pads_begin=-1).plan((1, 1, 4)),
         "pads_begin",
-        "pads_begin is -1 on axis W, it must be at least 0",
+        "pads_begin is -1 on every axis, it must be at least 0",
     ),
     "a number too large": (
         lambda: AvgPool(2, strides=2**63).plan((1, 1, 4)),
         "strides",
-        "strides on axis W is above 2**63 - 1, the largest number that is read",
+        "strides on every axis is above 2**63 - 1, the largest number that is read",
     ),
     "no whole number": (
         lambda: AvgPool(2, dilations=1.5).plan((1, 1, 4)),  # type: ignore[arg-type]  # that is the point
@@ -113,7 +114,7 @@ def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], na
 
 
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
-    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "0", "--jobs", "2")
-    refusal = "--kernel is 0 on axis H, it must be at least 1"
+    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
+    refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2"
     assert result.err == f"poolcli: x.npy: {refusal}\npoolcli: photo.png: {refusal}\n"
     assert result.code == 1

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from poolcli.cli.requests import CacheRequest
 from poolcli.core.values import one_of
 from poolcli.engine.compiled import cache as kernels
 
 
-def cache(values: Mapping[str, Any]) -> int:
+def cache(request: CacheRequest) -> int:
     """Shows, fills or empties the cache; returns the exit code."""
-    action = one_of("action", values["action"], ("info", "warm", "clear"))
+    action = one_of("action", request.action, ("info", "warm", "clear"))
     if action == "clear":
         freed = kernels.clear()
-        _say(values, {"freed": freed}, f"removed {freed:,} bytes")
+        _say(request, {"freed": freed}, f"removed {freed:,} bytes")
         return 0
     if action == "warm":
         from poolcli.ops.warm import warm
@@ -23,16 +24,16 @@ def cache(values: Mapping[str, Any]) -> int:
     found = kernels.info()
     document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
     state = "" if found.usable else " (not writable: kernels are compiled for each run)"
-    _say(values, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
+    _say(request, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
     return 0
 
 
-def _say(values: Mapping[str, Any], document: Mapping[str, Any], text: str) -> None:
-    if values["json"]:
+def _say(request: CacheRequest, document: Mapping[str, Any], text: str) -> None:
+    if request.json:
         from poolcli.report.document import to_json
 
         print(to_json(dict(document)))
-    elif not values["quiet"]:
+    elif not request.quiet:
         from poolcli.report.text import printable
 
         print(printable(text))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from poolcli.cli.app import complain
+from poolcli.cli.messages import complain
+from poolcli.cli.requests import InfoRequest
 from poolcli.core.errors import PoolError
 from poolcli.core.layouts import named_shape
 from poolcli.formats import Header, list_arrays
@@ -15,21 +14,21 @@ from poolcli.formats.isolated import guarded
 from poolcli.report.text import printable
 
 
-def info(values: Mapping[str, Any]) -> int:
+def info(request: InfoRequest) -> int:
     """Prints the arrays of every file; returns the exit code."""
     failed = False
-    for path in values["files"]:
+    for path in request.files:
         try:
             headers = guarded(path, partial(list_arrays, path))
         except PoolError as error:
-            if values["debug"]:
+            if request.debug:
                 raise
             failed = True
-            if values["json"]:
+            if request.json:
                 _print_json(path, [], error)
             complain(error)
             continue
-        if values["json"]:
+        if request.json:
             _print_json(path, headers, None)
         else:
             _print_table(path, headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,9 @@ Bytes = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(total: int, values: Mapping[str, Any]) -> Iterator[tuple[Step, Bytes]]:
+def progress(total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
     """Two callables: one more of `total` files is done; so many of so many bytes of the one file are done."""
-    if values["quiet"] or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         yield (lambda: None), (lambda done, whole: None)
         return
     bar = _Bar(total)

@@ -25,7 +25,10 @@ class PoolError(Exception):
 
     def at(self, place: str) -> Self:
         """The same error with the place before its message."""
-        return type(self)(f"{place}: {self.message}", field=self.field)
+        made = type(self)(f"{place}: {self.message}", field=self.field)
+        for note in getattr(self, "__notes__", ()):
+            made.add_note(note)
+        return made
 
 
 class RequestError(PoolError, ValueError):

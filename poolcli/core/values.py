@@ -21,11 +21,6 @@ INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 LARGEST = 2**63 - 1
 
 
-def option(field: str) -> str:
-    """The command-line option of an attribute: `pads_begin` is `--pads-begin`."""
-    return "--" + field.replace("_", "-")
-
-
 def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
     """The number or numbers of an attribute, one for each spatial axis; refuses other counts."""
     numbers = (value,) if isinstance(value, int) else tuple(value)

@@ -1,0 +1,72 @@
+"""The attributes of operators on the command line: which options each has, and from what is typed to its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from poolcli.cli.values import parse_numbers
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import BOTH_ENDS, field
+from poolcli.core.values import PerAxis
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import Attributes
+
+Value = int | float | str | bool | tuple[int, ...]
+NUMBERS = (PerAxis, PerAxis | None)  # types of fields that are typed as 2 or 2,3 or 2x3
+
+
+def attribute_options(op: str) -> dict[str, Any]:
+    """The options of operator `op` and the type that each is read as: its fields, and `pads` for both ends of pads."""
+    options: dict[str, Any] = {}
+    for name, kind in _types(op).items():
+        read_as = str | None if kind in NUMBERS else kind | None
+        short = [both for both, ends in BOTH_ENDS.items() if name == ends[0]]
+        options |= dict.fromkeys((*short, name), read_as)
+    return options
+
+
+def all_attribute_options() -> dict[str, Any]:
+    """Those of all operators; a TypeError where two read an option of the same name as different types."""
+    options: dict[str, Any] = {}
+    for op in OPERATORS:
+        for name, kind in attribute_options(op).items():
+            if options.setdefault(name, kind) != kind:
+                raise TypeError(f"operators read {name} as different types")
+    return options
+
+
+def parse_attributes(op: str, typed: Mapping[str, Any]) -> dict[str, Value]:
+    """The attributes of operator `op` that were given; refuses options of others, and pads that are given twice."""
+    given = {name: value for name, value in typed.items() if value is not None}
+    known = attribute_options(op)
+    for name in given:
+        if name not in known:
+            raise RequestError(f"{op} has no {field(name)}")
+    values: dict[str, Value] = {}
+    for name, value in given.items():
+        ends = BOTH_ENDS.get(name, (name,))
+        if len(ends) > 1 and not given.keys().isdisjoint(ends):
+            both = " and ".join(map(field, ends))
+            raise RequestError(f"{field(name)} sets both ends; give either {field(name)} or {both}")
+        in_numbers = _types(op)[ends[0]] in NUMBERS
+        values |= dict.fromkeys(ends, parse_numbers(field(name), value) if in_numbers else value)
+    return values
+
+
+def operator_of(op: str, given: Mapping[str, Value]) -> Attributes:
+    """The record of operator `op` with the given attributes; refuses a missing one."""
+    record, values = OPERATORS[op], dict[str, Any](given)
+    for own in fields(record):
+        if own.default is MISSING and own.name not in values:
+            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
+    return record(**values)
+
+
+@cache
+def _types(op: str) -> dict[str, Any]:
+    """The type of each field of operator `op`."""
+    hints = get_type_hints(OPERATORS[op])
+    return {own.name: hints[own.name] for own in fields(OPERATORS[op])}

@@ -1,0 +1,70 @@
+"""The commands of the program, one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poolcli.cli.requests import CacheRequest, CheckRequest, InfoRequest, PoolRequest, Request, ShapeRequest
+from poolcli.cli.words import OPERATOR_WORDS
+from poolcli.ops import OPERATORS
+
+EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    `body` is `module.function` of this package, imported when the command runs: it takes a request of the class
+    `request` and returns the exit code. A command that is an operator names it in `op`, and in `without` the fields
+    that it does not offer.
+    """
+
+    name: str
+    request: type[Request]
+    body: str
+    text: str
+    examples: tuple[str, ...]
+    exit_codes: str = ""
+    op: str | None = None
+    without: tuple[str, ...] = ()
+
+
+def _pooling(op: str) -> Command:
+    words, reducer = OPERATOR_WORDS[op], OPERATORS[op].reducer
+    offered = {"indices": reducer.picks, "linear_light": reducer.divides}
+    without = tuple(name for name, has in offered.items() if not has)
+    return Command(op, PoolRequest, "pool.pool", words.text, words.examples, EXIT_CODES, op, without)
+
+
+COMMANDS = (
+    *map(_pooling, OPERATORS),
+    Command(
+        "shape",
+        ShapeRequest,
+        "shape.shape",
+        "The output shape and why, from a typed shape or a file's header.",
+        (
+            "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
+            "poolcli shape max photo.png -k 3 -s 2 -p 1 --compare",
+            "poolcli shape avg 1,3,56,56 --solve 28",
+            "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
+        ),
+    ),
+    Command(
+        "check",
+        CheckRequest,
+        "check.check_command",
+        "The pooling layers of a model file: declared shapes against computed ones.",
+        ("poolcli check model.xml", "poolcli check model.onnx --against pytorch"),
+        "Exit codes: 0 all agree, 1 a declared shape differs, 2 the model cannot be read.",
+    ),
+    Command(
+        "info",
+        InfoRequest,
+        "info.info",
+        "What files hold: arrays, shapes, types.",
+        ("poolcli info volume.h5 photo.png",),
+    ),
+    Command("cache", CacheRequest, "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)),
+)

@@ -1,0 +1,64 @@
+"""What a run says: a report of each job as it ends, and the sum of all."""
+
+from __future__ import annotations
+
+import sys
+
+from poolcli.cli.messages import complain
+from poolcli.cli.requests import PoolRequest
+from poolcli.job.outcome import Outcome, Tally
+from poolcli.plan.attributes import Attributes
+
+
+class Reporter:
+    """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
+
+    def __init__(self, request: PoolRequest, op: Attributes, several: bool) -> None:
+        self._request, self._op, self._several = request, op, several
+        self._taken = "-" in (request.output, request.indices) and not request.dry_run
+        self._stream = sys.stderr if self._taken else sys.stdout
+        self._planned: list[Outcome] = []
+        self.tally = Tally()
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one more outcome, and reports it where that is wanted."""
+        self.tally.add(outcome)
+        if self._request.dry_run:
+            self._planned.append(outcome)
+        if outcome.error and not self._several:
+            complain(outcome.error)
+        if self._request.json:
+            self._print_json(outcome)
+        elif not outcome.error and self._wanted():
+            from poolcli.report.console import show
+            from poolcli.report.outcome import outcome_view
+
+            show(outcome_view(outcome), self._stream)
+
+    def finish(self) -> int:
+        """Sums up a run over several inputs; returns the exit code of the run."""
+        errors = self.tally.errors
+        if not self._several:
+            return errors[0].exit_code if errors else 0
+        if not self._request.json and not self._request.quiet:
+            self._sum_up()
+        for error in errors:
+            complain(error)
+        return 1 if errors else 0
+
+    def _wanted(self) -> bool:
+        return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))
+
+    def _print_json(self, outcome: Outcome) -> None:
+        from poolcli.report.document import outcome_document, to_json
+
+        for part in outcome.parts or (outcome,):
+            print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
+
+    def _sum_up(self) -> None:
+        from poolcli.report.console import show
+        from poolcli.report.outcome import shapes_view, summary_view
+
+        if self._planned and not self._request.verbose:
+            show(shapes_view(self._planned), sys.stdout)
+        show(summary_view(self.tally, self._request.dry_run), sys.stdout)

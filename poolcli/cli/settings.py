@@ -1,0 +1,74 @@
+"""What holds for every job of a request; contradictions are refused before any file is looked at."""
+
+from __future__ import annotations
+
+from poolcli.batch.memory import memory_limit
+from poolcli.cli.requests import PoolRequest
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.job.outcome import Settings
+
+
+def settings_of(request: PoolRequest) -> Settings:
+    """The settings of the request's jobs; refuses what contradicts itself and numbers that can mean nothing."""
+    _refuse_numbers(request)
+    _refuse_contradictions(request)
+    limit = memory_limit(request.max_memory)
+    return Settings(
+        layout=request.layout,
+        output_layout=request.output_layout,
+        dtype=request.dtype,
+        engine=request.engine,
+        threads=request.threads,
+        max_memory=limit,
+        allowed=limit if request.max_memory else None,
+        pages=request.pages,
+        max_pixels=request.max_pixels,
+        allow_external=request.allow_external,
+        quality=request.quality,
+        linear_light=request.linear_light,
+        arrays=_arrays(request),
+        dry_run=request.dry_run,
+        overwrite=request.overwrite,
+        skip_existing=request.skip_existing,
+        resume=request.resume,
+    )
+
+
+def dataset_of(request: PoolRequest) -> str | None:
+    """The one dataset that is named, for every input that has any; None where it is none or several."""
+    return request.dataset[0] if len(request.dataset) == 1 else None
+
+
+def _arrays(request: PoolRequest) -> tuple[str, ...] | None:
+    """The several arrays of a file that are named, () for all; None for the one that is meant."""
+    if request.all:
+        return ()
+    return request.dataset if len(request.dataset) > 1 else None
+
+
+def _refuse_numbers(request: PoolRequest) -> None:
+    counts = {"threads": request.threads, "jobs": request.jobs, "max_pixels": request.max_pixels}
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise RequestError(f"{field(name)} is {count}, it must be at least 1")
+    if request.quality is not None and not 1 <= request.quality <= 100:
+        raise RequestError(f"{field('quality')} is {request.quality}, it must be from 1 to 100")
+
+
+def _refuse_contradictions(request: PoolRequest) -> None:
+    if request.output is None and not request.dry_run:
+        raise RequestError(
+            f"{field('output')} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})"
+        )
+    standing = {"overwrite": request.overwrite, "skip_existing": request.skip_existing, "resume": request.resume}
+    chosen = [field(name) for name, given in standing.items() if given]
+    if len(chosen) > 1:
+        raise RequestError(f"{chosen[0]} and {chosen[1]} contradict each other; give one")
+    if request.output == "-" and request.indices == "-":
+        both = f"{field('output')} and {field('indices')}"
+        raise RequestError(f"{both} cannot both be standard output; name a file for one")
+    if request.resume and "-" in (request.output, request.indices):
+        raise RequestError(f"{field('resume')} continues files; standard output cannot be continued")
+    if request.all and request.dataset:
+        raise RequestError(f"{field('all')} takes every array, {field('dataset')} names some; give one of them")

@@ -1,0 +1,49 @@
+"""What the help says of each operator: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One line of help, examples of its use, and what the elements are called that it picks."""
+
+    text: str
+    examples: tuple[str, ...]
+    elements: str = ""
+
+
+OPERATOR_WORDS = {
+    "avg": Words(
+        "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
+        (
+            "poolcli avg photo.png -o half.png -k 2 -s 2",
+            "poolcli avg x.npy -o y.npy -k 3 -s 2 -p 1 --include-pad --rounding-type ceil",
+        ),
+    ),
+    "max": Words(
+        "Maximum of every window, and where it is (OpenVINO MaxPool).",
+        (
+            "poolcli max x.npy -o y.npy -k 2 -s 2 --indices where.npy",
+            "poolcli max volumes/ -o pooled/ -k 2,3,3 -s 2,3,3 -r",
+        ),
+        "maxima",
+    ),
+    "adaptive-avg": Words(
+        "Averages to a given output size (OpenVINO AdaptiveAvgPool).",
+        ("poolcli adaptive-avg photos/ -o thumbs/ --output-size 224,224",),
+    ),
+    "adaptive-max": Words(
+        "Maxima to a given output size, and where they are (OpenVINO AdaptiveMaxPool).",
+        ("poolcli adaptive-max x.h5:/features -o y.npy --output-size 7,7 --indices where.npy",),
+        "maxima",
+    ),
+}
+
+
+def listed(words: Iterable[str]) -> str:
+    """The words in a sentence: `avg, max or min`."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,140 @@
+"""Options, requests and operators' records belong to each other: nothing is misspelt, nothing is left over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar, get_type_hints
+
+import pytest
+
+from poolcli.cli.app import program
+from poolcli.cli.attributes import attribute_options, parse_attributes
+from poolcli.cli.commands import COMMANDS, Command
+from poolcli.cli.options import OPTIONS, Option
+from poolcli.cli.register import parameters, request_of
+from poolcli.cli.requests import CacheRequest, CheckRequest, PoolRequest
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import TURNED_OFF, field, on_command_line
+from poolcli.core.values import PerAxis
+from poolcli.ops import OPERATORS, AvgPool
+from poolcli.plan.reducers import MAXIMUM, MEAN
+from tests.conftest import Cli
+
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+def test_the_commands_are_the_operators_and_what_explains_them() -> None:
+    names = [*OPERATORS, "shape", "check", "info", "cache"]
+    assert list(BY_NAME) == names
+    assert [command.name for command in program().registered_commands] == names
+    assert [command.name for command in program(["max", "check"]).registered_commands] == ["max"]
+
+
+def test_every_option_is_a_field_and_every_field_an_option() -> None:
+    taken = {each.name for command in COMMANDS for each in parameters(command)}
+    assert taken == set(OPTIONS)
+
+
+def test_a_field_without_an_option_ends_the_program_where_its_command_is_made() -> None:
+    @dataclass(frozen=True)
+    class Misspelt(CacheRequest):
+        quite: bool = False
+
+    with pytest.raises(TypeError, match=r"^the field quite has no row in OPTIONS$"):
+        list(parameters(replace(BY_NAME["cache"], request=Misspelt)))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=BY_NAME)
+def test_the_body_of_a_command_takes_its_request_and_returns_an_exit_code(command: Command) -> None:
+    module, name = command.body.split(".")
+    hints = get_type_hints(getattr(import_module(f"poolcli.cli.{module}"), name))
+    assert hints == {"request": command.request, "return": int}
+
+
+def test_messages_name_options_as_they_are_typed() -> None:
+    flags = {name: row.flags.replace("/", " ").split() for name, row in OPTIONS.items() if isinstance(row, Option)}
+    assert [name for name in flags if on_command_line(field(name)) not in flags[name]] == []
+    assert {name: flags[name][1] for name in TURNED_OFF} == TURNED_OFF
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_an_operator_that_picks_has_indices_and_one_that_divides_linear_light(op: str) -> None:
+    names = {each.name for each in parameters(BY_NAME[op])}
+    reducer = OPERATORS[op].reducer
+    assert ("indices" in names, "linear_light" in names) == (reducer.picks, reducer.divides)
+    assert (MAXIMUM.picks, MAXIMUM.divides, MEAN.picks, MEAN.divides) == (True, False, False, True)
+
+
+@dataclass(frozen=True)
+class Toy(AvgPool):
+    """An operator that has an attribute of its own."""
+
+    name: ClassVar[str] = "toy"
+    p: float = 2
+    offsets: PerAxis | None = None
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(OPERATORS, "toy", Toy)
+    return "toy"
+
+
+def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: str) -> None:
+    own = [each.name for each in fields(Toy)]
+    assert list(attribute_options(toy)) == ["kernel", "strides", "pads", *own[2:]]
+    kinds = attribute_options(toy)
+    assert [kinds[name] for name in ("kernel", "pads", "offsets")] == [str | None] * 3
+    assert (kinds["p"], kinds["exclude_pad"], kinds["divisor_override"]) == (float | None, bool | None, int | None)
+
+
+def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
+    typed = {"kernel": "2x3", "strides": None, "pads": "1", "p": 3.0, "offsets": "[4,5]", "exclude_pad": False}
+    assert parse_attributes(toy, typed) == {
+        "kernel": (2, 3),
+        "pads_begin": (1,),
+        "pads_end": (1,),
+        "p": 3.0,
+        "offsets": (4, 5),
+        "exclude_pad": False,
+    }
+    with pytest.raises(RequestError, match=r"^toy has no axis$"):
+        parse_attributes(toy, {"axis": 1})
+
+
+def test_a_request_holds_what_was_typed() -> None:
+    typed = dict.fromkeys(("against", "layer", "run")) | dict.fromkeys(("json", "quiet", "debug"), False)
+    assert request_of(BY_NAME["check"], {"model": "m.xml"} | typed) == CheckRequest(model="m.xml")
+    values = {each.name: each.default for each in parameters(BY_NAME["avg"])}
+    given = {"inputs": ["a.npy", "b.npy"], "dataset": [], "kernel": "2", "threads": 3}
+    assert request_of(BY_NAME["avg"], values | given) == PoolRequest(
+        op="avg", attributes={"kernel": (2,)}, inputs=("a.npy", "b.npy"), threads=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threads", "0"], "--threads is 0, it must be at least 1"),
+        (["--threads", "-5", "--engine", "numpy"], "--threads is -5, it must be at least 1"),
+        (["--jobs", "0"], "--jobs is 0, it must be at least 1"),
+        (["--jobs", "-1"], "--jobs is -1, it must be at least 1"),
+        (["--max-pixels", "0"], "--max-pixels is 0, it must be at least 1"),
+        (["--quality", "0"], "--quality is 0, it must be from 1 to 100"),
+        (["--quality", "101"], "--quality is 101, it must be from 1 to 100"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_count_of_nothing_is_refused_once_before_any_file(
+    cli: Cli, folder: Path, options: list[str], message: str
+) -> None:
+    result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", *options)
+    assert (result.code, result.out, result.err) == (2, "", f"poolcli: {message}\n")
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("option", ["--threads", "--jobs", "--max-pixels", "--quality"])
+def test_a_count_of_one_is_enough(cli: Cli, folder: Path, option: str) -> None:
+    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", option, "1").err == ""
