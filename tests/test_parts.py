@@ -16,6 +16,7 @@ from poolcli.engine import run, run_region
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
+from tests.reducers import MINIMUM, Under, power
 
 OPS: dict[str, Any] = {
     "avg": AvgPool(3, 2, 1, 1),
@@ -35,6 +36,9 @@ OPS: dict[str, Any] = {
     "adaptive-avg, one row of bins": AdaptiveAvgPool((5, 1)),
     "adaptive-avg, up": AdaptiveAvgPool((50, 31)),
     "adaptive-max": AdaptiveMaxPool((7, 5)),
+    "min": Under(MaxPool(3, 2, 1, 1), MINIMUM),
+    "lp": Under(AvgPool(3, 2, 1, 1), power(2)),
+    "lp, of sums that leave the range": Under(AvgPool(4, 3, 1, 1), power(200)),
 }
 SHAPE = (3, 4, 31, 23)
 
@@ -46,7 +50,7 @@ def cuts(draw: Any, length: int, grain: int) -> list[range]:
 
 
 def in_parts(plan: Plan, x: Any, regions: list[list[range]], engine: str, indices: bool) -> tuple[Any, Any]:
-    values = np.zeros(plan.output_shape, x.dtype)
+    values = np.zeros(plan.output_shape, plan.output_dtype)
     places = np.zeros(plan.output_shape, np.int64) if indices else None
     for n in regions[0]:
         for c in regions[1]:
@@ -69,8 +73,9 @@ def test_every_cut_gives_the_bits_of_the_whole(name: str, dtype: str, engine: st
     op = OPS[name]
     noise = np.random.default_rng(0).normal(size=SHAPE) * 50
     x = noise.astype(dtype) if dtype.startswith("f") else noise.astype(np.int8).astype(dtype)
-    plan = op.plan(SHAPE, dtype)
-    indices = "max" in name
+    floats = name.startswith("lp") and not dtype.startswith("f")
+    plan = op.plan(SHAPE, dtype, output_dtype="float32" if floats else None)
+    indices = plan.reducer.picks
     values, places = run(plan, x, engine=engine, indices=indices)
     regions = [cuts(data.draw, *pair) for pair in zip(plan.output_shape, whole(plan).grains, strict=True)]
     pieces, found = in_parts(plan, x, regions, engine, indices)

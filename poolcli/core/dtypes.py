@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from poolcli.core.errors import RequestError
 
@@ -30,6 +31,11 @@ class DType:
         if self.kind == "int":
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What no value of the type is below, and what none is above."""
+        return (-inf, inf) if self.kind == "float" else self.limits
 
 
 DTYPES = {

@@ -62,6 +62,11 @@ class Sliding:
         return self.kernel // gcd(self.kernel, self.stride)
 
     @property
+    def longest(self) -> int:
+        """The taps of a window, of which some may lie outside the input."""
+        return self.kernel
+
+    @property
     def extent(self) -> int:
         """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
         return extent(self.kernel, self.dilation)
@@ -200,6 +205,11 @@ class Bins:
         if rest == 0:
             return whole, whole
         return whole + 1, whole + 1 + (rest > gcd(rest, self.output))
+
+    @property
+    def longest(self) -> int:
+        """The elements of the longest bin."""
+        return self.lengths[1]
 
     @property
     def equal_to(self) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.core.dtypes import lookup
-from poolcli.core.windows import Sliding, ceil_div
+from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled import cache
 from poolcli.engine.compiled.view import SHORT_ROWS, View, view_of
 from poolcli.engine.numpy.pool import pool as reference
@@ -45,7 +46,8 @@ if hasattr(os, "register_at_fork"):
 def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
     """Writes the pooled values to `out`; returns positions inside the plane of `x` (-1: none) when asked."""
     plan = region.plan
-    if len(plan.axes) > 3 or (plan.reducer.divides and _largest_divisor(plan) >= 2**31):
+    strange = plan.reducer.power is not None or plan.reducer.better not in (None, operator.gt)
+    if strange or len(plan.axes) > 3 or (plan.reducer.divides and _largest_divisor(plan) >= 2**31):
         return reference(region, x, out, indices=indices, threads=threads)
     view = view_of(region)
     source = view.of_input(x.copy() if np.may_share_memory(x, out) else x)
@@ -64,10 +66,11 @@ def _mean(plan: Plan, view: View, x: Array, out: Array, threads: int) -> None:
     elif kind.bits == 64:
         values = np.empty(view.output_shape, np.float64)
         _pool(view, x, values, np.complex128, np.float64, None, threads)
-        if np.isinf(values).any():  # perhaps of finite numbers: their sum may leave the range, their mean cannot
+        if not np.isfinite(values).all():  # perhaps of finite numbers: their sum may leave the range, their mean cannot
             scaled = np.empty(view.output_shape, np.float64)
             _pool(view, x * SCALE, scaled, np.complex128, np.float64, None, threads)
-            values = np.where(np.isfinite(values), values, scaled / SCALE)
+            with np.errstate(all="ignore"):
+                values = np.where(np.isfinite(values), values, scaled / SCALE)
         view.store(out, values)
     else:
         values = view.target(out, BITS.get(target.name, target.name))
@@ -148,7 +151,7 @@ def _pool(
 
 def _largest_divisor(plan: Plan) -> int:
     """The largest number that a sum may be divided by; larger ones than 2**31 are left to the numpy engine."""
-    largest = prod(w.kernel if isinstance(w, Sliding) else w.lengths[1] for w in plan.windows)
+    largest = prod(windows.longest for windows in plan.windows)
     return max(largest, abs(plan.divisor_override or 0))
 
 

@@ -1,0 +1,55 @@
+"""The element of every window that wins, and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poolcli.core.dtypes import lookup
+from poolcli.engine.numpy.reduce import Array, Combine, Parts, along, reduce
+from poolcli.plan.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Better = Callable[[Any, Any], Any]  # whether the first wins over the second
+
+
+def best(region: Region, x: Array, better: Better) -> tuple[Array, NDArray[np.int64]]:
+    """The winners and their positions inside the plane of `x`; what loses against everything and -1 for a window of
+    nothing.
+    """
+    if region.plan.dtype == "bfloat16":
+        x = x.astype(np.float32)  # exact, and numpy's own comparisons
+    plane: Array = np.zeros((1,) * x.ndim, np.int64)
+    for axis in region.plan.axes:
+        size = x.shape[axis.position]
+        plane = plane * size + along(np.arange(size), axis.position, x.ndim)
+    nothing = lookup(x.dtype).ends[region.plan.reducer.nothing]
+    take = _take_better(better, signs=x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+    values, positions = reduce(region, (x, np.broadcast_to(plane, x.shape)), take, (nothing, -1))
+    return values, positions
+
+
+def _take_better(better: Better, signs: bool) -> Combine:
+    """Keeps the first of the best values; the first NaN is better than every number.
+
+    Zeros of both signs are equal, so the first of them gives the position, but (with `signs`) the value is the better
+    of the two (IEEE 754-2019, maximum and minimum).
+    """
+
+    def combine(target: Parts, source: Parts) -> None:
+        (value, value_at), (other, other_at) = target, source
+        wins = better(other, value)
+        if other.dtype.kind == "f":
+            wins |= np.isnan(other) & ~np.isnan(value)
+        take = (other_at >= 0) & ((value_at < 0) | wins)
+        if signs:
+            sign = (other == value) & better(np.copysign(1, other), np.copysign(1, value))
+            np.copyto(value, other, where=sign & (other_at >= 0))
+        np.copyto(value, other, where=take)
+        np.copyto(value_at, other_at, where=take)
+
+    return combine

@@ -1,0 +1,68 @@
+"""Roots of sums of powers, within float64 wherever the result is: sums that leave its range are taken of ratios."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from poolcli.engine.numpy.reduce import Array, Combine, Parts, reduce
+from poolcli.engine.numpy.sums import divisors, float_sums
+from poolcli.plan.region import Region
+
+# What float64 loses of a term below its range is nothing beside a sum of LEAST, and a sum up to MOST has lost nothing
+# above it.
+LEAST, MOST = 2.0**-900, 2.0**1000
+
+
+def power_mean(region: Region, x: Array) -> Array:
+    """The root of the sum of powers of every window."""
+    reducer = region.plan.reducer
+    power, x = reducer.power or 1, x.astype(np.float64)
+    sums = float_sums(region, _raised(x if reducer.signed else abs(x), power))
+    total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
+    found = _root(_counted(region, total), power)
+    lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
+    if not lost.any():
+        return found
+    unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
+    largest, ratios = reduce(region, (abs(x), unit), _add_ratios(power))
+    return np.where(lost & (largest != 0), largest * _root(_counted(region, ratios), power), found)
+
+
+def _raised(x: Array, power: float) -> Array:
+    if power == 1:
+        return x
+    return x * x if power == 2 else x**power
+
+
+def _root(total: Array, power: float) -> Array:
+    if power in (1, 2):
+        return total if power == 1 else np.sqrt(total)
+    near = total ** (1 / power)  # of an exponent that is rounded: a large total makes many digits of that
+    better = near - near * (near**power / total - 1) / power  # a step of Newton's
+    return np.where(np.isfinite(better), better, near)
+
+
+def _counted(region: Region, total: Array) -> Array:
+    """The sum itself, or where the reducer divides, its average over the window times the whole kernel."""
+    if not region.plan.reducer.divides:
+        return total
+    kernel = prod(windows.longest for windows in region.plan.windows)
+    return np.asarray(total / divisors(region).astype(np.float64) * kernel)
+
+
+def _add_ratios(power: float) -> Combine:
+    """Adds pairs (largest size, sum of the powers of every size's ratio to it)."""
+
+    def ratio(size: Array, largest: Array) -> Array:
+        return np.asarray(np.where(size == largest, 1.0, size / largest) ** power)
+
+    def combine(target: Parts, source: Parts) -> None:
+        (largest, total), (size, addend) = target, source
+        new = np.maximum(largest, size)
+        total *= ratio(largest, new)
+        total += addend * ratio(size, new)
+        largest[...] = new
+
+    return combine

@@ -1,0 +1,74 @@
+"""Windows of every axis taken together: one axis after the other, the last first, one tap after the other.
+
+Whatever is combined element by element (sums, pairs of sums, maxima with their places) is separable, so that each
+spatial axis is reduced on its own. Taps come in rising order and the last axis first, so what is found first is the
+first in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poolcli.core.windows import AxisWindows, Sliding
+from poolcli.plan.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Parts = tuple[Array, ...]
+Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
+
+
+def reduce(region: Region, parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0)) -> Parts:
+    """`parts` with every spatial axis reduced over its windows, beginning with the values of `start`."""
+    for axis in reversed(region.plan.axes):
+        wanted, shape = region.outputs[axis.position], list(parts[0].shape)
+        shape[axis.position] = len(wanted)
+        reduced = tuple(np.full(shape, value, part.dtype) for part, value in zip(parts, start, strict=False))
+        sources = tuple(np.moveaxis(part, axis.position, 0) for part in parts)
+        targets = tuple(np.moveaxis(part, axis.position, 0) for part in reduced)
+        for outputs, inputs in _taps(axis.windows, wanted):
+            _combine_at(targets, sources, outputs, inputs, combine)
+        parts = reduced
+    return parts
+
+
+def _combine_at(targets: Parts, sources: Parts, outputs: Any, inputs: Any, combine: Combine) -> None:
+    """Combines rows `inputs` of the sources into rows `outputs` of the targets, in place."""
+    rows = tuple(target[outputs] for target in targets)
+    combine(rows, tuple(source[inputs] for source in sources))
+    if not isinstance(outputs, slice):  # a selection by an array of indices is a copy
+        for target, row in zip(targets, rows, strict=True):
+            target[outputs] = row
+
+
+def _taps(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
+    """For each tap, which of the `wanted` outputs it belongs to, and which elements it reads of what they read."""
+    low = windows.reads(wanted).start
+    if isinstance(windows, Sliding):
+        for j in windows.taps(wanted):
+            outputs = windows.outputs_of_tap(j, wanted)
+            if outputs:
+                first, last = (windows.start(o) + j * windows.dilation - low for o in (outputs[0], outputs[-1]))
+                reached = slice(outputs.start - wanted.start, outputs.stop - wanted.start)
+                yield reached, slice(first, last + 1, windows.stride)
+        return
+    bins = indices(wanted)
+    starts, stops = windows.start(bins), windows.stop(bins)
+    for j in range(windows.lengths[1]):
+        inside = starts + j < stops
+        yield np.flatnonzero(inside), starts[inside] + j - low
+
+
+def indices(outputs: range) -> NDArray[np.int64]:
+    """The indices of a range as an array."""
+    return np.arange(outputs.start, outputs.stop)
+
+
+def along(values: Array, axis: int, rank: int) -> Array:
+    """A row of values shaped to broadcast along one axis of `rank`."""
+    return values.reshape([-1 if i == axis else 1 for i in range(rank)])

@@ -1,0 +1,113 @@
+"""Sums over windows, and what they are divided by: exact for integers, with the error of every addition for float64."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from poolcli.core.dtypes import lookup
+from poolcli.engine.numpy.reduce import Array, Parts, along, indices, reduce
+from poolcli.plan import Plan
+from poolcli.plan.region import Region
+
+SCALE = 64  # a power of two above the number of elements that any window can hold
+
+
+def mean(region: Region, x: Array) -> Array:
+    """The sum of every window over its divisor (by 1 where the reducer does not divide)."""
+    divisor = divisors(region)
+    if lookup(region.plan.dtype).kind != "float":
+        return _integer_mean(region.plan.output_dtype, _exact_total(region, x, divisor), divisor)
+    found = _quotient(float_sums(region, x.astype(np.float64)), divisor.astype(np.float64))
+    if is_wide(region.plan) and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
+        scaled = _quotient(float_sums(region, np.ldexp(x.astype(np.float64), -SCALE)), divisor.astype(np.float64))
+        found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
+    return found
+
+
+def is_wide(plan: Plan) -> bool:
+    """Whether float64 itself is read or written, so that sums in float64 alone would lose digits."""
+    return "float64" in (plan.dtype, plan.output_dtype)
+
+
+def float_sums(region: Region, x: Array) -> Parts:
+    """Sums of float64 numbers and, where digits would be lost, the errors of the additions."""
+    if not is_wide(region.plan):
+        return reduce(region, (x,), _add)
+    return reduce(region, (x, np.zeros_like(x)), _add_with_error)
+
+
+def _quotient(sums: Parts, divisor: Array) -> Array:
+    """The sums over the divisor; where they carry errors, the quotient's own rounding error is put right."""
+    if len(sums) == 1:
+        return np.asarray(sums[0] / divisor)
+    total, error = sums
+    found = total / divisor
+    product, lost = _product(found, np.broadcast_to(divisor, found.shape))
+    better = found + ((total - product) - lost + error) / divisor
+    return np.where(np.isfinite(better), better, found)
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a * b and its exact rounding error (Dekker): halves of 26 bits have exact products."""
+    product = a * b
+    (high_a, low_a), (high_b, low_b) = _halves(a), _halves(b)
+    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    wide = a * (2.0**27 + 1)
+    high = wide - (wide - a)
+    return high, a - high
+
+
+def _exact_total(region: Region, x: Array, divisor: Array) -> Array:
+    """Sums of integers without overflow: int64, or Python integers where 64 bits may not be enough."""
+    count = max(int(divisor.max(initial=1)), x.size)
+    if lookup(region.plan.dtype).bits <= 32 and count < 2**30:
+        (total,) = reduce(region, (x.astype(np.int64),), _add)
+        return total
+    high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
+    low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
+    highs, lows = reduce(region, (high, low), _add)
+    return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
+
+
+def _integer_mean(output_dtype: str, total: Array, divisor: Array) -> Array:
+    """total / divisor, to the nearest integer with halves to even, or as a float where the output type is one."""
+    total, divisor = np.broadcast_arrays(total * np.sign(divisor), abs(divisor))
+    safe = np.where(divisor == 0, 1, divisor)
+    if lookup(output_dtype).kind == "float":
+        return np.where(divisor == 0, np.nan, (total / safe).astype(np.float64))
+    quotient = total // safe
+    twice = 2 * (total - quotient * safe)
+    up = (twice > safe) | ((twice == safe) & (quotient % 2 == 1))
+    return np.asarray(quotient + up)
+
+
+def divisors(region: Region) -> Array:
+    """The divisor of every output, shaped to broadcast over the output; Python integers where int64 is too short."""
+    plan, rank = region.plan, len(region.outputs)
+    if plan.divisor_override is not None or not plan.reducer.divides:
+        return np.full((1,) * rank, plan.divisor_override or 1)
+    factors = [axis.windows.divisor(indices(region.outputs[axis.position])) for axis in plan.axes]
+    largest = prod(int(factor.max(initial=1)) for factor in factors)
+    product: Array = np.ones((1,) * rank, np.int64 if largest < 2**31 else object)
+    for axis, factor in zip(plan.axes, factors, strict=True):
+        product = product * along(factor, axis.position, rank)
+    return product
+
+
+def _add(target: Parts, source: Parts) -> None:
+    for part, addend in zip(target, source, strict=True):
+        part += addend
+
+
+def _add_with_error(target: Parts, source: Parts) -> None:
+    """Adds pairs (sum, error): the rounding error of the addition is computed exactly and kept (Knuth's two-sum)."""
+    (total, error), (addend, addend_error) = target, source
+    new = total + addend
+    back = new - total
+    error += (total - (new - back)) + (addend - back) + addend_error
+    total[...] = new

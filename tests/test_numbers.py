@@ -1,0 +1,179 @@
+"""The numbers themselves, held against exact arithmetic window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.engine import run
+from poolcli.plan import Plan
+from tests.reducers import MINIMUM, Under, power
+
+ENGINES = ("numpy", "numba")
+WINDOWS: dict[str, Any] = {
+    "sliding": AvgPool((3, 2), (2, 1), (1, 0), (1, 1)),
+    "dilated": AvgPool((2, 3), 1, 2, 2, dilations=(3, 2)),
+    "overhanging": AvgPool(3, 3, 1, 1, rounding_type="ceil"),
+    "bins": AdaptiveAvgPool((4, 3)),
+}
+
+
+def windows_of(plan: Plan, x: Any) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+    """Each output's place and the elements of its window in row-major order."""
+    for place in product(*(range(size) for size in plan.output_shape)):
+        spans = [w.span(o) for w, o in zip(plan.windows, place[2:], strict=True)]
+        yield place, [x[(*place[:2], *cell)] for cell in product(*spans)]
+
+
+def units_from(found: Any, exact: Decimal | Fraction) -> float:
+    """How many units in the last place of the result's type lie between it and the exact number."""
+    near = np.asarray(float(exact)).astype(found.dtype)
+    return abs(float((Fraction(float(found)) - Fraction(exact)) / Fraction(float(np.spacing(abs(near))))))
+
+
+def root_of(elements: list[Any], p: float) -> Decimal:
+    with localcontext(prec=80):
+        total = sum((abs(Decimal(float(e))) ** Decimal(p) for e in elements), Decimal(0))
+        return total ** (1 / Decimal(p)) if total else Decimal(0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("p", [1, 2, 3, 2.5, 6])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_root_of_a_sum_of_powers_is_the_nearest_number(name: str, dtype: str, p: float, engine: str) -> None:
+    noise = np.random.default_rng(5).normal(size=(1, 2, 9, 7)) * 40
+    x = noise.astype(dtype) if dtype.startswith("f") else abs(noise).astype(dtype)
+    plan = Under(WINDOWS[name], power(p)).plan(x.shape, dtype, output_dtype=None if dtype[0] == "f" else "float32")
+    y, _ = run(plan, x, engine=engine)
+    most = 1.5 if dtype == "float64" else 0.5001
+    for place, elements in windows_of(plan, x):
+        assert units_from(y[place], root_of(elements, p)) <= most
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("p", "sizes"),
+    [(2, [1e200, 3e200, 0.0, 5.0]), (2, [1e-200, 3e-200, 0.0, 2e-200]), (100, [3.0, 2.0, 1e-3, 0.0]),
+     (100, [1e-30, 3e-30, 0.0, 0.0]), (3, [1e308, 1e308, 1e308, 1e308]), (2, [5e-324, 0.0, 0.0, 0.0])],
+)  # fmt: skip
+def test_powers_beyond_the_range_of_float64_give_the_root_within_it(p: float, sizes: list[float], engine: str) -> None:
+    x = np.array(sizes).reshape(1, 1, 4)
+    y, _ = run(Under(AvgPool(4), power(p)).plan(x.shape, "float64"), x, engine=engine)
+    exact = root_of(sizes, p)
+    if exact > Decimal("1.7976931348623157e308"):
+        assert y.item() == np.inf
+    else:
+        assert units_from(y[0, 0, 0], exact) <= 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: str) -> None:
+    x = np.array([3.0, 4, 1e200, 2e200, np.nan, 1, np.inf, 2, 1e-200, 1e-200, 0, 0]).reshape(1, 1, 12)
+    y, _ = run(Under(AvgPool(2, 2), power(2)).plan(x.shape, "float64"), x, engine=engine)
+    alone = [run(Under(AvgPool(2), power(2)).plan((1, 1, 2), "float64"), x[..., i : i + 2])[0] for i in range(0, 12, 2)]
+    np.testing.assert_array_equal(y, np.concatenate(alone, 2))
+    np.testing.assert_array_equal(y[0, 0, [0, 2, 3, 5]], [5, np.nan, np.inf, 0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_root_of_nothing_is_0(engine: str) -> None:
+    plan = Under(AvgPool(2, 3, 4, 4, exclude_pad=False), power(2)).plan((1, 1, 3))
+    assert plan.empty_windows
+    assert run(plan, np.full((1, 1, 3), 2, np.float32), engine=engine)[0].tolist() == [[[0, 2, 2, 0]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("p", [1, 2, 3, 2.5])
+@pytest.mark.parametrize("size", [1.0, 1e130])
+def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(p: float, size: float, engine: str) -> None:
+    x = np.random.default_rng(3).normal(size=(1, 1, 6, 8)) + 0.3
+    op = AvgPool(3, 2, rounding_type="ceil", like="pytorch")
+    y, _ = run(Under(op, power(p, signed=True)).plan(x.shape, "float64"), x * size, engine=engine)
+    plan = op.plan(x.shape, "float64")
+    with np.errstate(invalid="ignore"):
+        for place, elements in windows_of(plan, x):
+            divisor = prod(w.divisor(o) for w, o in zip(plan.windows, place[2:], strict=True))
+            total = np.sum(np.array(elements) ** p) / divisor * 9
+            np.testing.assert_allclose(y[place] / size, total if p == 1 else total ** (1 / p), rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+@pytest.mark.parametrize("name", ["sliding", "bins"])
+def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: str, engine: str) -> None:
+    noise = np.random.default_rng(7).integers(0, 5, (1, 2, 9, 7))
+    x = noise.astype(dtype)
+    op = {"sliding": MaxPool((3, 2), (2, 1), (1, 0), (1, 1)), "bins": AdaptiveMaxPool((4, 3))}[name]
+    plan = Under(op, MINIMUM).plan(x.shape, dtype)
+    y, at = run(plan, x, engine=engine, indices=True)
+    alone, _ = run(plan, x, engine=engine)
+    flat = x.reshape(1, 2, -1)
+    assert at is not None
+    assert plan.index is not None
+    for place, elements in windows_of(plan, x):
+        assert y[place] == alone[place] == min(elements)
+        where = at[place] % (9 * 7)
+        assert flat[(*place[:2], where)] == min(elements)
+        spans = [list(w.span(o)) for w, o in zip(plan.windows, place[2:], strict=True)]
+        inside = [i * 7 + j for i, j in product(*spans)]
+        assert where == next(i for i in inside if flat[(*place[:2], i)] == min(elements))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("dtype", "nothing"), [("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1)])
+def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float, engine: str) -> None:
+    plan = Under(MaxPool(2, 3, 4, 4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
+    y, at = run(plan, np.full((1, 1, 3), 2, dtype), engine=engine, indices=True)
+    assert y.tolist() == [[[nothing, 2, 2, nothing]]]
+    assert at is not None
+    assert at.tolist() == [[[-1, 0, 2, -1]]]
+
+
+@pytest.mark.parametrize("engine", ["numpy"])
+@pytest.mark.parametrize("indices", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
+    dtype: str, indices: bool, engine: str
+) -> None:
+    from poolcli.engine import numpy_dtype
+
+    zeros = np.array(list(product([0.0, -0.0], repeat=4)), numpy_dtype(dtype))
+    for op in (MaxPool((1, 4), 1), MaxPool((1, 2), (1, 2)), MaxPool((1, 3), 1), AdaptiveMaxPool((16, 3))):
+        for best, reducer in ((max, None), (min, MINIMUM)):
+            x = zeros.reshape(1, 1, 16, 4)
+            plan = (op if reducer is None else Under(op, reducer)).plan(x.shape, x.dtype)
+            y, at = run(plan, x, engine=engine, indices=indices)
+            for place, elements in windows_of(plan, x):
+                signs = [np.copysign(1, float(e)) for e in elements]
+                assert np.copysign(1, float(y[place])) == best(signs)
+                if at is not None:  # zeros are equal: the first is found
+                    assert at[place] % 64 == place[2] * 4 + plan.windows[1].span(place[3])[0]
+
+
+def test_nan_wins_over_every_number_in_minima_too() -> None:
+    x = np.array([1.0, np.nan, -np.inf, np.inf, 3, 2]).reshape(1, 1, 6)
+    for engine in ENGINES:
+        y, at = run(Under(MaxPool(2, 2, axis=2), MINIMUM).plan(x.shape, "float64"), x, engine=engine, indices=True)
+        np.testing.assert_array_equal(y, [[[np.nan, -np.inf, 2]]])
+        assert at is not None
+        assert at.tolist() == [[[1, 2, 5]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kernel", [4, 2, 8])
+def test_sums_that_leave_the_range_in_both_directions_have_a_mean(kernel: int, engine: str) -> None:
+    a = 1.7e308
+    x = np.array([a, a, -a, -a, a, a, -a, -a]).reshape(1, 1, 8)
+    y = poolcli.avg_pool(x, kernel, engine=engine)
+    for place, elements in windows_of(AvgPool(kernel).plan(x.shape, "float64"), x):
+        assert Fraction(y[place]) == sum(map(Fraction, elements), Fraction(0)) / kernel
