@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from poolcli.core.errors import FileError
 from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`
-NOTE_EVERY = 2.0  # seconds between notes of how far a long file is written
 
 
 @contextmanager
@@ -29,20 +25,20 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
     A link is followed; a device or a pipe is written straight through. An existing file keeps its mode, and
     is refused at the last step, too, unless `overwrite` is true.
     """
-    with _reported(path):
+    with reported(path):
         target = os.path.realpath(path)
         if is_device(target):
             yield path
             return
-        _make_folder(os.path.dirname(target))
-        part = _part_name(target, os.getpid())
+        make_folder(os.path.dirname(target))
+        part = part_name(target, os.getpid())
         _sweep(os.path.dirname(target))
-        mode = _mode_for(target)
+        mode = mode_for(target)
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             yield part
-            _sync(part)
-            _move(part, target, overwrite, mode)
+            sync(part)
+            move(part, target, overwrite, mode)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part)
@@ -55,17 +51,17 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
 
     What it replaces is moved aside first: a process that is killed in between leaves one of both under a hidden name.
     """
-    with _reported(path):
+    with reported(path):
         target = os.path.realpath(path)
-        _make_folder(os.path.dirname(target))
-        part = _part_name(target, os.getpid())
+        make_folder(os.path.dirname(target))
+        part = part_name(target, os.getpid())
         _sweep(os.path.dirname(target))
         try:
             os.mkdir(part)
             yield part
             for folder, _, names in os.walk(part):
                 for name in names:
-                    _sync(os.path.join(folder, name))
+                    sync(os.path.join(folder, name))
             _move_folder(part, target, overwrite)
         except BaseException:
             _remove(part)
@@ -78,7 +74,7 @@ def is_device(path: str) -> bool:
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def reported(path: str) -> Iterator[None]:
     """Errors of the system become one line with the name of the file."""
     try:
         yield
@@ -99,99 +95,14 @@ def byte_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         yield stream
 
 
-@contextmanager
-def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, int]]:
-    """As `byte_stream`, for a file that is written from front to end and may take long.
-
-    When the run is stopped, what is written stays for the next run of the same `identity`. Yields the file and how
-    many of its bytes are good already.
-    """
-    target = os.path.realpath(path)
-    if is_device(target):
-        with byte_stream(path, overwrite) as stream:
-            yield stream, 0
-        return
-    part = _part_name(target, f"{identity}.kept")
-    journal = part + ".at"
-    for other in _parts(target):
-        if other not in (part, journal):
-            with suppress(OSError):
-                os.unlink(other)
-    with _reported(path):
-        _make_folder(os.path.dirname(target))
-        mode = _mode_for(target)
-        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
-            good = min(_noted(journal), os.fstat(stream.fileno()).st_size)
-            stream.seek(good)
-            stream.truncate()
-            try:
-                noting: Any = _Noting(stream, journal)
-                yield noting, good
-            except Exception:  # not when stopped: that is what it is kept for
-                os.unlink(part)
-                with suppress(FileNotFoundError):
-                    os.unlink(journal)
-                raise
-        _sync(part)
-        _move(part, target, overwrite, mode)
-        with suppress(FileNotFoundError):
-            os.unlink(journal)
-
-
-class _Noting(io.RawIOBase):
-    """A file that is brought to the disk from time to time, and a note beside it of how far."""
-
-    def __init__(self, stream: BinaryIO, journal: str) -> None:
-        self._stream, self._journal, self._last = stream, journal, time.monotonic()
-
-    def write(self, data: Any) -> int:
-        count = self._stream.write(data)
-        if time.monotonic() - self._last > NOTE_EVERY:
-            self.flush()
-        return count
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._stream.seek(offset, whence)
-
-    def truncate(self, size: int | None = None) -> int:
-        return self._stream.truncate(size)
-
-    def flush(self) -> None:
-        if self._stream.closed:
-            return
-        self._stream.flush()
-        with suppress(OSError):
-            os.fsync(self._stream.fileno())
-        good = self._stream.tell()
-        with open(self._journal, "w") as note:
-            note.write(f"{good}\n")
-        self._last = time.monotonic()
-
-
-def _noted(journal: str) -> int:
-    try:
-        text = Path(journal).read_text()
-        return int(text) if text.endswith("\n") else 0
-    except (OSError, ValueError):
-        return 0
-
-
-def _parts(target: str) -> list[str]:
-    """What runs that were stopped have kept of `target`."""
-    folder, start = os.path.split(_part_name(target, "")[: -len(".part")])
-    with suppress(OSError), os.scandir(folder) as entries:
-        return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
-    return []
-
-
-def _make_folder(path: str) -> None:
+def make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise FileError(f"{path}: is a file, and a folder is needed there") from None
 
 
-def _part_name(target: str, owner: int | str) -> str:
+def part_name(target: str, owner: int | str) -> str:
     """A hidden name in the target's folder, unique to one process and short enough for any file system."""
     folder, name = os.path.split(target)
     tail = f".{owner}.part"
@@ -214,7 +125,7 @@ def _sweep(folder: str) -> None:
 
 def remove_part(path: str, owner: int) -> None:
     """Removes what the process `owner`, which was killed, has left of `path`."""
-    _remove(_part_name(os.path.realpath(path), owner))
+    _remove(part_name(os.path.realpath(path), owner))
 
 
 def _remove(path: str) -> None:
@@ -236,7 +147,7 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _mode_for(target: str) -> int:
+def mode_for(target: str) -> int:
     try:
         return stat.S_IMODE(os.stat(target).st_mode)
     except FileNotFoundError:
@@ -245,7 +156,7 @@ def _mode_for(target: str) -> int:
         return 0o666 & ~mask
 
 
-def _sync(part: str) -> None:
+def sync(part: str) -> None:
     handle = os.open(part, os.O_RDONLY)
     try:
         with suppress(OSError):  # some file systems cannot
@@ -254,7 +165,7 @@ def _sync(part: str) -> None:
         os.close(handle)
 
 
-def _move(part: str, target: str, overwrite: bool, mode: int) -> None:
+def move(part: str, target: str, overwrite: bool, mode: int) -> None:
     os.chmod(part, mode)
     if overwrite:
         os.replace(part, target)
@@ -274,7 +185,7 @@ def _move(part: str, target: str, overwrite: bool, mode: int) -> None:
 def _move_folder(part: str, target: str, overwrite: bool) -> None:
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{target}: exists; it appeared while this run was working")
-    old = _part_name(target, "old")
+    old = part_name(target, "old")
     if os.path.lexists(target):
         _remove(old)
         os.rename(target, old)

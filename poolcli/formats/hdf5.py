@@ -21,13 +21,13 @@ from poolcli.formats.records import (
     Named,
     Opened,
     ReadOptions,
-    Region,
     Sink,
     Source,
     Spec,
     WriteOptions,
     slices,
 )
+from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class _File:
     dataset: Any
     streams: bool = True
 
-    def read(self, region: Region) -> NDArray[Any]:
+    def read(self, region: Ranges) -> NDArray[Any]:
         _check_filters(self.path, self.dataset)
         with _translated(self.path):
             array: NDArray[Any] = self.dataset[slices(region)]

@@ -11,14 +11,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import product
-from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
-from poolcli.formats.atomic import byte_stream, continued_file
+from poolcli.formats.atomic import byte_stream, is_device
+from poolcli.formats.continued import Journal, continued_file
 from poolcli.formats.records import (
     Header,
     Loaded,
@@ -26,7 +25,6 @@ from poolcli.formats.records import (
     Named,
     Opened,
     ReadOptions,
-    Region,
     Sink,
     Source,
     Spec,
@@ -34,6 +32,8 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
+from poolcli.formats.runs import Done, runs
+from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class _File:
     streams: bool = True
     metadata: Metadata = field(default_factory=Metadata)
 
-    def read(self, region: Region) -> NDArray[Any]:
+    def read(self, region: Ranges) -> NDArray[Any]:
         import numpy as np
 
         shape, stored = self.header.shape, region
@@ -92,19 +92,11 @@ class _File:
             array = array.view(np.uint8) != 0  # other bytes than 0 and 1 are true, too
         return array.T if self.fortran else array
 
-    def _fill(self, target: memoryview, shape: tuple[int, ...], region: Region, itemsize: int) -> None:
-        """Reads the region run by run; trailing axes that are taken whole make one run with the axis before them."""
-        last = len(shape) - 1
-        while last > 0 and len(region[last]) == shape[last]:
-            last -= 1
-        unit = itemsize * prod(shape[last + 1 :])
-        size, done = unit * len(region[last]), 0
-        for outer in product(*region[:last]):
-            place = 0
-            for index, length in zip((*outer, region[last].start), shape, strict=False):
-                place = place * length + index
-            self._read_run(target[done : done + size], self.start + place * unit)
-            done += size
+    def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
+        done = 0
+        for first, length in runs(shape, region):
+            self._read_run(target[done : done + length * itemsize], self.start + first * itemsize)
+            done += length * itemsize
 
     def _read_run(self, target: memoryview, offset: int) -> None:
         self.stream.seek(offset)
@@ -140,44 +132,83 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 @contextmanager
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
-    """Writes an array region by region, in C order without gaps; with an identity, what a stopped run of the same
-    identity has written is kept.
+    """Writes an array region by region; with an identity, what a stopped run of the same identity has written is kept.
+
+    Standard output, a pipe or a device is a stream, which takes regions from front to back alone.
     """
     import numpy as np
 
     head = io.BytesIO()
-    descr = np.lib.format.dtype_to_descr(np.dtype(spec.dtype))
+    dtype = np.dtype(spec.dtype)
+    descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": spec.shape})
-    header, itemsize = head.getvalue(), np.dtype(spec.dtype).itemsize
-    if options.identity is None or path == "-":
+    if path == "-" or is_device(path) or options.identity is None:
         with byte_stream(path, options.overwrite) as stream:
-            stream.write(header)
-            yield _Sink(stream, len(header), itemsize)
+            yield _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize, path == "-" or is_device(path))
         return
-    with continued_file(path, options.overwrite, options.identity) as (stream, good):
-        if good < len(header):
-            if good:
-                stream.seek(0)
-            stream.write(header)
-        yield _Sink(stream, len(header), itemsize, max(0, good - len(header)) // itemsize)
+    with continued_file(path, options.overwrite, options.identity) as (stream, journal):
+        yield _Kept(stream, head.getvalue(), spec.shape, dtype.itemsize, journal)
 
 
-@dataclass(slots=True)
 class _Sink:
-    stream: BinaryIO
-    header: int
-    itemsize: int
-    held: int = 0
+    """Writes each run of a region at its place."""
 
-    def start_at(self, elements: int) -> None:
-        if self.held:
-            self.stream.seek(self.header + elements * self.itemsize)
-            self.stream.truncate()
+    def __init__(
+        self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, front_to_back: bool = False
+    ) -> None:
+        self._stream, self._start, self._shape, self._itemsize = stream, len(header), shape, itemsize
+        self._front_to_back = front_to_back
+        self._at = stream.write(header)
 
-    def __call__(self, region: Region, array: NDArray[Any]) -> None:
+    def holds(self, region: Ranges) -> bool:
+        return False
+
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         import numpy as np
 
-        self.stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        done = 0
+        for first, length in runs(self._shape, region):
+            place, size = self._start + first * self._itemsize, length * self._itemsize
+            if place != self._at:
+                if self._front_to_back:
+                    raise FileError("a stream takes an array from front to back alone; name a file as the output")
+                self._stream.seek(place)
+            self._stream.write(data[done : done + size])
+            self._at, done = place + size, done + size
+
+
+class _Kept(_Sink):
+    """As `_Sink`, and notes from time to time, beside the file, which regions are on the disk."""
+
+    def __init__(
+        self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, journal: Journal
+    ) -> None:
+        stream.seek(0)
+        super().__init__(stream, header, shape, itemsize)
+        self._journal, self._held, self._done = journal, Done(), Done()
+        for region in filter(self._is_there, journal.read()):
+            self._held.add(region)
+            self._done.add(region)
+
+    def _is_there(self, region: Ranges) -> bool:
+        """Whether a region that a journal names is one of this array, and the file long enough to have it."""
+        inside = len(region) == len(self._shape) and all(
+            0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)
+        )
+        if not inside:
+            return False
+        *_, (first, length) = runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
+        return self._start + (first + length) * self._itemsize <= self._journal.size
+
+    def holds(self, region: Ranges) -> bool:
+        return self._held.holds(region)  # another thread adds to what is done
+
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+        super().__call__(region, array)
+        self._done.add(region)
+        if self._journal.is_due:
+            self._journal.write(self._done)
 
 
 class _Unseekable(io.RawIOBase):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from poolcli.plan.region import Ranges
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -113,33 +115,27 @@ class WriteOptions:
     identity: str | None = None
 
 
-Region = tuple[range, ...]  # of an array: the indices along each axis
-
-
 class Sink(Protocol):
-    """Takes the regions of an array in C order. The first `held` elements may be there from a run that was stopped."""
+    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back."""
 
-    held: int
+    def holds(self, region: Ranges) -> bool:
+        """Whether the region is there already, from a run that was stopped."""
 
-    def start_at(self, elements: int) -> None:
-        """The next region begins at this element; what was held behind it is written anew."""
-
-    def __call__(self, region: Region, array: NDArray[Any]) -> None:
-        """Takes the next region."""
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+        """Takes a region."""
 
 
 @dataclass(slots=True)
 class Fresh:
     """A sink that holds nothing yet."""
 
-    append: Callable[[Region, NDArray[Any]], None]
-    held: int = 0
+    put: Callable[[Ranges, NDArray[Any]], None]
 
-    def start_at(self, elements: int) -> None:
-        return
+    def holds(self, region: Ranges) -> bool:
+        return False
 
-    def __call__(self, region: Region, array: NDArray[Any]) -> None:
-        self.append(region, array)
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+        self.put(region, array)
 
 
 class Opened(Protocol):
@@ -155,7 +151,7 @@ class Opened(Protocol):
     def metadata(self) -> Metadata:
         """What the file holds beside the array; asked for after a read."""
 
-    def read(self, region: Region) -> NDArray[Any]:
+    def read(self, region: Ranges) -> NDArray[Any]:
         """The region as an array of its own shape; raises FileError where the file ends early."""
 
 
@@ -172,7 +168,7 @@ class Loaded:
     def metadata(self) -> Metadata:
         return self._once()[1]
 
-    def read(self, region: Region) -> NDArray[Any]:
+    def read(self, region: Ranges) -> NDArray[Any]:
         return self._once()[0][slices(region)]
 
     def _once(self) -> tuple[NDArray[Any], Metadata]:
@@ -181,11 +177,11 @@ class Loaded:
         return self._whole
 
 
-def whole_region(shape: Sequence[int]) -> Region:
+def whole_region(shape: Sequence[int]) -> Ranges:
     """The region that is everything."""
     return tuple(range(size) for size in shape)
 
 
-def slices(region: Region) -> tuple[slice, ...]:
+def slices(region: Ranges) -> tuple[slice, ...]:
     """The region as numpy and h5py index it."""
     return tuple(slice(indices.start, indices.stop) for indices in region)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
 from poolcli.core.layouts import convert_layout
-from poolcli.formats import Metadata, Opened, Spec, WriteOptions, format_of, sink, write
+from poolcli.formats import Metadata, Opened
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Fresh, Sink, slices, whole_region
+from poolcli.formats.records import whole_region
 from poolcli.formats.state import State, state_of
 from poolcli.job.clock import Clock
 from poolcli.job.colour import PREMULTIPLIED, pool_colours
-from poolcli.job.job import Job
 from poolcli.job.metadata import scaled_metadata
-from poolcli.job.outcome import Outcome, Settings, Stored
-from poolcli.job.tiles import TILE, Work, bytes_of, pool_in_tiles, pool_part, tile_for
-from poolcli.plan import Plan
+from poolcli.job.outcome import Outcome, Settings
+from poolcli.job.tiles import Work, bytes_of, pool_in_tiles, pool_part, tile_for
+from poolcli.job.write import Writer
 from poolcli.plan.region import Region, whole
 
 if TYPE_CHECKING:
@@ -76,27 +74,21 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
 def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Opened) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
-    if not file.streams:
+    writer = Writer(outcome, work.plan, settings)
+    tile = tile_for(work.plan, settings.max_memory) if file.streams else None
+    if tile is None or bytes_of(work.plan) <= tile:
         results = _pool_whole(work, outcome, settings, file)
-        found = [array for array in results if array is not None]
         with work.clock.phase("write"):
-            return [
-                note
-                for i, (target, array) in enumerate(zip(targets, found, strict=False))
-                for note in _write(target, array, outcome, work.plan, settings, None if i else file.metadata)
-            ]
+            for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
+                writer.write(target, array, None if i else file.metadata)
+        return writer.notes
     path = outcome.job.source.path
     before = _state_of(path)
-    tile = tile_for(work.plan, settings.max_memory)
-    notes: list[str] = []
     with ExitStack() as stack:
-        sinks = [
-            _sink(stack, target, outcome, work.plan, settings, None if i else file.metadata, notes)
-            for i, target in enumerate(targets)
-        ]
+        sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
         pool_in_tiles(work, file.read, sinks, tile)
         _check_unchanged(path, before)
-    return notes
+    return writer.notes
 
 
 def _state_of(path: str) -> State | None:
@@ -128,66 +120,3 @@ def _pool_whole(
         return pool_part(work, region, slab)[0]
 
     return pool_colours(pool, work.plan, x, weighted, settings.linear_light), None
-
-
-def _sink(
-    stack: ExitStack,
-    target: Stored,
-    outcome: Outcome,
-    plan: Plan,
-    settings: Settings,
-    metadata: Metadata | None,
-    notes: list[str],
-) -> Sink:
-    """Takes the regions of one result: into the file itself where its format can, else into memory until the end."""
-    import numpy as np
-
-    path = str(target.path)
-    key = outcome.header.key if outcome.header else None
-    if target.layout == plan.layout:
-        kept = scaled_metadata(metadata, plan) if metadata else Metadata()
-        long = format_of(path).resumable and bytes_of(plan) > TILE
-        identity = _identity(outcome.job, plan) if settings.resume and long else None
-        direct = sink(
-            path,
-            Spec(target.shape, target.dtype, target.layout, key, kept),
-            WriteOptions(settings.overwrite, settings.quality, identity),
-        )
-        if direct is not None:
-            return stack.enter_context(direct)
-    whole = np.empty(plan.output_shape, target.dtype)
-
-    def finish(kind: object, *_: object) -> None:
-        if kind is None:
-            notes.extend(_write(target, whole, outcome, plan, settings, metadata))
-
-    stack.push(finish)
-    return Fresh(lambda region, array: whole.__setitem__(slices(region), array))
-
-
-def _identity(job: Job, plan: Plan) -> str:
-    """Names the work of a job, so that it is only continued where it is the same: the plan and the input's state."""
-    from importlib.metadata import version
-
-    text = repr((version("poolcli"), plan, job.source, state_of(job.source.path)[:2]))
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def _write(
-    target: Stored,
-    array: NDArray[Any],
-    outcome: Outcome,
-    plan: Plan,
-    settings: Settings,
-    metadata: Metadata | None,
-) -> tuple[str, ...]:
-    return write(
-        str(target.path),
-        convert_layout(array, plan.layout, target.layout),
-        target.layout,
-        key=outcome.header.key if outcome.header else None,
-        metadata=scaled_metadata(metadata, plan) if metadata else None,
-        overwrite=settings.overwrite,
-        mode=outcome.header.mode if outcome.header else None,
-        quality=settings.quality,
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.records import Sink, whole_region
+from poolcli.formats.records import Sink
 from poolcli.job.clock import Clock
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, whole
@@ -37,25 +37,14 @@ class Work:
     progress: Callable[[int, int], None]  # bytes done, bytes in all
 
 
-def pool_in_memory(work: Work, read: Callable[[Ranges], Array]) -> tuple[Array, Array | None]:
-    """The whole result from one read."""
-    with work.clock.phase("read"):
-        x = read(whole_region(work.plan.input_shape))
-    return pool_part(work, whole(work.plan), x)
-
-
 def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], tile: int) -> None:
-    """Hands the values to the first sink and the positions to the second, region by region, in C order."""
-    if bytes_of(work.plan) <= tile:
-        results = pool_in_memory(work, read)
-        with work.clock.phase("write"):
-            _start(sinks, 0)
-            _append(sinks, whole_region(work.plan.output_shape), results)
-        return
+    """Hands the values to the first sink and the positions to the second, tile by tile in C order, without those that
+    the sinks hold already.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     total, done = bytes_of(work.plan), 0
-    waiting = _missing(regions(work.plan, tile), sinks)
+    waiting = (r for r in regions(work.plan, tile) if not all(sink.holds(r.outputs) for sink in sinks))
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = _read_ahead(work, reader, read, first)
@@ -75,25 +64,6 @@ def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[S
         with work.clock.phase("write"):
             if written:
                 written.result()
-
-
-def _missing(parts: Iterator[Region], sinks: Sequence[Sink]) -> Iterator[Region]:
-    """The regions that the sinks do not hold all of."""
-    held, end, started = min((sink.held for sink in sinks), default=0), 0, False
-    for part in parts:
-        begin, end = end, end + prod(part.output_shape)
-        if end > held:
-            if not started:
-                _start(sinks, begin)
-            started = True
-            yield part
-    if not started:
-        _start(sinks, end)
-
-
-def _start(sinks: Sequence[Sink], elements: int) -> None:
-    for sink in sinks:
-        sink.start_at(elements)
 
 
 def regions(plan: Plan, most: int) -> Iterator[Region]:

@@ -206,11 +206,11 @@ def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: 
 SLOW = """
 import sys, time
 import poolcli.job.pool_file as module
-whole = module.pool_in_tiles
+whole = module.pool_part
 def slowly(*arguments):
     time.sleep(0.05)
     return whole(*arguments)
-module.pool_in_tiles = slowly
+module.pool_part = slowly
 sys.argv = ["poolcli", *sys.argv[1:]]
 from poolcli.__main__ import main
 main()
@@ -283,14 +283,9 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
     subprocess.run([*base, "-o", "whole.npy"], check=True)
     slow = (
-        SLOW.replace("pool_in_tiles", "pool_in_tiles")
-        .replace(
-            "import poolcli.job.pool_file as module\nwhole = module.pool_in_tiles",
-            "import poolcli.job.tiles as module, poolcli.formats.atomic as atomic\natomic.NOTE_EVERY = 0\n"
-            "whole = module.pool_part",
-        )
-        .replace("module.pool_in_tiles = slowly", "module.pool_part = slowly")
-        .replace("0.05", "0.3")
+        SLOW.replace("0.05", "0.3")
+        .replace("poolcli.job.pool_file", "poolcli.job.tiles")
+        .replace("whole =", "import poolcli.formats.continued as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
     )
     command = [sys.executable, "-c", slow, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
@@ -316,9 +311,21 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     assert not [path for path in Path().iterdir() if ".part" in path.name]
 
 
+@pytest.mark.parametrize("note", ["", "{", "17", "[[[0, 9]]]", "[[[0, 1], [0, 99999], [0, 1], [0, 1]]]", "[" * 99999])
+def test_a_note_that_lies_is_not_believed(note: str, cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).random((40, 4, 256, 256), np.float32)
+    np.save("long.npy", x)
+    monkeypatch.setattr("poolcli.job.write.Writer._identity", lambda *_: "0123456789ab")
+    Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)
+    Path(".y.npy.0123456789ab.kept.part.at").write_text(note)
+    assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q", "--max-memory", "24M").code == 0
+    assert cli("avg", "long.npy", "-o", "whole.npy", *HALVE, "-q").code == 0
+    assert Path("y.npy").read_bytes() == Path("whole.npy").read_bytes()
+
+
 def test_what_another_input_has_begun_is_not_continued(cli: Cli, many: Path) -> None:
     Path(".y.npy.0123456789ab.kept.part").write_bytes(b"of something else")
-    Path(".y.npy.0123456789ab.kept.part.at").write_text("17\n")
+    Path(".y.npy.0123456789ab.kept.part.at").write_text("[[[0, 1]]]")
     np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
     assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q").code == 0
     assert (np.load("y.npy") == 3).all()

@@ -104,6 +104,7 @@ def test_regions_are_written_in_any_order(name: str) -> None:
     row = FORMATS[name]
     with row.functions.sink(path_of(name), Spec(x.shape, "float32", "NCHW"), WriteOptions()) as sink:
         for region in regions_of(x.shape):
+            assert not sink.holds(region)
             sink(region, x[slices(region)])
     np.testing.assert_array_equal(read(Source(path_of(name))).array, x)
 
@@ -133,7 +134,7 @@ def test_a_write_that_fails_leaves_no_file_at_all(name: str, monkeypatch: pytest
     def fail(part: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("poolcli.formats.atomic._sync", fail)
+    monkeypatch.setattr("poolcli.formats.atomic.sync", fail)
     x, layout = array_for(name)
     with pytest.raises(FileError, match=r"No space left on device$"):
         write(path_of(name), x, layout)
@@ -144,7 +145,7 @@ def test_an_interrupted_write_leaves_no_file_at_all(name: str, monkeypatch: pyte
     def interrupt(part: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.formats.atomic._sync", interrupt)
+    monkeypatch.setattr("poolcli.formats.atomic.sync", interrupt)
     x, layout = array_for(name)
     with pytest.raises(KeyboardInterrupt):
         write(path_of(name), x, layout)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poolcli.formats import FORMATS, Source, read, write
-from poolcli.formats.records import Region
+from poolcli.plan.region import Ranges
 from tests.conftest import Cli
 from tests.formats import toy
 
@@ -35,7 +35,7 @@ def test_it_is_read_and_written_tile_by_tile(cli: Cli, monkeypatch: pytest.Monke
     lengths = []
     inner = toy._Folder.read
 
-    def noted(self: toy._Folder, region: Region) -> object:
+    def noted(self: toy._Folder, region: Ranges) -> object:
         lengths.append(tuple(map(len, region)))
         return inner(self, region)
 
@@ -96,7 +96,7 @@ def test_a_stopped_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) 
     def stop(path: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.formats.atomic._sync", stop)
+    monkeypatch.setattr("poolcli.formats.atomic.sync", stop)
     with pytest.raises(KeyboardInterrupt):
         write("x.toy", X[:1], "NCHW", overwrite=True)
     np.testing.assert_array_equal(read(Source("x.toy")).array, X)

@@ -22,7 +22,6 @@ from poolcli.formats.records import (
     Named,
     Opened,
     ReadOptions,
-    Region,
     Sink,
     Source,
     Spec,
@@ -30,6 +29,7 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.table import Format
+from poolcli.plan.region import Ranges
 
 ROW = Format("toy", (".toy",), __name__, markers=("toy.json",), streams=True, streams_from=0)
 CHUNK = 3  # elements along every axis
@@ -48,7 +48,7 @@ class _Folder:
     streams: bool = True
     metadata: Metadata = field(default_factory=Metadata)
 
-    def read(self, region: Region) -> Any:
+    def read(self, region: Ranges) -> Any:
         array = np.empty(tuple(map(len, region)), self.header.dtype)
         for name, inside, outside in _chunks(region):
             try:
@@ -74,7 +74,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Takes regions in any order, of whole chunks or not."""
 
-    def put(region: Region, array: Any) -> None:
+    def put(region: Ranges, array: Any) -> None:
         for name, inside, outside in _chunks(region):
             file = Path(part, name)
             places = name.removesuffix(".npy").split(".")
@@ -96,7 +96,7 @@ def _header(path: str) -> Header:
         raise FileError(f"{path}: has no toy.json that can be read") from error
 
 
-def _chunks(region: Region) -> Iterator[tuple[str, tuple[slice, ...], tuple[slice, ...]]]:
+def _chunks(region: Ranges) -> Iterator[tuple[str, tuple[slice, ...], tuple[slice, ...]]]:
     """The chunks that a region meets: the name of each, the part of it that is meant, and its place in the region."""
     spans = [range(axis.start // CHUNK, (axis.stop - 1) // CHUNK + 1) for axis in region]
     for places in product(*spans):

@@ -1,0 +1,83 @@
+"""Where the results of a job go: into the file itself where its format can, else into memory until the end."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.layouts import convert_layout
+from poolcli.formats import Metadata, Sink, Spec, WriteOptions, format_of, sink, write
+from poolcli.formats.records import Fresh, slices
+from poolcli.formats.state import state_of
+from poolcli.job.metadata import scaled_metadata
+from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.job.tiles import TILE, bytes_of
+from poolcli.plan import Plan
+from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the results of one job; `notes` say what could not be kept."""
+
+    outcome: Outcome
+    plan: Plan
+    settings: Settings
+    notes: list[str] = field(default_factory=list)
+
+    def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
+        """Writes one result whole; `metadata` is that of the input, None for what has none."""
+        header = self.outcome.header
+        self.notes += write(
+            str(target.path),
+            convert_layout(array, self.plan.layout, target.layout),
+            target.layout,
+            key=header.key if header else None,
+            metadata=scaled_metadata(metadata, self.plan) if metadata else None,
+            overwrite=self.settings.overwrite,
+            mode=header.mode if header else None,
+            quality=self.settings.quality,
+        )
+
+    def sink(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> Sink:
+        """Takes one result region by region; it is written when the stack is left."""
+        import numpy as np
+
+        direct = self._direct(target, metadata)
+        if direct is not None:
+            return stack.enter_context(direct)
+        whole = np.empty(self.plan.output_shape, target.dtype)
+
+        def finish(kind: object, *_: object) -> None:
+            if kind is None:
+                self.write(target, whole, metadata)
+
+        def put(region: Ranges, array: NDArray[Any]) -> None:
+            whole[slices(region)] = array
+
+        stack.push(finish)
+        return Fresh(put)
+
+    def _direct(self, target: Stored, metadata: Metadata | None) -> AbstractContextManager[Sink] | None:
+        """The file itself as a sink, None where it takes no regions or has its axes in another order."""
+        if target.layout != self.plan.layout:
+            return None
+        header, path = self.outcome.header, str(target.path)
+        kept = scaled_metadata(metadata, self.plan) if metadata else Metadata()
+        spec = Spec(target.shape, target.dtype, target.layout, header.key if header else None, kept)
+        return sink(path, spec, WriteOptions(self.settings.overwrite, self.settings.quality, self._identity(path)))
+
+    def _identity(self, path: str) -> str | None:
+        """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
+        if not self.settings.resume or not format_of(path).resumable or bytes_of(self.plan) <= TILE:
+            return None
+        from importlib.metadata import version
+
+        source = self.outcome.job.source
+        text = repr((version("poolcli"), self.plan, source, state_of(source.path)[:2]))
+        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
