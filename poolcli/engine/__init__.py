@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
+from poolcli.core.lazy import need
 from poolcli.core.values import one_of
 from poolcli.engine.choose import choose_engine
 from poolcli.engine.indices import plane_to_plan
@@ -110,9 +111,6 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
     if name != "bfloat16":
         return np.dtype(name)
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise RequestError("bfloat16 needs ml_dtypes: pip install 'poolcli[bfloat16]'") from None
+    (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.lazy import Lazy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+pil: Any = Lazy("PIL.Image")
+pil_draw: Any = Lazy("PIL.ImageDraw")
+pil_font: Any = Lazy("PIL.ImageFont")
 
 SCALE = 2  # pixels of a PNG for each unit of the drawing
 
@@ -84,15 +90,13 @@ class Canvas:
 
     def image(self, margin: float = 20) -> Image:
         """The drawing as a picture of pixels."""
-        from PIL import Image, ImageDraw, ImageFont
-
         size = (round((self.width + margin) * SCALE), round((self.height + margin) * SCALE))
-        image = Image.new("RGB", size, "#ffffff")
-        pen = ImageDraw.Draw(image)
+        image: Image = pil.new("RGB", size, "#ffffff")
+        pen = pil_draw.Draw(image)
         for shape in self.shapes:
             if isinstance(shape, Words):
                 anchor = {"start": "ls", "middle": "ms", "end": "rs"}[shape.anchor]
-                font = ImageFont.load_default(shape.size * SCALE)
+                font = pil_font.load_default(shape.size * SCALE)
                 at = (shape.x * SCALE, shape.y * SCALE)
                 pen.text(at, shape.text, fill=shape.fill, font=font, anchor=anchor, stroke_width=0.4 * shape.bold)
             elif isinstance(shape, Dot):
@@ -119,11 +123,7 @@ def _svg(shape: Box | Dot | Words) -> str:
     return drawn + (f'<rect {place} fill="url(#hatch)"/>' if shape.hatched else "")
 
 
-def _paint(pen: object, box: Box) -> None:
-    from PIL.ImageDraw import ImageDraw
-
-    if not isinstance(pen, ImageDraw):
-        raise TypeError(type(pen))
+def _paint(pen: Any, box: Box) -> None:
     x0, y0 = box.x * SCALE, box.y * SCALE
     x1, y1 = x0 + box.width * SCALE, y0 + box.height * SCALE
     if box.fill:

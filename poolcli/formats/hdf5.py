@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.lazy import Lazy, need
 from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.records import (
@@ -31,6 +32,8 @@ from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+h5py: Any = Lazy("h5py")
 
 MOST_OBJECTS = 100_000
 LARGEST_CHUNK = 2 * 2**30
@@ -78,7 +81,6 @@ class _File:
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
-    import h5py
     import numpy as np
 
     notes: list[str] = []
@@ -98,8 +100,6 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 @contextmanager
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Writes a dataset region by region, straight to the disk."""
-    import h5py
-
     with whole_file(path, options.overwrite) as part, _translated(path), h5py.File(part, "w") as file:
         dataset, _ = _create(file, spec)
         yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array))
@@ -134,8 +134,6 @@ def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    import h5py
-
     open(path, "rb").close()  # the system's own words for a missing or forbidden file
     with _translated(path):
         if not h5py.is_hdf5(path):
@@ -164,8 +162,6 @@ def _datasets(path: str, file: Any) -> Iterator[tuple[str, Any]]:
 
     Scales are left out: they go with the datasets that they belong to.
     """
-    import h5py
-
     waiting = [("/", file)]
     seen: set[int] = set()
     while waiting:
@@ -195,8 +191,6 @@ def _usable(dataset: Any) -> bool:
 
 def _dataset(path: str, file: Any, key: str, options: ReadOptions) -> Any:
     """The dataset called `key`, refused where its data is not in this file or is not numeric."""
-    import h5py
-
     if not options.allow_external:
         _check_links(path, file, key)
     if key not in file:
@@ -245,8 +239,6 @@ def _check_virtual(where: str, path: str, dataset: Any, allow_external: bool) ->
 
 def _check_links(path: str, file: Any, key: str) -> None:
     """Refuses a link to another file anywhere on the way to `key`."""
-    import h5py
-
     parts = key.strip("/").split("/")
     for depth in range(1, len(parts) + 1):
         prefix = "/".join(parts[:depth])
@@ -260,19 +252,17 @@ def _check_links(path: str, file: Any, key: str) -> None:
 
 def _check_filters(path: str, dataset: Any) -> None:
     """Names the missing filter where the library's own words mislead."""
-    import h5py
-
     properties = dataset.id.get_create_plist()
     for i in range(properties.get_nfilters()):
         code, _, _, name = properties.get_filter(i)
         if not h5py.h5z.filter_avail(code):
-            with suppress(ImportError):
-                import hdf5plugin  # noqa: F401  # it registers its filters
+            with suppress(RequestError):
+                need("hdf5plugin", why="filters")  # it registers its own
         if not h5py.h5z.filter_avail(code):
             known = name.decode("utf-8", "replace") or "no name"
             raise FileError(
                 f"{path}:{dataset.name}: needs the HDF5 filter {code} ({known}), which is not installed; "
-                "install the extra that has most of them: pip install 'poolcli[filters]'"
+                "most filters come with hdf5plugin: pip install hdf5plugin"
             )
 
 
@@ -291,8 +281,6 @@ def _dimensions(dataset: Any) -> tuple[Dimension, ...]:
 
 def _is_own(name: str, value: Any) -> bool:
     """Whether an attribute is the dataset's own, and no link to scales or other objects, which are made anew."""
-    import h5py
-
     kind = getattr(value, "dtype", None)
     reference = isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
     return not reference and name not in SCALE_ATTRIBUTES and (kind is None or kind.names is None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
+from poolcli.core.lazy import need
 from poolcli.models.layer import Dim, Layer, operators_of
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes
@@ -19,15 +20,10 @@ AUTO_PADS = {"NOTSET": "explicit", "SAME_UPPER": "same_upper", "SAME_LOWER": "sa
 
 def read_onnx(path: str) -> list[Layer]:
     """The pooling nodes of the main graph, in its order; a RequestError where the model cannot be read."""
-    try:
-        import onnx
-    except ImportError:
-        raise RequestError(f"{path}: reading ONNX models needs onnx: pip install 'poolcli[onnx]'") from None
-    from google.protobuf.message import DecodeError
-
+    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: reading ONNX models needs onnx")
     try:
         model = onnx.load(path, load_external_data=False)
-    except (DecodeError, ValueError, MemoryError, OverflowError) as error:
+    except (protobuf.DecodeError, ValueError, MemoryError, OverflowError) as error:
         raise RequestError(f"{path}: no ONNX model: {error or type(error).__name__}") from None
     if not model.graph.node or not model.opset_import:
         raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")

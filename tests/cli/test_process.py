@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
-LOADED = "import sys; print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'numba', 'h5py', 'PIL'}))"
+LOADED = (
+    "import sys; from poolcli.core.lazy import HEAVY; "
+    "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *HEAVY}))"
+)
 
 
 def loaded_by(*arguments: str) -> list[str]:

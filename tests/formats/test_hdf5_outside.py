@@ -108,7 +108,7 @@ def test_a_crash_does_not_stop_the_others(cli: Cli) -> None:
     assert [line.split(": ")[1] for line in result.err.splitlines()] == ["in/x.h5", "in/z.h5"]
 
 
-def test_a_missing_filter_is_named_with_the_extra_that_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_filter_is_named_with_the_package_that_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     hdf5plugin = pytest.importorskip("hdf5plugin")
     with h5py.File("x.h5", "w") as file:
         file.create_dataset("x", data=X, chunks=X.shape, compression=hdf5plugin.Zstd())
@@ -118,7 +118,7 @@ def test_a_missing_filter_is_named_with_the_extra_that_has_it(cli: Cli, monkeypa
     assert result.code == 1
     assert re.fullmatch(
         r"poolcli: x\.h5:/x: needs the HDF5 filter 32015 \(.+\), which is not installed; "
-        r"install the extra that has most of them: pip install 'poolcli\[filters\]'\n",
+        r"most filters come with hdf5plugin: pip install hdf5plugin\n",
         result.err,
     )
 

@@ -1,6 +1,6 @@
 """Pictures that Pillow cannot read or write without loss: 16 bits a channel, and TIFF of other number types.
 
-The libraries are those of the extra `images`: tifffile for TIFF, imagecodecs for PNG.
+The libraries are tifffile for TIFF and imagecodecs for PNG and for compressed TIFF; both may be missing.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
+from poolcli.core.lazy import need
 from poolcli.formats.atomic import byte_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NEEDED = "install the extra that reads them: pip install 'poolcli[images]'"
+LIBRARIES = ("imagecodecs", "tifffile")
 PHOTOMETRIC = {0: "white is zero", 1: "grey", 2: "RGB", 5: "CMYK", 8: "LAB"}
 
 
 def read_deep(path: str, name: str, most_pixels: int) -> tuple[NDArray[Any], dict[str, Any]]:
     """The pixels of all pages as N, H, W, C, upright, and the metadata; whatever a library raises is a FileError."""
-    try:
-        import imagecodecs
-        import tifffile
-    except ImportError:
-        raise FileError(
-            f"{path}: has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; {NEEDED}"
-        ) from None
+    why = f"{path}: has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; install what can"
+    imagecodecs, tifffile = need(*LIBRARIES, why=why, kind=FileError)
     logging.getLogger("tifffile").setLevel(logging.CRITICAL + 1)  # it logs what it also raises
     try:
         if name == "png":
@@ -90,11 +86,8 @@ def _as_pages(pixels: NDArray[Any], count: int) -> NDArray[Any]:
 
 def write_deep(path: str, pages: NDArray[Any], name: str, kept: Mapping[str, Any], overwrite: bool) -> None:
     """Writes N, H, W, C of 16 bits a channel."""
-    try:
-        import imagecodecs
-        import tifffile
-    except ImportError:
-        raise FileError(f"{path}: {name} with 16 bits a channel; {NEEDED.replace('reads', 'writes')}") from None
+    why = f"{path}: {name} with 16 bits a channel, which Pillow cannot write; install what can"
+    imagecodecs, tifffile = need(*LIBRARIES, why=why, kind=FileError)
     with byte_stream(path, overwrite) as stream:
         if name == "png":
             stream.write(imagecodecs.png_encode(pages[0]))

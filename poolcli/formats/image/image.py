@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, RequestError
 from poolcli.core.layouts import convert_layout
+from poolcli.core.lazy import Lazy, need
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image.metadata import ORIENTATION, file_facts, metadata_of, save_options
 from poolcli.formats.image.modes import DEEP, MODES, READ_AS, mode_of
@@ -21,6 +22,9 @@ from poolcli.formats.table import FORMATS, format_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+pil: Any = Lazy("PIL.Image")
+pil_ops: Any = Lazy("PIL.ImageOps")
 
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 PACKAGE = "poolcli.formats.image"
@@ -103,17 +107,15 @@ def _decoded(path: str, image: Image, header: Header, pages: range) -> tuple[NDA
 
 def _upright(image: Image) -> Image:
     """The picture as its orientation tag wants it; itself where there is nothing to turn."""
-    from PIL import ImageOps
-
     if image.getexif().get(ORIENTATION, 1) == 1:
         return image
-    return ImageOps.exif_transpose(image)
+    upright: Image = pil_ops.exif_transpose(image)
+    return upright
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes the pictures of one array; returns notes on what the format could not keep."""
     import numpy as np
-    from PIL import Image
 
     (named,) = arrays
     name, spec = format_of(path).name, named.spec
@@ -128,9 +130,9 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
         return notes
     # Image.fromarray takes four channels for RGBA, whatever they are.
     pictures = [
-        Image.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
+        pil.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
         if mode in ("CMYK", "LAB")
-        else Image.fromarray(page)
+        else pil.fromarray(page)
         for page in pages
     ]
     if len(pictures) > 1:
@@ -234,15 +236,14 @@ def _pillow_names() -> tuple[str, ...]:
 
 def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image | None, list[str]]:
     """The open image, or None for a TIFF that Pillow does not know, and a list of the library's warnings."""
-    from PIL import Image, UnidentifiedImageError
-
     stream = stack.enter_context(io.FileIO(path))
     caught = stack.enter_context(warnings.catch_warnings(record=True))
     warnings.simplefilter("always")
-    Image.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
+    (pillow,) = need("PIL.Image", why="pictures need Pillow")
+    pillow.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
     try:
-        image = stack.enter_context(Image.open(stream, formats=_pillow_names()))
-    except UnidentifiedImageError:
+        image = stack.enter_context(pil.open(stream, formats=_pillow_names()))
+    except pil.UnidentifiedImageError:
         stream.seek(0)
         if stream.read(4) in (b"II*\0", b"MM\0*"):
             return None, []
@@ -254,7 +255,7 @@ def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image |
             "--max-pixels sets the limit"
         )
     if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
-        with Image.open(path, formats=("PNG",)) as probe:
+        with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
     return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
 
@@ -262,15 +263,13 @@ def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image |
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
     """Whatever Pillow raises on a damaged file becomes one line, with the first that its libraries wrote."""
-    from PIL import UnidentifiedImageError
-
     said: list[str] = []
     try:
         with native_messages() as said:
             yield
     except (PoolError, MemoryError):
         raise
-    except UnidentifiedImageError as error:
+    except pil.UnidentifiedImageError as error:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(_pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError
         text = (str(error).splitlines() or [type(error).__name__])[0][:200]

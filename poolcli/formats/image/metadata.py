@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from poolcli.core.lazy import Lazy
+
 if TYPE_CHECKING:
     from PIL.Image import Exif, Image
+
+pil: Any = Lazy("PIL.Image")
+pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
+pil_png: Any = Lazy("PIL.PngImagePlugin")
 
 ORIENTATION = 0x0112
 RESOLUTION = (0x011A, 0x011B)  # x, y
@@ -51,15 +57,13 @@ def file_facts(image: Image) -> dict[str, Any]:
     """What only the open file knows: the text of a PNG; quantisation tables and subsampling of a JPEG, with which its
     pixels can be stored as finely as they were.
     """
-    from PIL import JpegImagePlugin
-
     text = {key: str(value) for key, value in getattr(image, "text", {}).items() if key != "XML:com.adobe.xmp"}
     if text:
         return {"text": text}
     tables = getattr(image, "quantization", None)
     if image.format != "JPEG" or not tables:
         return {}
-    sampling = JpegImagePlugin.get_sampling(image)
+    sampling = pil_jpeg.get_sampling(image)
     return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
 
 
@@ -103,11 +107,9 @@ def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[
 
 
 def _png_options(kept: dict[str, Any]) -> dict[str, Any]:
-    from PIL.PngImagePlugin import PngInfo
-
     text, xmp = kept.pop("text", {}), kept.pop("xmp", None)
     if text or xmp:
-        chunks = PngInfo()
+        chunks = pil_png.PngInfo()
         for key, value in text.items():
             chunks.add_itxt(key, value) if not value.isascii() else chunks.add_text(key, value)
         if xmp:
@@ -118,9 +120,7 @@ def _png_options(kept: dict[str, Any]) -> dict[str, Any]:
 
 def _with_xmp(data: bytes | None, xmp: bytes) -> Exif:
     """EXIF data with XMP as a tag, as TIFF has it."""
-    from PIL.Image import Exif
-
-    exif: Exif = Exif()
+    exif: Exif = pil.Exif()
     if data:
         exif.load(data)
     exif[XMP_TAG] = xmp
@@ -128,9 +128,7 @@ def _with_xmp(data: bytes | None, xmp: bytes) -> Exif:
 
 
 def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int]) -> bytes:
-    from PIL.Image import Exif
-
-    exif: Exif = Exif()
+    exif: Exif = pil.Exif()
     exif.load(data)
     for tag, factor in zip(RESOLUTION, factors, strict=True):
         if tag in exif:

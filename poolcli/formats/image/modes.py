@@ -47,7 +47,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "ppm": ("L", "RGB", "I;16"),
 }
 PAGES = ("tiff", "png", "webp")  # formats that hold several pictures
-DEEP = ("LA;16", "RGB;16", "RGBA;16")  # modes that need the extra
+DEEP = ("LA;16", "RGB;16", "RGBA;16")  # modes that need other libraries than Pillow
 
 
 def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str | None:

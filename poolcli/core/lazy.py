@@ -1,0 +1,56 @@
+"""Packages that take long to import, or that may be missing: the one place where they are imported, when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from poolcli.core.errors import PoolError, RequestError
+
+# What each is called on the package index.
+HEAVY = {
+    "h5py": "h5py",
+    "hdf5plugin": "hdf5plugin",
+    "imagecodecs": "imagecodecs",
+    "ml_dtypes": "ml_dtypes",
+    "numba": "numba",
+    "onnx": "onnx",
+    "google": "protobuf",
+    "PIL": "pillow",
+    "tifffile": "tifffile",
+}
+
+
+def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
+    """The modules; where packages are missing, an error of this `kind` that says why they are needed and names them.
+
+    >>> (json,) = need("json", why="reports need json")
+    >>> need("json", "no_such_package", why="this needs two packages")
+    Traceback (most recent call last):
+    ...
+    poolcli.core.errors.RequestError: this needs two packages: pip install no_such_package
+    """
+    found, missing = [], []
+    for module in modules:
+        try:
+            found.append(import_module(module))
+        except ImportError:
+            package = module.partition(".")[0]
+            missing.append(HEAVY.get(package, package))
+    if missing:
+        raise kind(f"{why}: pip install {' '.join(missing)}")
+    return found
+
+
+class Lazy:
+    """Stands for a module at the top of another, and is imported when the first of its names is used."""
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name, self._module = name, None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._module is None:
+            (self._module,) = need(self._name, why=f"this needs {self._name.partition('.')[0]}")
+        return getattr(self._module, name)

@@ -1,0 +1,66 @@
+"""Heavy packages are imported in one place, when they are first used, and asked for by the names they have."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.lazy import HEAVY, Lazy, need
+
+PACKAGE = Path(__file__).parents[1] / "poolcli"
+SUBJECT = ("engine/compiled/",)  # what numba compiles cannot be written without it
+SOURCES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The packages that a module imports anywhere, but for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module).partition(".")[0]
+        yield from imported(node)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith(SUBJECT)])
+def test_no_heavy_package_is_imported_outside_the_seam(name: str) -> None:
+    assert set(imported(ast.parse((PACKAGE / name).read_text()))) & set(HEAVY) == set()
+
+
+def test_the_check_of_imports_sees_them_everywhere() -> None:
+    text = "import a\nif TYPE_CHECKING:\n    import b\ndef f():\n    from c.d import e\n    try:\n        import g.h\n"
+    assert list(imported(ast.parse(text + "    finally: pass"))) == ["a", "c", "g"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_text_proposes_to_install_poolcli_from_the_index(name: str) -> None:
+    text = (PACKAGE / name).read_text()
+    assert "poolcli[" not in text
+    assert "install poolcli" not in text
+
+
+def test_what_is_missing_is_named_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIL.Image", "onnx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(RequestError, match=r"^x\.onnx: a reason: pip install pillow onnx$"):
+        need("json", "PIL.Image", "onnx", why="x.onnx: a reason")
+    with pytest.raises(FileError, match=r"^a reason: pip install onnx$"):
+        need("onnx", "json", why="a reason", kind=FileError)
+
+
+def test_a_module_that_is_lazy_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Lazy("json.tool")
+    monkeypatch.delitem(sys.modules, "json.tool", raising=False)
+    assert "json.tool" not in sys.modules
+    assert late.main.__name__ == "main"
+    assert "json.tool" in sys.modules
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(RequestError, match=r"^this needs h5py: pip install h5py$"):
+        _ = Lazy("h5py").File
