@@ -1,0 +1,315 @@
+"""Every path through the compiled engine, and poolings made to take it.
+
+Drawn at large, poolings hardly ever meet the rarer paths; so each path has a row that draws poolings for it, and a
+test that takes none but those that did take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.engine.compiled import pool as engine
+from poolcli.engine.compiled.view import Across, View
+from poolcli.plan import Plan
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the compiled engine was seen to do: the kernel, the view that it worked on, and the numbers it was given."""
+
+    kernel: str
+    view: View
+    rest: tuple[Any, ...]
+
+    @property
+    def across(self) -> Across:
+        """The windows along W, of the kernels that slide."""
+        found = next(given for given in self.rest if isinstance(given, tuple) and len(given) == len(Across._fields))
+        return Across(*found)
+
+    @property
+    def rows(self) -> set[int]:
+        """How many input rows the windows have."""
+        depth, height = (axis.count.tolist() for axis in self.view.axes[:2])
+        return {d * h for d in depth for h in height}
+
+    @property
+    def longest(self) -> int:
+        """The elements of the longest window along W."""
+        return int(self.view.axes[2].count.max())
+
+
+@contextmanager
+def watched() -> Iterator[list[Taken]]:
+    """What the compiled engine does meanwhile."""
+    taken: list[Taken] = []
+    run = engine._run
+
+    def seen(name: str, view: View, *arguments: Any) -> None:
+        taken.append(Taken(name, view, arguments[2]))
+        run(name, view, *arguments)
+
+    with patch.object(engine, "_run", seen):
+        yield taken
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Arguments of a pooling, whether it averages or takes maxima, and the shape and layout of its input."""
+
+    shape: Numbers
+    options: dict[str, Any]
+    layout: str | None = None
+
+    def plan(self, averages: bool, dtype: str, **more: Any) -> Plan:
+        """The plan of the average or the maximum."""
+        if "output_size" in self.options:
+            op: Any = (AdaptiveAvgPool if averages else AdaptiveMaxPool)(**self.options)
+        elif averages:
+            op = AvgPool(**self.options)
+        else:
+            options = {name: value for name, value in self.options.items() if name != "exclude_pad"}
+            op = MaxPool(**options, axis=2)  # counted in N, C, D, H, W: indices are positions inside a plane
+        plan: Plan = op.plan(self.shape, dtype, layout=self.layout, **more)
+        return plan
+
+
+def _r(*numbers: int) -> range:
+    """A number, or those from the first to the last."""
+    return range(numbers[0], numbers[-1] + 1)
+
+
+ANY, ONE, SHORT = _r(1, 4), _r(1), _r(0, 9)
+LONG = _r(260, 300)  # more than half of a task's row buffers, so that a task is one row
+VERY_LONG = _r(9000, 9100)  # longer than a row buffer
+
+Check = Callable[[Taken, Plan], bool]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path: poolings that take it, how to tell that they did, and the types on which quick runs take it too.
+
+    `reducers`: `mean`, `max`, or `at` for maxima with indices.
+    """
+
+    poolings: st.SearchStrategy[Pooling]
+    took: Check
+    quick: tuple[str, ...] = ("float32", "uint8")
+    reducers: tuple[str, ...] = ("mean", "max")
+
+
+@st.composite
+def sliding(
+    draw: st.DrawFn,
+    kernel: tuple[range, ...],
+    stride: tuple[range, ...],
+    room: tuple[range, ...],
+    dilation: range = range(1, 2),
+    padded: bool = True,
+    channels: range = range(1, 3),
+    last: bool = False,
+) -> Pooling:
+    """Sliding windows: for each axis a kernel, a stride, and how much longer than the window the axis is; `last`: the
+    channels come last.
+    """
+    k, s, more = (tuple(draw(st.sampled_from(numbers)) for numbers in choice) for choice in (kernel, stride, room))
+    d = tuple(draw(st.sampled_from(dilation)) for _ in k)
+    window = [(a - 1) * b + 1 for a, b in zip(k, d, strict=True)]
+    pads = [tuple(draw(st.integers(0, min(w - 1, 3) if padded else 0)) for w in window) for _ in range(2)]
+    shape = tuple(w + m for w, m in zip(window, more, strict=True))
+    c = draw(st.sampled_from(channels))
+    exclude = draw(st.booleans())
+    options: dict[str, Any] = {
+        "kernel": k, "strides": s, "pads_begin": pads[0], "pads_end": pads[1], "dilations": d,
+        "rounding_type": draw(st.sampled_from(["floor", "ceil"])) if padded else "floor",
+    }  # fmt: skip
+    return Pooling((2, *shape, c) if last else (2, c, *shape), options | {"exclude_pad": exclude}, _last(k, last))
+
+
+@st.composite
+def adaptive(draw: st.DrawFn, size: tuple[range, ...], output: tuple[range, ...], last: bool = False) -> Pooling:
+    """Windows of uneven lengths."""
+    shape = tuple(draw(st.sampled_from(numbers)) for numbers in size)
+    wanted = tuple(draw(st.sampled_from(numbers)) for numbers in output)
+    return Pooling((1, *shape, 2) if last else (1, 2, *shape), {"output_size": wanted}, _last(wanted, last))
+
+
+def _any_two_axes() -> st.SearchStrategy[Pooling]:
+    to_nine = (_r(1, 9), _r(1, 9))
+    return sliding((ANY, ANY), (ANY, ANY), (SHORT, SHORT), _r(1, 2)) | adaptive(to_nine, to_nine)
+
+
+def _last(axes: Numbers, last: bool) -> str | None:
+    return "N" + "DHW"[-len(axes) :] + "C" if last else None
+
+
+def _is(kernel: str, check: Callable[[Taken], bool] = lambda taken: True) -> Check:
+    return lambda taken, plan: taken.kernel == kernel and check(taken)
+
+
+def _slides(check: Callable[[Taken], bool]) -> Check:
+    return _is("slide", check)
+
+
+def _in_pieces(taken: Taken) -> bool:
+    return taken.across.outputs > taken.across.piece
+
+
+def _group(taken: Taken) -> int:
+    found: int = taken.rest[-1]
+    return found
+
+
+def _merged(taken: Taken, plan: Plan) -> bool:
+    return len(plan.axes) > 1 and taken.view.axes[2].windows is None and taken.view.axes[2].size > plan.windows[-1].size
+
+
+def _glued(taken: Taken, plan: Plan) -> bool:
+    return taken.view.outer < prod(plan.input_shape[:2]) and taken.view.axes[2].output > 1
+
+
+PATHS: dict[str, Path] = {
+    "slide, rows in groups": Path(
+        sliding((ANY, ANY), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: _group(t) > 1 and not _in_pieces(t))
+    ),
+    "slide, a row a task": Path(
+        sliding((_r(2, 3), ANY), (ONE, ONE), (_r(0, 3), LONG), channels=ONE), _slides(lambda t: _group(t) == 1)
+    ),
+    "slide, in pieces": Path(
+        sliding((_r(1, 2), ANY), (ONE, _r(1, 3)), (ONE, VERY_LONG), channels=ONE), _slides(_in_pieces), ("float32",)
+    ),
+    "slide, in pieces of channels": Path(
+        sliding((_r(1, 2), _r(2, 4)), (ONE, _r(1, 2)), (ONE, _r(95, 120)), channels=_r(96), last=True),
+        _slides(_in_pieces), ("float32",),
+    ),
+    "slide, dilated": Path(
+        sliding((ANY, _r(2, 4)), (_r(1, 2), ONE), (SHORT, SHORT), _r(2, 3)), _slides(lambda t: t.across.dilation > 1)
+    ),
+    "slide, windows of 5 to 15": Path(
+        sliding((_r(1, 2), _r(5, 15)), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: t.across.kernel > 4)
+    ),
+    "slide, every second of windows of odd length": Path(
+        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 2)
+    ),
+    "slide, every second of windows of even length": Path(
+        sliding((ANY, _r(4)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 2)
+    ),
+    "slide, every third": Path(
+        sliding((ANY, _r(1, 5)), (ANY, _r(3)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 3)
+    ),
+    "slide, every second of 3 channels": Path(
+        sliding((ANY, _r(3, 4)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(3), last=True),
+        _slides(lambda t: t.view.inner == 3 and t.across.stride == 2),
+    ),
+    "slide, every second of other channels": Path(
+        sliding((ANY, _r(3, 4)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(4, 5), last=True),
+        _slides(lambda t: t.view.inner > 3 and t.across.stride == 2),
+    ),
+    "slide, rows of several planes": Path(
+        sliding((_r(2, 3), _r(1, 3), ANY), (ANY, ANY, ONE), (_r(0, 3), _r(0, 4), SHORT)),
+        _slides(lambda t: max(t.rows) > 1 and t.view.axes[0].size > 1),
+    ),
+    "slide_blocks": Path(sliding((_r(5, 8), ANY), (ONE, ONE), (SHORT, SHORT)), _is("slide_blocks")),
+    "slide_blocks, windows far apart": Path(
+        sliding((_r(9, 15), ANY), (_r(2), _r(1, 3)), (SHORT, SHORT)), _is("slide_blocks")
+    ),
+    "slide_blocks, in pieces": Path(
+        sliding((_r(5, 7), ANY), (ONE, ONE), (_r(0, 4), VERY_LONG), channels=ONE),
+        _is("slide_blocks", _in_pieces), ("float32",),
+    ),
+    "halve": Path(
+        sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
+        _is("halve", lambda t: t.rows == {2} and t.view.inner == 1),
+    ),
+    "halve of 3 channels": Path(
+        sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
+        _is("halve", lambda t: t.rows == {2} and t.view.inner == 3),
+    ),
+    "halve of 1 or 3 rows": Path(
+        sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False)
+        | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False),
+        _is("halve", lambda t: t.rows != {2} and t.view.inner == 1),
+    ),
+    "halve of 1 or 3 rows of 3 channels": Path(
+        sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True)
+        | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
+        _is("halve", lambda t: t.rows != {2} and t.view.inner == 3),
+    ),
+    "halve of 2 planes": Path(
+        sliding((_r(2), _r(1), _r(2)), (ANY, ONE, _r(2)), (SHORT, _r(0, 3), SHORT), padded=False),
+        _is("halve", lambda t: t.rows == {2} and t.view.axes[0].size > 1),
+    ),
+    "each, short": Path(
+        adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("each", lambda t: t.longest <= 4)
+    ),
+    "each, more outputs than inputs": Path(
+        adaptive((_r(3, 5), _r(3, 5)), (_r(2, 9), _r(7, 9))), _is("each", lambda t: t.longest <= 4)
+    ),
+    "each, long": Path(
+        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4))), _is("each", lambda t: t.longest > 4 and t.rows != {1})
+    ),
+    "each, long of channels": Path(
+        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True),
+        _is("each", lambda t: t.longest > 4 and t.view.inner > 1),
+    ),
+    "each, in place": Path(
+        adaptive((_r(3), _r(23, 29)), (_r(3), _r(2, 4))),
+        _is("each", lambda t: t.longest > 4 and 1 in t.rows and t.view.inner == 1),
+    ),
+    "each, in place of channels": Path(
+        adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True),
+        _is("each", lambda t: t.longest > 4 and t.rows == {1} and t.view.inner > 1),
+    ),
+    "each, long windows side by side": Path(
+        sliding((_r(1, 2), _r(16, 18)), (ANY, _r(19, 20)), (SHORT, _r(0, 60))), _is("each", lambda t: t.longest > 4)
+    ),
+    "each, far out in the padding": Path(
+        st.builds(
+            lambda n, k, pad: Pooling((1, 2, 3, n), {"kernel": (1, k), "strides": (1, 1), "pads_begin": (0, pad),
+                                                     "exclude_pad": False}),
+            st.integers(2, 9), st.integers(1, 3), st.integers(5000, 5010),
+        ),
+        _is("each", lambda t: t.view.axes[2].windows is not None),
+    ),
+    "merged axes": Path(
+        st.builds(
+            lambda k, h, w: Pooling((2, 2, h, w), {"kernel": (k, w), "strides": (k, 1)}),
+            st.integers(1, 3), st.integers(4, 6), st.integers(3, 9),
+        ),
+        _merged,
+    ),
+    "glued planes": Path(
+        st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3), _glued
+    ),
+    "mean_wide": Path(
+        _any_two_axes(),
+        _is("mean_wide"), ("int64", "uint64"), ("mean",),
+    ),
+    "mean_wide of channels": Path(
+        sliding((_r(1, 2), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True),
+        _is("mean_wide"), ("int64", "uint64"), ("mean",),
+    ),
+    "maximum_at": Path(
+        _any_two_axes(),
+        _is("maximum_at"), reducers=("at",),
+    ),
+    "maximum_at, of several planes and channels": Path(
+        sliding((_r(2, 3), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
+        _is("maximum_at", lambda t: t.view.inner > 1 and t.view.axes[0].size > 1), reducers=("at",),
+    ),
+    "maximum_at, of glued planes": Path(
+        st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3),
+        lambda taken, plan: taken.kernel == "maximum_at" and _glued(taken, plan), reducers=("at",),
+    ),
+}  # fmt: skip

@@ -1,0 +1,80 @@
+"""Each path of the compiled engine gives what the definition gives, and what the numpy engine gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import RequestError
+from poolcli.engine import run
+from poolcli.plan import Plan
+from tests.engine.exact import assert_exact, some_places
+from tests.engine.paths import PATHS, watched
+from tests.profiles import sized, slow
+from tests.test_engines import assert_same
+
+TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "bfloat16", "float32", "float64")
+WIDE = ("int64", "uint64")
+FOR_MAXIMA = ("uint8", "int16", "float16", "float32", "float64", "uint64")
+EXAMPLES = sized(10, 30)
+FLOOR = sized(4, 12)  # of them that took the path; the others were refused, or were too short for it
+
+ROWS = [
+    (name, reducer, dtype) if dtype in path.quick else slow(name, reducer, dtype)
+    for name, path in PATHS.items()
+    for reducer in path.reducers
+    for dtype in (WIDE if name.startswith("mean_wide") else TYPES if reducer == "mean" else FOR_MAXIMA)
+]
+
+
+def numbers(seed: int, shape: tuple[int, ...], dtype: str, ties: bool) -> Any:
+    """Finite numbers: few different ones, or from all over the type."""
+    rng = np.random.default_rng(seed)
+    if "int" in dtype:
+        limits = np.iinfo(dtype)
+        low, high = (max(limits.min, -1), 3) if ties else (limits.min, limits.max)
+        return rng.integers(low, high, shape, dtype, endpoint=True)
+    x = rng.integers(-2, 3, shape) / 2 if ties else rng.standard_normal(shape) * 10
+    return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+@pytest.mark.parametrize(("name", "reducer", "dtype"), ROWS)
+def test_a_path_gives_what_the_definition_and_the_other_engine_give(name: str, reducer: str, dtype: str) -> None:
+    path, seen = PATHS[name], Counter[str]()
+
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None)
+    @given(path.poolings, st.integers(0, 2**32 - 1), st.booleans())
+    def hold(pooling: Any, seed: int, ties: bool) -> None:
+        try:
+            plan = pooling.plan(reducer == "mean", dtype)
+        except RequestError:
+            seen["refused"] += 1
+            return
+        x = numbers(seed, pooling.shape, dtype, ties)
+        with watched() as taken:
+            values, positions = run(plan, x, engine="numba", indices=reducer == "at")
+        seen["took it" if any(path.took(step, plan) for step in taken) else "took another"] += 1
+        assert_exact(plan, x, values, positions, some_places(plan, np.random.default_rng(seed), 6))
+        assert_both(plan, x, values, positions)
+
+    hold()
+    assert seen["took it"] >= FLOOR, seen
+
+
+def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
+    """The numpy engine agrees at every output."""
+    others, places = run(plan, x, engine="numpy", indices=positions is not None)
+    assert_same(values, others, plan, x)
+    if positions is not None:
+        np.testing.assert_array_equal(positions, places)
+
+
+@pytest.mark.parametrize("kernel", ["slide", "slide_blocks", "halve", "each", "mean_wide", "maximum_at"])
+def test_every_kernel_has_a_path(kernel: str) -> None:
+    assert any(name.startswith(kernel) for name in PATHS)
