@@ -1,10 +1,19 @@
-"""What the processes that tests start begin with, whatever started pytest itself."""
+"""What the processes that tests start begin with, whatever started pytest itself; and poolcli in one of them."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import resource
 import signal
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from poolcli.core.processes import CONTEXT
 
 
 def hear_signals() -> None:
@@ -18,3 +27,59 @@ def pytest_configure() -> None:
     hear_signals()
     if hasattr(os, "register_at_fork"):  # poolcli forks where a library may crash, and says itself that it did
         os.register_at_fork(after_in_child=faulthandler.disable)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a process of poolcli ended: its exit code (-n for signal n), its streams, and its memory at most, in KiB."""
+
+    code: int
+    out: bytes
+    err: str
+    peak: int
+
+
+def forked(folder: Path, *arguments: str) -> Run:
+    """poolcli in a fork of this process, which has loaded everything already; `peak` counts what it takes on top."""
+    _load()
+    process = CONTEXT.Process(target=_main, args=(folder, arguments))  # no daemon, which could start none of its own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, of which this one needs none
+        process.start()
+    process.join(10)
+    process.kill()
+    process.join()
+    out, err, peak = ((folder.parent / name).read_bytes() for name in ("out", "err", "peak"))
+    return Run(process.exitcode, out, err.decode(), int(peak))
+
+
+@cache
+def _load() -> None:
+    """Pools a picture once here, so that no fork has to load what that takes."""
+    from poolcli.cli.app import run
+
+    picture = Path(__file__).parents[1] / "samples" / "astronaut.png"
+    with TemporaryDirectory() as folder:
+        run(["avg", str(picture), "-o", f"{folder}/y.npy", "-k", "99", "-q"])
+
+
+def _main(folder: Path, arguments: tuple[str, ...]) -> None:
+    from poolcli.__main__ import main
+
+    os.chdir(folder)
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder.parent / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    sys.argv = ["poolcli", *arguments]
+    before = _peak()
+    try:
+        main()
+    finally:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        (folder.parent / "peak").write_text(str(max(_peak(), children) - before))
+
+
+def _peak() -> int:
+    """The most memory that this process has held, in KiB."""
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))

@@ -7,19 +7,25 @@ is a process or a compiler. A run of everything is shared among the cores where 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from poolcli.engine.threads import allowed_threads
 
+Size = TypeVar("Size")
 _chosen = {"full": False, "left out": 0}
 
 
-def sized(quick: int, full: int) -> int:
+def sized(quick: Size, full: Size) -> Size:
     """`quick` or `full`, by the profile of this run."""
     return full if _chosen["full"] else quick
+
+
+def slow(*values: Any) -> Any:
+    """A row of a table that only full runs test: what it adds to the others is the time to compile its kernels."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _chosen["full"] = config.option.full
     shared: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
     settings.register_profile("quick", max_examples=30, derandomize=True, database=None, **shared)
-    settings.register_profile("full", max_examples=200, **shared)
+    settings.register_profile("full", max_examples=100, **shared)
     settings.load_profile("full" if config.option.full else "quick")
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from tests.profiles import slow
+
+pytestmark = pytest.mark.xdist_group("cache")  # one compiled folder serves them all
+CHEAP = "int64"  # its two kernels compile in 2 seconds
 
 # Pools one array of each named type with numba and prints the results, which numpy can tell to be right.
 CODE = """
@@ -46,14 +52,28 @@ def entries(cache: Path, pattern: str) -> list[Path]:
     return sorted(cache.rglob(pattern))
 
 
-def test_a_kernel_is_compiled_once_and_then_loaded(tmp_path: Path) -> None:
-    assert_right(run(tmp_path, "float32"), "float32")
-    first = {path: path.stat().st_mtime_ns for path in entries(tmp_path, "*.nb[ci]")}
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that holds the kernels of one type. To be copied, because tests do damage."""
+    folder = tmp_path_factory.mktemp("compiled") / "cache"
+    assert_right(run(folder, CHEAP), CHEAP)
+    return folder
+
+
+@pytest.fixture
+def warm(compiled: Path, tmp_path: Path) -> Path:
+    """A cache of one's own that holds the kernels of one type."""
+    return Path(shutil.copytree(compiled, tmp_path / "warm"))
+
+
+def test_a_kernel_is_compiled_once_and_then_loaded(warm: Path) -> None:
+    first = {path: path.stat().st_mtime_ns for path in entries(warm, "*.nb[ci]")}
     assert first
-    assert_right(run(tmp_path, "float32"), "float32")
-    assert {path: path.stat().st_mtime_ns for path in entries(tmp_path, "*.nb[ci]")} == first
+    assert_right(run(warm, CHEAP), CHEAP)
+    assert {path: path.stat().st_mtime_ns for path in entries(warm, "*.nb[ci]")} == first
 
 
+@pytest.mark.slow
 def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(tmp_path: Path) -> None:
     types = ["float32", "float64", "uint8", "int16"]
     with ThreadPoolExecutor(16) as pool:
@@ -63,36 +83,37 @@ def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(t
 
 
 @pytest.mark.parametrize(
-    ("pattern", "keep"), [("*.nbi", 0), ("*.nbi", 40), ("*.nbc", 0), ("*.nbc", 500)],
+    ("pattern", "keep"), [slow("*.nbi", 0), ("*.nbi", 40), slow("*.nbc", 0), ("*.nbc", 500)],
     ids=["empty index", "truncated index", "empty kernel", "truncated kernel"],
 )  # fmt: skip
-def test_damaged_entries_are_thrown_away_and_compiled_again(tmp_path: Path, pattern: str, keep: int) -> None:
-    run(tmp_path, "float32")
-    for path in entries(tmp_path, pattern):
+def test_damaged_entries_are_thrown_away_and_compiled_again(warm: Path, pattern: str, keep: int) -> None:
+    for path in entries(warm, pattern):
         path.write_bytes(path.read_bytes()[:keep])
-    assert_right(run(tmp_path, "float32"), "float32")
-    assert_right(run(tmp_path, "float32"), "float32")
+    damaged = {path: path.stat().st_mtime_ns for path in entries(warm, pattern)}
+    assert_right(run(warm, CHEAP), CHEAP)
+    made = {path: path.stat().st_mtime_ns for path in entries(warm, pattern)}
+    assert not set(damaged.items()) & set(made.items())
+    assert_right(run(warm, CHEAP), CHEAP)
 
 
 def test_without_a_writable_place_kernels_are_compiled_for_the_run(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the cache folder would be")
-    assert_right(run(blocked, "float32"), "float32")
+    assert_right(run(blocked, CHEAP), CHEAP)
     assert blocked.read_text().startswith("a file")
 
 
 def test_without_a_home_kernels_are_compiled_or_kept_wherever_the_system_says(tmp_path: Path) -> None:
-    assert_right(run(tmp_path, "float32", XDG_CACHE_HOME="", HOME="/nonexistent"), "float32")
+    assert_right(run(tmp_path, CHEAP, XDG_CACHE_HOME="", HOME="/nonexistent"), CHEAP)
 
 
-def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
-    run(tmp_path, "float32")
-    (folder,) = (tmp_path / "poolcli").iterdir()
+def test_a_folder_that_others_may_write_to_is_not_used(warm: Path) -> None:
+    (folder,) = (warm / "poolcli").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o777)
-    before = entries(tmp_path, "*")
-    assert_right(run(tmp_path, "uint8"), "uint8")
-    assert entries(tmp_path, "*") == before
+    before = entries(warm, "*")
+    assert_right(run(warm, "uint64"), "uint64")
+    assert entries(warm, "*") == before
 
 
 def test_another_numba_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +132,7 @@ def poolcli(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_command_line_says_when_it_compiles_and_only_then(tmp_path: Path) -> None:
     sample = str(Path(__file__).parents[1] / "samples" / "features.npy")
     arguments = ("avg", sample, "-o", "-", "-k", "2", "--engine", "numba")
@@ -122,16 +144,23 @@ def test_the_command_line_says_when_it_compiles_and_only_then(tmp_path: Path) ->
     assert said == [b"poolcli: compiling slide for float32 (first use only)\n", b""]
 
 
-def test_cache_info_warm_and_clear(tmp_path: Path) -> None:
-    def info() -> dict[str, object]:
-        found: dict[str, object] = json.loads(poolcli(tmp_path, "cache", "info", "--json").stdout)
-        return found
+def info(cache: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(poolcli(cache, "cache", "info", "--json").stdout)
+    return found
 
-    assert (info()["kernels"], info()["bytes"]) == ([], 0)
-    assert not (tmp_path / "poolcli").exists()
+
+def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
+    found = info(warm)
+    assert found["kernels"] == ["maximum_at-int64-int64", "mean_wide-int64-int64"]
+    assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
+    assert not (warm / "poolcli").exists()
+    assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)
+    assert not (warm / "poolcli").exists()
+
+
+@pytest.mark.slow
+def test_cache_warm_compiles_what_the_usual_types_need(tmp_path: Path) -> None:
     assert poolcli(tmp_path, "cache", "warm", "-q").returncode == 0
-    kernels = info()["kernels"]
+    kernels = info(tmp_path)["kernels"]
     assert isinstance(kernels, list)
     assert {"slide-float32-float64-float32-float64", "maximum_at-uint8-uint8"} <= set(kernels)
-    assert poolcli(tmp_path, "cache", "clear").stdout.startswith("removed ")
-    assert not (tmp_path / "poolcli").exists()

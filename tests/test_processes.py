@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.processes import hear_signals
+from poolcli.core.processes import start
+from tests.processes import forked, hear_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -25,9 +27,29 @@ def test_children_hear_signals_though_pytest_was_started_deaf(number: signal.Sig
     assert child.stdout == "False\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="poolcli forks on Linux only")
+def _say_whether_crashes_are_printed() -> None:
+    sys.exit(faulthandler.is_enabled())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
 def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
-    child = os.fork()
-    if not child:
-        os._exit(faulthandler.is_enabled())
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    child = start(_say_whether_crashes_are_printed)
+    child.join()
+    assert child.exitcode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
+def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    np.save(folder / "x.npy", np.zeros((1, 1, 4096, 4096), np.float32))
+    done = forked(folder, "avg", "x.npy", "-o", "y.npy", "-k", "2", "--resume", "--overwrite")
+    assert (done.code, done.out, done.err) == (
+        2,
+        b"",
+        "poolcli: --overwrite and --resume contradict each other; give one\n",
+    )
+    small = forked(folder, "avg", "x.npy", "-o", "y.npy", "-k", "2", "-s", "2", "-q", "--max-memory", "8M")
+    large = forked(folder, "max", "x.npy", "-o", "z.npy", "-k", "2", "-s", "2", "-q", "--max-memory", "1G")
+    assert (small.code, large.code) == (0, 0)
+    assert large.peak > small.peak + 32 * 1024

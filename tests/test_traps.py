@@ -9,8 +9,10 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError, adaptive_avg_pool, avg_pool, max_pool
+from tests.profiles import slow
 
 nan, inf = np.nan, np.inf
+LATER = ["numpy", slow("numba")]  # of types whose kernels only full runs compile
 
 
 @pytest.fixture(params=["numpy", "numba"])
@@ -90,6 +92,7 @@ def test_the_odd_pad_goes_to_the_end_in_upper_and_to_the_beginning_in_lower(engi
     assert flat(max_pool(x, 2, strides=1, auto_pad="same_lower", engine=engine)) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("engine", LATER)
 @pytest.mark.parametrize(
     ("dtype", "value"), [("uint8", 255), ("int8", -128), ("uint16", 65535), ("int32", 2**31 - 1), ("uint64", 2**64 - 1)]
 )
@@ -104,6 +107,7 @@ def test_integers_round_half_to_even_with_negatives(engine: str) -> None:
     assert flat(avg_pool(halves, 2, strides=2, engine=engine)) == [0, 2, 2, 4, 0, -2, -2]
 
 
+@pytest.mark.parametrize("engine", LATER)
 def test_integers_beyond_2_to_the_53_keep_every_digit(engine: str) -> None:
     x = line(2**62 + 1, 2**62 + 3, -(2**63), 2**63 - 1, dtype="int64")
     assert flat(max_pool(x, 2, strides=2, engine=engine)) == [2**62 + 3, 2**63 - 1]
@@ -138,6 +142,7 @@ def test_a_maximum_of_nothing_is_the_lowest_value_at_minus_1(engine: str) -> Non
         assert (flat(values), indices.ravel().tolist()) == ([lowest, lowest, 5], [-1, -1, 0])
 
 
+@pytest.mark.parametrize("engine", LATER)
 def test_float16_is_summed_wider_than_it_is_stored(engine: str) -> None:
     x = np.full((1, 1, 100, 100), 60000, np.float16)
     assert avg_pool(x, 100, engine=engine).tolist() == [[[[60000]]]]

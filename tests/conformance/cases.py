@@ -40,8 +40,8 @@ def case_of(op: Any, x: Array) -> Case:
     return Case(op, op.plan(x.shape, x.dtype), x)
 
 
-def distinct_cases(peer: Peer, op_name: str, count: int) -> list[Case]:
-    """About `count` cases, the same in every run, no two alike."""
+def distinct_cases(peer: Peer, op_name: str, count: int, dtypes: tuple[str, ...] | None = None) -> list[Case]:
+    """About `count` cases, the same in every run, no two alike; of the peer's types those in `dtypes`."""
     found: dict[Any, Case] = {}
 
     @settings(
@@ -52,7 +52,7 @@ def distinct_cases(peer: Peer, op_name: str, count: int) -> list[Case]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases(peer, op_name))
+    @given(cases(peer, op_name, dtypes))
     def collect(case: Case) -> None:
         found[case.key] = case
 
@@ -61,10 +61,10 @@ def distinct_cases(peer: Peer, op_name: str, count: int) -> list[Case]:
 
 
 @st.composite
-def cases(draw: st.DrawFn, peer: Peer, op_name: str) -> Case:
+def cases(draw: st.DrawFn, peer: Peer, op_name: str, dtypes: tuple[str, ...] | None) -> Case:
     """A case that poolcli plans under the peer's dialect."""
     rank = draw(st.integers(1, 3))
-    dtype = draw(st.sampled_from(peer.dtypes[op_name]))
+    dtype = draw(st.sampled_from([name for name in peer.dtypes[op_name] if dtypes is None or name in dtypes]))
     if peer.name == "PyTorch" and "avg" in op_name and rank == 3 and dtype in HALVES:
         dtype = "float32"  # avg_pool3d has no halves, adaptive_avg_pool3d sums in them (table: halves-pytorch)
     op, sizes = draw(

@@ -19,6 +19,7 @@ from poolcli.explain.convert import convert
 from poolcli.explain.solve import solve
 from poolcli.plan import Plan, make_plan
 from tests.conftest import Cli
+from tests.profiles import sized
 
 
 def test_comparison_names_the_rule_that_makes_the_difference() -> None:
@@ -48,7 +49,7 @@ def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
     assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor where nothing is said",)
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=sized(80, 400), derandomize=True)
 @given(st.data())
 def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataObject) -> None:
     op, size = data.draw(ops()), data.draw(st.integers(1, 12))
@@ -86,7 +87,7 @@ def _answer(plan: Plan, x: Any) -> Any:
     return run(plan, x, engine="numpy")[0]
 
 
-@settings(max_examples=600, derandomize=True, deadline=None)
+@settings(max_examples=sized(60, 600), derandomize=True)
 @given(st.data())
 def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(data: st.DataObject) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is asked where it is installed")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
 from poolcli.core.windows import Bins, Sliding
 from poolcli.plan.steps import explain, facts, window
+from tests.profiles import sized
 
 NUMBERS = st.integers(1, 6)
 
@@ -25,7 +26,7 @@ def sliding_ops(draw: st.DrawFn) -> MaxPool:
     )  # fmt: skip
 
 
-@settings(max_examples=500, derandomize=True, deadline=None)
+@settings(max_examples=sized(100, 500), derandomize=True)
 @given(sliding_ops(), st.integers(1, 20))
 def test_facts_of_sliding_windows_are_those_of_the_definition(op: MaxPool, size: int) -> None:
     try:
@@ -49,7 +50,7 @@ def test_facts_of_sliding_windows_are_those_of_the_definition(op: MaxPool, size:
     assert explained.steps[-1].endswith(f"= {w.output}")
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=sized(60, 300), derandomize=True)
 @given(st.integers(1, 60), st.integers(1, 60))
 def test_facts_of_bins_are_those_of_the_definition(size: int, output: int) -> None:
     plan = AdaptiveAvgPool(output).plan((1, 1, size))

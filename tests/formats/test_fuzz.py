@@ -10,13 +10,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from poolcli.core.errors import PoolError
 from poolcli.formats import FORMATS, Source, list_arrays, read
 from poolcli.formats.isolated import guarded
+from tests.profiles import sized
 
 READ = sorted(name for name, row in FORMATS.items() if row.reads)
 
@@ -65,7 +66,7 @@ def look(path: str) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", READ)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=sized(15, 60))
 @given(data=st.data())
 def test_no_mutation_ends_in_anything_but_an_error_of_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any
