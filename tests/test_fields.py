@@ -118,3 +118,19 @@ def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: 
     refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2"
     assert result.err == f"poolcli: x.npy: {refusal}\npoolcli: photo.png: {refusal}\n"
     assert result.code == 1
+
+
+def test_json_names_the_field_that_an_error_is_about(cli: Cli, folder: object) -> None:
+    documents = [cli("avg", name, "-o", "y.npy", "-k", "7", "--json").json["error"] for name in ("x.npy", "bad.npy")]
+    assert documents == [
+        {
+            "kind": "request",
+            "message": "x.npy: axis H is 6 long, kernel 7 without padding leaves no window; use --kernel 6 or --pads 1",
+            "field": "kernel",
+        },
+        {
+            "kind": "file",
+            "message": "bad.npy: is not a .npy file (its first bytes are not those of one)",
+            "field": None,
+        },
+    ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.table import suffixes_of
 
@@ -41,7 +42,9 @@ def find_inputs(
     items: list[Item] = []
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
-        raise RequestError("there is no input: name files, a folder, a quoted glob, or a list with --files-from")
+        raise RequestError(
+            f"there is no input: name files, a folder, a quoted glob, or a list with {field('files_from')}"
+        )
     for text in texts:
         if text != "-" and Path(text).is_dir() and not folder_format(text):
             found = _folder_items(text, dataset, recursive, output)
@@ -65,10 +68,10 @@ def _listed_items(path: str, dataset: str | None) -> list[Item]:
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise RequestError(f"--files-from {path}: {error.strerror}") from error
+        raise RequestError(f"{field('files_from', path)}: {error.strerror}") from error
     names = [os.fsdecode(name) for name in (data.split(b"\0") if b"\0" in data else data.splitlines()) if name]
     if not names:
-        raise RequestError(f"--files-from {path}: names no file")
+        raise RequestError(f"{field('files_from', path)}: names no file")
     return [Item(source, _below(source.path)) for source in (parse_source(name, dataset) for name in names)]
 
 

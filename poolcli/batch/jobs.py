@@ -9,6 +9,7 @@ from pathlib import Path
 
 from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.formats import format_of
 from poolcli.formats.atomic import is_device
 from poolcli.formats.recognise import names_folder_output
@@ -24,8 +25,8 @@ def plan_jobs(
     jobs = tuple(
         Job(
             item.source,
-            _path_for(item, output, several, suffix, "--output"),
-            _path_for(item, indices, several, TENSOR_SUFFIX, "--indices"),
+            _path_for(item, output, several, suffix, "output"),
+            _path_for(item, indices, several, TENSOR_SUFFIX, "indices"),
         )
         for item in items
     )
@@ -34,17 +35,17 @@ def plan_jobs(
     return jobs
 
 
-def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, option: str) -> str | None:
+def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, name: str) -> str | None:
     if target is None:
         return None
     folder = (target.endswith(("/", os.sep)) or Path(target).is_dir()) and not names_folder_output(target)
     if target != "-" and folder:
         if item.source.path == "-":
-            raise RequestError(f"{option} {target} is a folder, and stdin has no name to keep; name the file")
+            raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
         path = Path(target) / item.relative
         return str(path.with_suffix("." + suffix.lstrip(".")) if suffix else path)
     if several:
-        raise RequestError(f"{option} {target} is one file, but the inputs are several; name a folder: {target}/")
+        raise RequestError(f"{field(name, target)} is one file, but the inputs are several; name a folder: {target}/")
     if target != "-":
         format_of(target)
     return target

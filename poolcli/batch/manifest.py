@@ -23,6 +23,7 @@ from typing import Any
 
 from poolcli.batch.record import name_in
 from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
 from poolcli.formats.atomic import byte_stream
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record, Settings
@@ -57,7 +58,7 @@ class Manifest:
                 any_line, own = True, line.startswith(OWN_LINE) or own
                 self._take(line)
         if any_line and not own:
-            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another --output")
+            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another {field('output')}")
 
     def _take(self, line: bytes) -> None:
         try:

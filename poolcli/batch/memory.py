@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -24,7 +25,7 @@ def parse_size(text: str, option: str) -> int:
 def memory_limit(asked: str | None) -> int | None:
     """`--max-memory` in bytes; half of what is free without one. None where the system does not say what is free."""
     if asked is not None:
-        return parse_size(asked, "--max-memory")
+        return parse_size(asked, field("max_memory"))
     found = list(_free())
     return min(found) // 2 if found else None
 

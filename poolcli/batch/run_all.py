@@ -10,6 +10,7 @@ from poolcli.batch.executors.table import EXECUTORS, Outcomes
 from poolcli.batch.record import name_in
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
 from poolcli.engine.threads import allowed_threads
 from poolcli.formats import can_crash
 from poolcli.job.job import Job, existing_outputs
@@ -69,7 +70,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool) -> str:
 def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
     """How many jobs run at once, and the settings of each: together they use no more cores than are allowed."""
     if asked is not None and asked < 1:
-        raise RequestError(f"--jobs is {asked}, it must be at least 1")
+        raise RequestError(f"{field('jobs')} is {asked}, it must be at least 1")
     cores = allowed_threads()
     threads = min(settings.threads or cores, cores)
     count = max(1, min(asked or (cores // threads if settings.threads else cores), jobs, cores))
@@ -114,6 +115,6 @@ def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job], settings: Settings)
     for path in existing_outputs(jobs):
         if not manifest.is_own(path):
             raise RequestError(
-                f"{path} exists and was made by no run that --resume could continue; "
-                "use --overwrite or --skip-existing, or another --output"
+                f"{path} exists and was made by no run that {field('resume')} could continue; "
+                f"use {field('overwrite')} or {field('skip_existing')}, or another {field('output')}"
             )

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from poolcli.cli.attributes import attribute_options, operator_of
 from poolcli.cli.requests import ShapeRequest
 from poolcli.cli.values import is_number_list, parse_numbers
+from poolcli.cli.words import listed
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
+from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.plan.facts import Told
@@ -120,10 +122,14 @@ def _partial(request: ShapeRequest) -> SlidingAttributes:
     unknown = {"kernel": 1} if "kernel" in attribute_options(request.op) else {}
     op = operator_of(request.op, unknown | dict(request.attributes))
     if not isinstance(op, SlidingAttributes):
-        raise RequestError(f"{request.op} has its output size given; {field('solve')} is for avg and max")
+        raise RequestError(f"{request.op} has its output size given; {field('solve')} is for {_with_kernel()}")
     if "auto_pad" in request.attributes and op.auto_pad != "explicit":
         raise RequestError(f"{field('solve')} looks for pads itself; leave out {field('auto_pad', op.auto_pad)}")
     return op
+
+
+def _with_kernel() -> str:
+    return listed([name for name, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and")
 
 
 def _print_answers(answers: list[Answer]) -> None:

@@ -43,7 +43,11 @@ OPERATOR_WORDS = {
 }
 
 
-def listed(words: Iterable[str]) -> str:
-    """The words in a sentence: `avg, max or min`."""
+def listed(words: Iterable[str], joint: str = "or") -> str:
+    """The words in a sentence.
+
+    >>> listed(["avg", "max", "adaptive-avg"]), listed(["avg", "max"], "and"), listed(["avg"])
+    ('avg, max or adaptive-avg', 'avg and max', 'avg')
+    """
     *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
+    return f"{', '.join(others)} {joint} {last}" if others else last

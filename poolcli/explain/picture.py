@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.windows import Bins, Sliding, ceil_div
 from poolcli.explain.canvas import Box, Canvas, Dot, Words
 from poolcli.plan import AxisPlan, Plan
@@ -23,9 +24,9 @@ def write_picture(plan: Plan, path: str, overwrite: bool = False) -> None:
     """Writes the picture of `plan` to an .svg or .png, whole or not at all."""
     kind = Path(path).suffix.lower()
     if kind not in (".svg", ".png"):
-        raise RequestError(f"--picture {path} ends in {kind or 'nothing'}; use .svg or .png")
+        raise RequestError(f"{field('picture', path)} ends in {kind or 'nothing'}; use .svg or .png")
     if Path(path).exists() and not overwrite:
-        raise RequestError(f"{path} exists; use --overwrite to replace it")
+        raise RequestError(f"{path} exists; use {field('overwrite')} to replace it")
     from poolcli.formats.atomic import byte_stream
 
     canvas = draw(plan)

@@ -7,6 +7,7 @@ from math import prod
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
 from poolcli.core.layouts import converted_shape, spatial_axes
 from poolcli.formats.records import Header, Source
 
@@ -41,7 +42,8 @@ def choose(source: Source, headers: Sequence[Header]) -> Header:
     if len(headers) > 1:
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
-            f"choose one: {source.path}:{headers[0].key} or --dataset {headers[0].key}, or take --all"
+            f"choose one: {source.path}:{headers[0].key} "
+            f"or {field('dataset', headers[0].key)}, or take {field('all')}"
         )
     return headers[0]
 
@@ -76,7 +78,7 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
         return
     raise FileError(
         f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
-        "decompression bomb; if it is meant to, allow it with --max-memory"
+        f"decompression bomb; if it is meant to, allow it with {field('max_memory')}"
     )
 
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.recognise import recognise
 from poolcli.formats.records import (
@@ -80,7 +81,7 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
 
         return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype in row.lacks:
-        raise RequestError(f"{row.name} files have no {dtype}; use --dtype float32")
+        raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
     return tensor_layout(shape, layout, mode is not None)
 
 

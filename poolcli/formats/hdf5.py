@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes
 from poolcli.formats.atomic import byte_stream, whole_file
@@ -210,7 +211,7 @@ def _dataset(path: str, file: Any, key: str, options: ReadOptions) -> Any:
         _check_virtual(where, path, dataset, options.allow_external)
     if dataset.external and not options.allow_external:
         raise FileError(
-            f"{where}: keeps its data in other files ({dataset.external[0][0]}); --allow-external reads them"
+            f"{where}: keeps its data in other files ({dataset.external[0][0]}); {field('allow_external')} reads them"
         )
     declared = dataset.dtype.itemsize * _product(dataset.shape)
     if options.allowed is None and not options.allow_external:
@@ -227,7 +228,7 @@ def _check_virtual(where: str, path: str, dataset: Any, allow_external: bool) ->
         if not allow_external:
             raise FileError(
                 f"{where}: is a virtual dataset, whose data lies elsewhere ({source.file_name}:{source.dset_name}); "
-                "--allow-external reads it"
+                f"{field('allow_external')} reads it"
             )
         same = source.file_name in (".", os.path.basename(path))
         found = path if same else os.path.join(os.path.dirname(path), source.file_name)
@@ -247,7 +248,9 @@ def _check_links(path: str, file: Any, key: str) -> None:
         except KeyError:
             return
         if isinstance(link, h5py.ExternalLink):
-            raise FileError(f"{path}:{key}: is a link to the file {link.filename}; --allow-external follows it")
+            raise FileError(
+                f"{path}:{key}: is a link to the file {link.filename}; {field('allow_external')} follows it"
+            )
 
 
 def _check_filters(path: str, dataset: Any) -> None:

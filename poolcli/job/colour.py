@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.formats.records import Header, slices
 from poolcli.job.tiles import TILE, regions
 from poolcli.plan import Plan
@@ -34,10 +35,13 @@ def colour_notes(plan: Plan, header: Header, linear: bool) -> tuple[str, ...]:
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
         kind = f"mode {header.mode}" if header.mode else "no picture"
         raise RequestError(
-            f"--linear-light is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; leave it out"
+            f"{field('linear_light')} is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; "
+            "leave it out"
         )
     if linear and plan.output_dtype != plan.dtype:
-        raise RequestError(f"--linear-light keeps the picture's type; leave out --dtype {plan.output_dtype}")
+        raise RequestError(
+            f"{field('linear_light')} keeps the picture's type; leave out {field('dtype', plan.output_dtype)}"
+        )
     weighted = header.alpha and plan.reducer.divides and plan.output_dtype == plan.dtype
     return (*((PREMULTIPLIED,) if weighted else ()), *((LINEAR,) if linear else ()))
 

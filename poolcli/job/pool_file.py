@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
+from poolcli.core.fields import field
 from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Opened
 from poolcli.formats.arrays import human_bytes
@@ -63,7 +64,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
     needed, limit = bytes_of(plan), settings.max_memory
     if limit is not None and not streams and needed > limit:
         raise FileError(
-            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise --max-memory "
+            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
             "(one array of a .h5 file, or of a .npy file in C order, can be pooled in parts, this cannot)"
         )
     with clock.phase("compute"):

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Sink
 from poolcli.job.clock import Clock
@@ -128,7 +129,7 @@ def tile_for(plan: Plan, limit: int | None) -> int:
     if limit is not None and largest * 2 > limit:
         raise RequestError(
             f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2)}, the limit is "
-            f"{human_bytes(limit)}; raise --max-memory"
+            f"{human_bytes(limit)}; raise {field('max_memory')}"
         )
     return tile
 

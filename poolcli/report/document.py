@@ -73,9 +73,9 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
     return document
 
 
-def error_document(error: PoolError | None) -> dict[str, str] | None:
-    """Kind and message of an error; None without one."""
-    return {"kind": error.kind, "message": on_command_line(error.message)} if error else None
+def error_document(error: PoolError | None) -> dict[str, str | None] | None:
+    """Kind, message and field (None where it is about none) of an error; None without one."""
+    return {"kind": error.kind, "message": on_command_line(error.message), "field": error.field} if error else None
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import compare, sentences
 from poolcli.explain.convert import convert
@@ -30,7 +31,8 @@ def windows_document(plan: Plan) -> dict[str, Any]:
     for axis in plan.axes:
         if axis.windows.output > MOST_WINDOWS:
             raise RequestError(
-                f"axis {axis.name} has {axis.windows.output:,} windows; --windows --json lists up to {MOST_WINDOWS:,}"
+                f"axis {axis.name} has {axis.windows.output:,} windows; "
+                f"{field('windows')} {field('json')} lists up to {MOST_WINDOWS:,}"
             )
     return {axis.name: [asdict(window(axis, o)) for o in range(axis.windows.output)] for axis in plan.axes}
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.fields import on_command_line
 from poolcli.formats import ReadOptions, Source, check_output, format_of, opened, parse_source, read, write
 from poolcli.formats.npy import LONGEST_HEADER
 
@@ -82,7 +83,7 @@ def refusal_of(path: str) -> str:
     """The message with which reading `path` is refused."""
     with pytest.raises(PoolError) as caught:
         read(parse_source(path))
-    return str(caught.value)
+    return on_command_line(caught.value.message)
 
 
 @pytest.mark.parametrize(("data", "message"), NPY_REFUSALS.values(), ids=NPY_REFUSALS)
@@ -374,7 +375,7 @@ def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
 ) -> None:
     with pytest.raises(RequestError) as caught:
         check_output(path, shape, dtype, layout)
-    assert str(caught.value) == message
+    assert on_command_line(caught.value.message) == message
 
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:

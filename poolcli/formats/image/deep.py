@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
+from poolcli.core.fields import field
 from poolcli.core.lazy import need
 from poolcli.formats.atomic import byte_stream
 
@@ -50,7 +51,7 @@ def _tiff(path: str, tifffile: Any, most_pixels: int) -> tuple[NDArray[Any], dic
         if pixels > most_pixels:
             raise FileError(
                 f"{path}: has {pixels:,} pixels; at most {most_pixels:,} are read (decompression bomb?); "
-                "--max-pixels sets the limit"
+                f"{field('max_pixels')} sets the limit"
             )
         if any(other.shape != page.shape or other.dtype != page.dtype for other in file.pages):
             raise FileError(f"{path}: its pages differ in size or type; split them into files of their own")

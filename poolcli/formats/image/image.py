@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.fields import field
 from poolcli.core.layouts import convert_layout
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.atomic import byte_stream
@@ -99,7 +100,9 @@ def _decoded(path: str, image: Image, header: Header, pages: range) -> tuple[NDA
             planes.append(np.asarray(upright, MODES[mode].dtype))
             if planes[-1].shape != shape:
                 size = f"{planes[-1].shape[1]} x {planes[-1].shape[0]}"
-                raise FileError(f"{path}: page {page + 1} is {size}, others are not; take one with --pages {page + 1}")
+                raise FileError(
+                    f"{path}: page {page + 1} is {size}, others are not; take one with {field('pages', page + 1)}"
+                )
     if len(pages) > 1 and any(durations):
         found["duration"] = [duration or 0 for duration in durations]
     return np.stack(planes) if len(pages) > 1 else planes[0], Metadata(image=found)
@@ -176,10 +179,10 @@ def _pages(path: str, count: int, wanted: str | None) -> range:
         return range(count)
     first, _, last = str(wanted).partition("-")
     if not first.isdigit() or (last and not last.isdigit()):
-        raise RequestError(f"--pages is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
+        raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
     pages = range(int(first) - 1, int(last or first))
     if not 0 <= pages.start < pages.stop <= count:
-        raise RequestError(f"{path}: has {count} page{'' if count == 1 else 's'}, --pages asks for {wanted}")
+        raise RequestError(f"{path}: has {count} page{'' if count == 1 else 's'}, {field('pages')} asks for {wanted}")
     return pages
 
 
@@ -252,7 +255,7 @@ def _open(stack: ExitStack, path: str, most_pixels: int | None) -> tuple[Image |
     if pixels > most:
         raise FileError(
             f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
-            "--max-pixels sets the limit"
+            f"{field('max_pixels')} sets the limit"
         )
     if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
         with pil.open(path, formats=("PNG",)) as probe:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 
 
 class Mode(NamedTuple):
@@ -66,7 +67,7 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     if pages != 1 and name not in PAGES:
         raise RequestError(
             f"a {name} file holds one picture, the result has N={pages}; use {', '.join(f'.{p}' for p in PAGES)}, "
-            ".npy, .npz or .h5, or take one picture with --pages 1"
+            f".npy, .npz or .h5, or take one picture with {field('pages', 1)}"
         )
     mode = mode_of(shape, dtype, layout, wanted)
     if mode not in STORES[name] or (pages != 1 and mode in DEEP and name != "tiff"):
