@@ -8,7 +8,7 @@ and encoded after it. Both are computed with the plan's own windows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,38 @@ if TYPE_CHECKING:
 
 Pool = Callable[[Region, "Array"], "Array"]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
-PREMULTIPLIED = "colours are weighted with alpha"
+WEIGHTED = "colours are weighted with alpha"
 LINEAR = "averaged in linear light (sRGB curve)"
 
 
-def colour_notes(plan: Plan, header: Header, linear: bool) -> tuple[str, ...]:
-    """What is done to the colours; refuses linear light where it has no meaning."""
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """How the channels of a picture are averaged: `weighted` with alpha, the last of them, and in `linear` light."""
+
+    weighted: bool = False
+    linear: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each number is averaged by itself."""
+        return not self.weighted and not self.linear
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a report says of it."""
+        return (*((WEIGHTED,) if self.weighted else ()), *((LINEAR,) if self.linear else ()))
+
+
+PLAIN = Colour()
+
+
+def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
+    """What is done to the colours; refuses linear light where it has no meaning.
+
+    Alpha is the last channel of the picture, and so only where the plan's layout has C at the axis of the channels.
+    """
+    channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
+    weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
         kind = f"mode {header.mode}" if header.mode else "no picture"
         raise RequestError(
@@ -42,41 +68,51 @@ def colour_notes(plan: Plan, header: Header, linear: bool) -> tuple[str, ...]:
         raise RequestError(
             f"{field('linear_light')} keeps the picture's type; leave out {field('dtype', plan.output_dtype)}"
         )
-    weighted = header.alpha and plan.reducer.divides and plan.output_dtype == plan.dtype
-    return (*((PREMULTIPLIED,) if weighted else ()), *((LINEAR,) if linear else ()))
+    if linear and header.alpha and not weighted:
+        raise RequestError(
+            f"{field('linear_light')} needs to know which channel is alpha: the picture is {header.layout}; "
+            f"leave out {field('layout', plan.layout)}"
+        )
+    return Colour(weighted, linear)
 
 
-def pool_colours(pool: Pool, plan: Plan, x: Array, weighted: bool, linear: bool) -> Array:
-    """The averages of pictures of uint8 or uint16, with alpha as their last channel where `weighted`."""
+def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
+    """The averages of pictures of uint8 or uint16, with alpha as their last channel where they are weighted with it."""
     import numpy as np
 
-    if weighted and not linear and (x[..., -1] == np.iinfo(x.dtype).max).all():
+    at = plan.layout.find("C")
+    if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
     out = np.empty(plan.output_shape, x.dtype)
     for region in regions(plan, TILE // 4):
         slab = x[slices(region.reads)]
         place = out[slices(region.outputs)]
-        if weighted:
-            alpha = slab[..., -1:]
-            place[..., -1:] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
-            place[..., :-1] = _weighted(pool, region, slab[..., :-1], alpha, linear)
+        if colour.weighted:
+            alpha, colours = slab[_on(at, slice(-1, None))], slab[_on(at, slice(-1))]
+            place[_on(at, slice(-1, None))] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
+            place[_on(at, slice(-1))] = _weighted(pool, region, colours, alpha, colour.linear)
         else:
             light = _decoded(slab.dtype.name)[slab]
             place[...] = _encoded(pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
     return out
 
 
-def _weighted(pool: Pool, region: Region, colour: Array, alpha: Array, linear: bool) -> Array:
+def _on(axis: int, which: slice) -> tuple[slice, ...]:
+    """Some of the channels, as numpy indexes them."""
+    return (*([slice(None)] * axis), which)
+
+
+def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: bool) -> Array:
     import numpy as np
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
-    values = _decoded(colour.dtype.name)[colour] if linear else colour.astype(wide)
+    values = _decoded(colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)
-    over = pool(_of(region, colour.shape[-1], wide, double), values * alpha)
+    over = pool(_of(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
     under = pool(_of(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
-    return _encoded(found, colour.dtype) if linear else _rounded(found, colour.dtype)
+    return _encoded(found, colours.dtype) if linear else _rounded(found, colours.dtype)
 
 
 def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
@@ -84,12 +120,13 @@ def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region
     plan = replace(region.plan, dtype=dtype.name, output_dtype=output.name)
     if channels is None:
         return Region(plan, region.outputs)
+    at = plan.layout.index("C")
 
     def of_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (*shape[:-1], channels)
+        return (*shape[:at], channels, *shape[at + 1 :])
 
     plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
-    return Region(plan, region.outputs).cut(len(plan.layout) - 1, range(channels))
+    return Region(plan, region.outputs).cut(at, range(channels))
 
 
 def _rounded(values: Array, dtype: Any) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from poolcli.core.errors import PoolError
 from poolcli.formats import Header, ReadOptions
+from poolcli.job.colour import PLAIN, Colour
 from poolcli.job.job import Job
 from poolcli.plan import Plan
 
@@ -82,6 +83,7 @@ class Outcome:
     output: Stored | None = None
     indices: Stored | None = None
     notes: tuple[str, ...] = ()
+    colour: Colour = PLAIN
     engine: str | None = None
     threads: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)

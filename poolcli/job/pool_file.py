@@ -15,7 +15,7 @@ from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import whole_region
 from poolcli.formats.state import State, state_of
 from poolcli.job.clock import Clock
-from poolcli.job.colour import PREMULTIPLIED, pool_colours
+from poolcli.job.colour import pool_colours
 from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.tiles import Work, bytes_of, pool_in_tiles, pool_part, tile_for
@@ -42,7 +42,7 @@ def pool_to_memory(
     work = _work(outcome, settings, False, clock, lambda done, total: None)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
-    values, positions = _pool_whole(work, outcome, settings, file)
+    values, positions = _pool_whole(work, outcome, file)
     turned = convert_layout(values, plan.layout, output.layout)
     where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
     return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan)
@@ -78,7 +78,7 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
     writer = Writer(outcome, work.plan, settings)
     tile = tile_for(work.plan, settings.max_memory) if file.streams else None
     if tile is None or bytes_of(work.plan) <= tile:
-        results = _pool_whole(work, outcome, settings, file)
+        results = _pool_whole(work, outcome, file)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
                 writer.write(target, array, None if i else file.metadata)
@@ -105,19 +105,16 @@ def _check_unchanged(path: str, before: State | None) -> None:
         raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
 
 
-def _pool_whole(
-    work: Work, outcome: Outcome, settings: Settings, file: Opened
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _pool_whole(work: Work, outcome: Outcome, file: Opened) -> tuple[NDArray[Any], NDArray[Any] | None]:
     path = outcome.job.source.path
     before = _state_of(path)
     with work.clock.phase("read"):
         x = file.read(whole_region(work.plan.input_shape))
     _check_unchanged(path, before)
-    weighted = PREMULTIPLIED in outcome.notes
-    if not weighted and not settings.linear_light:
+    if outcome.colour.is_plain:
         return pool_part(work, whole(work.plan), x)
 
     def pool(region: Region, slab: NDArray[Any]) -> NDArray[Any]:
         return pool_part(work, region, slab)[0]
 
-    return pool_colours(pool, work.plan, x, weighted, settings.linear_light), None
+    return pool_colours(pool, work.plan, x, outcome.colour), None

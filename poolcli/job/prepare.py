@@ -7,7 +7,7 @@ from dataclasses import replace
 from poolcli.core.errors import RequestError
 from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.formats import Header, check_output
-from poolcli.job.colour import colour_notes
+from poolcli.job.colour import choose_colour
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
@@ -24,8 +24,9 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
         indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
-    notes = (*header.notes, *plan.notes, *colour_notes(plan, header, settings.linear_light))
-    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes)
+    colour = choose_colour(plan, header, settings.linear_light)
+    notes = (*header.notes, *plan.notes, *colour.notes)
+    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 
 def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None) -> Stored:

@@ -15,7 +15,10 @@ import tifffile
 from PIL import Image, ImageCms, TiffImagePlugin
 from PIL.PngImagePlugin import PngInfo
 
+from poolcli import AvgPool
+from poolcli.engine import run_region
 from poolcli.formats import Source, read
+from poolcli.job.colour import Colour, pool_colours
 from tests.conftest import Cli
 
 NOISE = np.random.default_rng(7)
@@ -124,6 +127,42 @@ def test_a_transparent_pixel_does_not_bleed(cli: Cli) -> None:
     y = np.asarray(Image.open("y.png"))
     expected = [[15, 20, 30, 128], [round((200 * 128 + 100 * 64) / 192), round(100 * 128 / 192), 50, 48]]
     assert y.tolist() == [expected]  # 30.5 goes to the even 30, an alpha of 127.5 to 128
+
+
+@pytest.mark.parametrize("layout", ["HWD", "CHW", "HCW"])
+def test_alpha_is_a_number_like_others_where_the_layout_has_no_channels_there(layout: str, cli: Cli) -> None:
+    x = pixels(4, 6, 4)
+    Image.fromarray(x).save("x.png")
+    one = ("-k", "1", "-s", "1")
+    result = cli("avg", "x.png", "-o", "y.npy", *one, "--layout", layout, "--output-layout", layout)
+    assert (result.code, "weighted" in result.out) == (0, False)
+    np.testing.assert_array_equal(np.load("y.npy"), x)
+    result = cli("avg", "x.png", "-o", "z.npy", *one, "--layout", layout, "--linear-light")
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: x.png: --linear-light needs to know which channel is alpha: the picture is HWC; "
+        f"leave out --layout {layout}\n",
+    )
+
+
+@pytest.mark.parametrize("layout", ["HWC", "WHC", "hwc"])
+def test_colours_are_weighted_wherever_the_channels_are_named(layout: str, cli: Cli) -> None:
+    x = pixels(4, 6, 4)
+    Image.fromarray(x).save("x.png")
+    assert "weighted" in cli("avg", "x.png", "-o", "y.npy", *HALVE, "--layout", layout).out
+    assert cli("avg", "x.png", "-o", "w.npy", *HALVE, "-q").code == 0
+    y = np.load("y.npy")
+    np.testing.assert_array_equal(y.swapaxes(2, 3) if layout == "WHC" else y, np.load("w.npy"))
+
+
+def test_channels_may_come_before_the_pixels() -> None:
+    x = pixels(4, 6, 4)
+    colour = Colour(weighted=True)
+    results = []
+    for layout, array in (("HWC", x), ("CHW", np.ascontiguousarray(x.transpose(2, 0, 1)))):
+        plan = AvgPool(2, 2).plan(array.shape, "uint8", layout=layout)
+        results.append(pool_colours(lambda region, slab: run_region(region, slab)[0], plan, array, colour))
+    np.testing.assert_array_equal(results[1].transpose(1, 2, 0), results[0])
 
 
 def test_an_opaque_picture_with_alpha_is_averaged_as_without(cli: Cli) -> None:
