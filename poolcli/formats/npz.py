@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,10 @@ from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, Rea
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError, OSError)
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, IndexError, NotImplementedError, OSError,
+    RuntimeError, ValueError,
+)  # fmt: skip
 
 
 def list_arrays(path: str) -> list[Header]:

@@ -230,6 +230,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         1,
         "x.npz: is not a readable .npz file ...",
     ),
+    "npz: broken LZMA": ("x.npz", lambda: lzma_broken(), 1, "x.npz: is not a readable .npz file (Corrupt input data)"),
     # HDF5
     "hdf5: truncated": ("x.h5", lambda: hdf5(a={"data": X})[:1000], 1, "x.h5: HDF5 cannot read or write it: ..."),
     "hdf5: signature only": (
@@ -332,6 +333,14 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
 
 def doubled() -> bytes:
     return zipped({"a.npy": saved(), "b.npy": saved()}).replace(b"b.npy", b"a.npy")
+
+
+def lzma_broken() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.npy", saved(np.random.default_rng(0).random((1, 1, 32, 32))))
+    data = stream.getvalue()
+    return data[:300] + bytes(60) + data[360:]
 
 
 MEASURED = """

@@ -30,6 +30,8 @@ pil_ops: Any = Lazy("PIL.ImageOps")
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 PACKAGE = "poolcli.formats.image"
 TURNED = (5, 6, 7, 8)
+TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # orientation to Pillow's Transpose
+BESIDE = ("icc_profile", "exif", "dpi", "xmp", "comment", "pnginfo")
 DEEP_FORMATS = ("png", "tiff")
 GREY_NUMBERS = ("1", "L", "I", "F", "I;16", "I;16B", "I;16L")
 MISREAD = ((1, 32), (2, 8), (2, 16), (2, 64), (3, 64))  # TIFF sample format and bits
@@ -112,7 +114,10 @@ def _upright(image: Image) -> Image:
     """The picture as its orientation tag wants it; itself where there is nothing to turn."""
     if image.getexif().get(ORIENTATION, 1) == 1:
         return image
-    upright: Image = pil_ops.exif_transpose(image)
+    try:
+        upright: Image = pil_ops.exif_transpose(image)
+    except Exception:  # it also writes the EXIF data anew, which may be damaged
+        upright = image.transpose(pil.Transpose(TURNS[image.getexif()[ORIENTATION]]))
     return upright
 
 
@@ -142,7 +147,15 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
         kept |= {"save_all": True, "append_images": pictures[1:]}
     encoded = io.BytesIO()  # writing to a file itself, Pillow takes a write that was cut short for a whole one
     with _translated(path):
-        pictures[0].save(encoded, format=name.upper(), **kept)
+        try:
+            pictures[0].save(encoded, format=name.upper(), **kept)
+        except Exception:  # for the pixels, or for what goes with them
+            bare = {key: value for key, value in kept.items() if key not in BESIDE}
+            if len(bare) == len(kept):
+                raise
+            encoded = io.BytesIO()
+            pictures[0].save(encoded, format=name.upper(), **bare)
+            notes = (*notes, "metadata not kept: damaged in the input")
     with byte_stream(path, options.overwrite) as stream:
         stream.write(encoded.getbuffer())
     return notes

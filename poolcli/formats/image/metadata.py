@@ -18,6 +18,8 @@ ORIENTATION = 0x0112
 RESOLUTION = (0x011A, 0x011B)  # x, y
 SIZES = ((0x0100, 0x0101), (0xA002, 0xA003))  # width and height, in the main and in the Exif directory
 EXIF_DIRECTORY = 0x8769
+DIRECTORIES = (EXIF_DIRECTORY, 0x8825, 0xA005)  # Exif, GPS, interoperability
+MOST_DOTS = 65_536  # to the inch; JPEG has 16 bits for them
 XMP_TAG = 700
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
@@ -41,16 +43,48 @@ def metadata_of(image: Image) -> dict[str, Any]:
     """ICC profile, EXIF without orientation, XMP, resolution, text, and the tables of a JPEG."""
     info = image.info
     found: dict[str, Any] = {key: info[key] for key in ("icc_profile", "comment", "loop") if info.get(key)}
-    exif = image.getexif()
-    exif.pop(ORIENTATION, None)
-    if len(exif):
-        found["exif"] = exif.tobytes()
+    damaged = []
+    try:
+        found |= _exif_of(image)
+    except Exception:  # what Pillow reads as it is, it may not be able to write
+        damaged.append(WORDS["exif"])
     if "dpi" in info:
-        found["dpi"] = tuple(float(x) for x in info["dpi"])
+        dots = [_dots(x) for x in info["dpi"]]
+        if None in dots:
+            damaged.append(WORDS["dpi"])
+        else:
+            found["dpi"] = tuple(dots)
+    if damaged:
+        found["damaged"] = tuple(damaged)
     xmp = info.get("xmp") or info.get("XML:com.adobe.xmp")
     if xmp:
         found["xmp"] = xmp.encode() if isinstance(xmp, str) else xmp
     return found
+
+
+def _exif_of(image: Image) -> dict[str, bytes]:
+    """EXIF data as it is stored everywhere but in BigTIFF, without orientation; {} where there is none."""
+    exif = image.getexif()
+    exif.pop(ORIENTATION, None)
+    if not len(exif):
+        return {}
+    for directory in DIRECTORIES:
+        if directory in exif:
+            exif.get_ifd(directory)  # read it while its place is known
+    big, exif.bigtiff = exif.bigtiff, False
+    try:
+        return {"exif": exif.tobytes()}
+    finally:
+        exif.bigtiff = big
+
+
+def _dots(value: object) -> float | None:
+    """A resolution as a number; None for one that no file can have."""
+    try:
+        number = float(value)  # type: ignore[arg-type]  # files hold anything
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+    return number if 0 < number < MOST_DOTS else None
 
 
 def file_facts(image: Image) -> dict[str, Any]:
@@ -70,11 +104,20 @@ def file_facts(image: Image) -> dict[str, Any]:
 def scaled(found: Mapping[str, Any], factors: tuple[float, float], size: tuple[int, int]) -> dict[str, Any]:
     """The metadata of a picture with `factors` (x, y) as many pixels to the inch, and `size` as width and height."""
     kept = dict(found)
+    damaged = [*kept.pop("damaged", ())]
     if "dpi" in kept:
-        kept["dpi"] = tuple(dots * factor for dots, factor in zip(kept["dpi"], factors, strict=True))
+        dots = [_dots(dots * factor) for dots, factor in zip(kept["dpi"], factors, strict=True)]
+        kept["dpi"] = tuple(dots)
+        if None in dots:
+            del kept["dpi"]
+            damaged.append(WORDS["dpi"])
     if "exif" in kept:
-        kept["exif"] = _scaled_exif(kept["exif"], factors, size)
-    return kept
+        try:
+            kept["exif"] = _scaled_exif(kept["exif"], factors, size)
+        except Exception:  # of many kinds, for values of other types than their tags have
+            del kept["exif"]
+            damaged.append(WORDS["exif"])
+    return kept | ({"damaged": tuple(damaged)} if damaged else {})
 
 
 def save_options(
@@ -94,7 +137,9 @@ def save_options(
     if name == "tiff" and "xmp" in kept:
         kept["exif"] = _with_xmp(kept.get("exif"), kept.pop("xmp"))
     lost = [WORDS[key] for key in found if key not in able and key in WORDS]
-    return kept, tuple(f"{word} not kept: {name} files have no place for it" for word in lost)
+    notes = [f"{word} not kept: {name} files have no place for it" for word in lost]
+    notes += [f"{word} not kept: damaged in the input" for word in found.get("damaged", ())]
+    return kept, tuple(notes)
 
 
 def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
@@ -131,8 +176,11 @@ def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int
     exif: Exif = pil.Exif()
     exif.load(data)
     for tag, factor in zip(RESOLUTION, factors, strict=True):
-        if tag in exif:
-            exif[tag] = float(exif[tag]) * factor
+        dots = _dots(exif.get(tag))
+        if dots is not None:
+            exif[tag] = dots * factor
+        elif tag in exif:
+            del exif[tag]
     directories: tuple[Any, ...] = (exif, exif.get_ifd(EXIF_DIRECTORY))
     for directory, tags in zip(directories, SIZES, strict=True):
         for tag, length in zip(tags, size, strict=True):
