@@ -306,6 +306,7 @@ def test_pages_of_different_sizes_are_refused_by_name(cli: Cli) -> None:
 
 
 @cache  # it holds the time at which it was made
+@cache  # the time of its making is in it
 def profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
