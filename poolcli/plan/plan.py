@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
 from poolcli.plan.facts import Fact
 from poolcli.plan.reducers import Reducer
-
-if TYPE_CHECKING:
-    from poolcli.plan.steps import Explanation
+from poolcli.plan.steps import Explanation, explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,6 @@ class Plan:
 
     def explain(self) -> Explanation:
         """Steps, windows and facts of every axis; as text, one sentence a line."""
-        from poolcli.plan.steps import explain
-
         return explain(self)
 
     @property
