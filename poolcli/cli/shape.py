@@ -52,7 +52,7 @@ def _show(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
     from poolcli.report.console import show
     from poolcli.report.plan import plan_view
 
-    show(plan_view(plan, plan.notes), sys.stdout)
+    show(plan_view(plan, [fact.message for fact in plan.facts]), sys.stdout)
     for view in _views(op, plan, request):
         print()
         show(view, sys.stdout)

@@ -25,7 +25,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
         indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
     colour = choose_colour(plan, header, settings.linear_light)
-    notes = (*header.notes, *plan.notes, *colour.notes)
+    notes = (*header.notes, *(fact.message for fact in plan.facts), *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poolcli.core.fields import field, in_python
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Root of all facts; `str` gives the sentence."""
+    """Root of all facts. `message` is the sentence with its fields marked; `str` names them as Python does."""
+
+    @property
+    def message(self) -> str:
+        """The sentence, for `poolcli.core.fields` to spell."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return in_python(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +26,8 @@ class Told(Fact):
 
     text: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return self.text
 
 
@@ -24,8 +35,9 @@ class Told(Fact):
 class StridesNotGiven(Fact):
     """Windows move by 1 because nothing else was said."""
 
-    def __str__(self) -> str:
-        return "strides not given: 1 on every axis; set them with --strides"
+    @property
+    def message(self) -> str:
+        return f"strides not given: 1 on every axis; set them with {field('strides')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,8 @@ class PadsIgnored(Fact):
 
     auto_pad: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"the given pads are ignored: auto_pad {self.auto_pad} sets them"
 
 
@@ -44,7 +57,8 @@ class WindowDropped(Fact):
 
     axis: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"axis {self.axis}: one window less, because the last one would start past the input"
 
 
@@ -56,7 +70,8 @@ class InputUnread(Fact):
     unread: int
     size: int
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"axis {self.axis}: {self.unread} of {self.size} input elements are read by no window"
 
 
@@ -67,5 +82,6 @@ class WindowsEmpty(Fact):
     count: int
     result: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
         return f"{self.count} {'window holds' if self.count == 1 else 'windows hold'} no input element: {self.result}"

@@ -36,7 +36,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "output": {"path": None, "shape": list(plan.output_shape), "dtype": plan.output_dtype, "layout": plan.layout},
         "axes": [axis_document(axis) for axis in plan.axes],
         "indices": None,
-        "notes": list(plan.notes),
+        "notes": [on_command_line(fact.message) for fact in plan.facts],
         "engine": None,
         "threads": None,
         "seconds": None,
@@ -55,7 +55,7 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
     document |= {
         "op": op,
         "like": like,
-        "notes": list(outcome.notes),
+        "notes": [on_command_line(note) for note in outcome.notes],
         "engine": outcome.engine,
         "threads": outcome.threads,
     }

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.core.fields import on_command_line
 from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Bins
 from poolcli.dialects import DIALECTS
@@ -72,7 +73,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     if plan.index:
         table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
     for note in notes:
-        table.add_row(Text("note", style="yellow"), Text(printable(note)))
+        table.add_row(Text("note", style="yellow"), Text(printable(on_command_line(note))))
     return table
 
 
@@ -82,7 +83,7 @@ def notes_view(notes: Iterable[str]) -> Table:
     table.add_column(no_wrap=True, style="yellow")
     table.add_column(overflow="fold")
     for note in notes:
-        table.add_row("note", Text(printable(note)))
+        table.add_row("note", Text(printable(on_command_line(note))))
     return table
 
 
