@@ -17,7 +17,7 @@ from tests.documents.console import pictures, renewed, typed, workplace
 from tests.documents.markdown import DOCUMENTS, ROOT, Block, anchors, blocks, links, name_of
 
 TEXTS = {name_of(path): path.read_text() for path in DOCUMENTS}
-CI = (ROOT / ".ci" / "run").read_text()
+CI = "".join(path.read_text() for path in (ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml") if path.exists())
 MARKS = ("job command", "test command")
 
 
@@ -88,7 +88,7 @@ def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -
 def held_by_ci(line: str) -> bool:
     """Whether the command stands in what CI runs, or installs what CI or the benchmark knows."""
     if line.startswith("pip install "):
-        known = {".", "-e", *PACKAGES}
+        known = {".", "-e", "--upgrade", "--group", "dev", "pip>=25.1", *PACKAGES}
         return all(word in known or word.startswith(".[") for word in shlex.split(line)[2:])
     marked = (block.text for block in blocks(TEXTS["README.md"], "sh") if block.mark in MARKS)
     return any(line in text for text in (CI, *marked))
@@ -112,6 +112,11 @@ def test_links_lead_somewhere(document: str) -> None:
         file = (ROOT / document).parent / path if path else ROOT / document
         assert file.exists(), target
         assert not anchor or anchor in anchors(file.read_text()), target
+
+
+def test_files_that_are_named_are_there(document: str) -> None:
+    names = re.findall(r"`((?:poolcli|tests|docs|samples|\.ci)/[^`*\s]*|pyproject\.toml)`", TEXTS[document])
+    assert [name for name in names if not (ROOT / name).exists()] == []
 
 
 def test_a_block_knows_its_language_its_text_and_its_mark() -> None:

@@ -1,0 +1,21 @@
+"""Checks of CONTRIBUTING.md: what it names is there."""
+
+from __future__ import annotations
+
+from tests.documents.checks import plain, table_of
+from tests.documents.markdown import ROOT, Table
+
+
+@table_of("CONTRIBUTING.md", "run")
+def _runs(table: Table) -> None:
+    commands = [plain(row[0]) for row in table.rows]
+    assert len(set(commands)) == len(commands)
+    for command in commands:
+        *_, place = command.split()
+        path = place if "/" in place else place.replace(".", "/")
+        assert place in ("pytest", "--full") or (ROOT / path).exists() or (ROOT / path / "__main__.py").exists(), place
+
+
+@table_of("CONTRIBUTING.md", "change")
+def _places(table: Table) -> None:
+    assert all(row[1] for row in table.rows)
