@@ -11,7 +11,7 @@ from tests.documents.checks import ROWS, WHOLE, Row
 from tests.documents.console import workplace
 from tests.documents.markdown import DOCUMENTS, Table, name_of, tables
 
-CHECKED = (rows_of_files, rows_of_plans, rows_of_text, rows_of_work)  # their checks are in the registry once they are imported
+CHECKED = (rows_of_files, rows_of_plans, rows_of_text, rows_of_work)  # importing them fills the registry
 TABLES = [(name_of(path), table) for path in DOCUMENTS for table in tables(path.read_text())]
 
 
