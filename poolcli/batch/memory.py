@@ -11,14 +11,15 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+LARGEST = 2.0**63  # of the number before the unit
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 def parse_size(text: str, option: str) -> int:
     """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
-    if not match or float(match[1]) <= 0:
-        raise RequestError(f"{option} is {text!r}; write a size such as 500M or 4G")
+    if not match or not 0 < float(match[1]) < LARGEST:
+        raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
     return int(float(match[1]) * UNITS[match[2].lower()])
 
 

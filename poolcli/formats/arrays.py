@@ -11,6 +11,7 @@ from poolcli.core.fields import field
 from poolcli.core.layouts import converted_shape, spatial_axes
 from poolcli.formats.records import Header, Source
 
+FEWEST_AXES = 3  # of an array whose layout is not given
 SHOWN = 20  # arrays in a listing
 LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
 HIGHEST_RATIO = 1000
@@ -29,8 +30,11 @@ def check_rank(where: str, shape: Sequence[int]) -> None:
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
 
 
-def choose(source: Source, headers: Sequence[Header]) -> Header:
-    """The array that the source names, or the only one; refuses the rest with a listing."""
+def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:
+    """The array that the source names, or the only one that can be pooled; refuses the rest with a listing.
+
+    That is one of so many `axes`, or of 3 and more (N, C and a spatial one) where the number is None.
+    """
     if source.key is not None:
         wanted = source.key.strip("/")
         for header in headers:
@@ -39,11 +43,15 @@ def choose(source: Source, headers: Sequence[Header]) -> Header:
         raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}")
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
+    usable = [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
+    if len(usable) == 1:
+        return usable[0]
     if len(headers) > 1:
+        first = (usable or headers)[0].key
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
-            f"choose one: {source.path}:{headers[0].key} "
-            f"or {field('dataset', headers[0].key)}, or take {field('all')}"
+            f"choose one: {source.path}:{first} "
+            f"or {field('dataset', first)}, or take {field('all')}"
         )
     return headers[0]
 

@@ -15,6 +15,7 @@ from poolcli.core.errors import FileError
 from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
+LONGEST_PROCESS = 9  # digits of a process that can be asked for
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`
 
 
@@ -117,7 +118,8 @@ def _sweep(folder: str) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
-            if not entry.name.endswith(".part") or not owner.isdigit() or not name.lower().endswith(own):
+            number = owner.isascii() and owner.isdigit() and len(owner) <= LONGEST_PROCESS
+            if not entry.name.endswith(".part") or not number or not name.lower().endswith(own):
                 continue
             if not _is_running(int(owner)):
                 _remove(entry.path)

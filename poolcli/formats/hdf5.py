@@ -13,7 +13,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
-from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes
+from poolcli.formats.arrays import check_dtype, check_expansion, check_rank, choose, human_bytes, listing
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.records import (
     Dimension,
@@ -50,7 +50,7 @@ def list_arrays(path: str) -> list[Header]:
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen dataset, read region by region, with its attributes and how it is stored."""
-    key = source.key if source.key is not None else choose(source, list_arrays(source.path)).key
+    key = source.key if source.key is not None else choose(source, list_arrays(source.path), options.axes).key
     with _opened(source.path) as file:
         with _translated(source.path):
             dataset = _dataset(source.path, file, str(key), options)
@@ -200,7 +200,8 @@ def _dataset(path: str, file: Any, key: str, options: ReadOptions) -> Any:
         raise RequestError(f"{path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
     dataset, where = file[key], f"{path}:{key}"
     if not isinstance(dataset, h5py.Dataset):
-        raise RequestError(f"{where}: is a group, name a dataset in it")
+        inside = [_header(name, each) for name, each in _datasets(path, file) if name.startswith(dataset.name + "/")]
+        raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
     try:
         name = dataset.dtype.name
     except (TypeError, ValueError):

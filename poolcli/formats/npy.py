@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 65_536
 MOST_AXES = 32
+MOST_BYTES = 2**63 - 1  # of an array, any length of 0 taken for 1: numpy can hold no more
 _KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float"}
 _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 
@@ -248,8 +250,10 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[str, Header, bool]:
 
 def _parse_fields(name: str, text: bytes) -> tuple[object, tuple[int, ...], bool]:
     try:
-        # Python 2 wrote long integers as 12L.
-        fields = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text.decode("utf-8").strip()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of numbers that run into words, such as 0x1for
+            # Python 2 wrote long integers as 12L.
+            fields = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text.decode("utf-8").strip()))
         shape, descr, fortran = fields["shape"], fields["descr"], fields["fortran_order"]
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise FileError(f"{name}: its .npy header is broken") from error
@@ -280,5 +284,7 @@ def _bytes(header: Header) -> int:
 def check_size(name: str, header: Header, held: int) -> None:
     """Refuses a header that claims more bytes than are held."""
     claimed = _bytes(header)
+    if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MOST_BYTES:
+        raise FileError(f"{name}: is empty, in a shape that no array can have")
     if claimed > held:
         raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")

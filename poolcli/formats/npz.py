@@ -45,7 +45,7 @@ def list_arrays(path: str) -> list[Header]:
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
-    header = choose(source, list_arrays(source.path))
+    header = choose(source, list_arrays(source.path), options.axes)
     where = f"{source.path}:{header.key}"
     with _opened(source.path) as archive:
         info = _member(archive, header)
@@ -72,14 +72,24 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     import numpy as np
 
     with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for named in arrays:
-            name = (named.spec.key or "arr_0").strip("/").replace("/", "_")
+        for name, named in zip(_member_names(path, arrays), arrays, strict=True):
             # A fixed date: the same array gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as target:
                 np.lib.format.write_array(target, np.ascontiguousarray(named.array), allow_pickle=False)
     return ()
+
+
+def _member_names(path: str, arrays: Sequence[Named]) -> list[str]:
+    """What the arrays are called in the file: slashes become underscores, unless that made one name of two."""
+    keys = [named.spec.key or "arr_0" for named in arrays]
+    flat = [key.strip("/").replace("/", "_") for key in keys]
+    names = flat if len(set(flat)) == len(flat) else keys
+    if len(set(names)) < len(names):
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
+    return names
 
 
 @contextmanager

@@ -42,7 +42,8 @@ class Settings:
     @property
     def read_options(self) -> ReadOptions:
         """What of the settings is about reading."""
-        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.allowed)
+        axes = len(self.layout.strip()) if self.layout else None
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.allowed, axes)
 
 
 @dataclass(frozen=True, slots=True)

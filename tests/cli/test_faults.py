@@ -453,6 +453,12 @@ PLACES: dict[str, tuple[Callable[[], object], list[str], int, str]] = {
         2,
         "--max-memory is 'lots'; write a size such as 500M or 4G",
     ),
+    "a limit of 400 digits": (
+        lambda: None,
+        ["-o", "y.npy", "--max-memory", "9" * 400],
+        2,
+        f"--max-memory is '{'9' * 40}'; write a size such as 500M or 4G",
+    ),
     "too good a quality": (
         lambda: None,
         ["-o", "y.npy", "--quality", "101"],

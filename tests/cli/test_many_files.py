@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,47 @@ def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(cli:
     assert (result.code, result.err) == (2, "poolcli: another run is writing to out/; wait for its end\n")
 
 
+NOT_OURS: dict[str, tuple[Callable[[], object], int, str]] = {
+    "a link": (lambda: os.symlink("../precious", f"out/{MANIFEST}"), 1, "is a link, which is not followed"),
+    "a pipe": (lambda: os.mkfifo(f"out/{MANIFEST}"), 1, "is not a regular file"),
+    "a folder": (lambda: os.mkdir(f"out/{MANIFEST}"), 1, "is not a regular file"),
+    "somebody's file": (
+        lambda: Path(f"out/{MANIFEST}").write_text("my notes\n"),
+        2,
+        "is no manifest of poolcli's; move it, or name another --output",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_a_manifest_that_is_not_our_own_is_neither_followed_nor_replaced(name: str, cli: Cli, many: Path) -> None:
+    make, code, message = NOT_OURS[name]
+    Path("out").mkdir()
+    Path("precious").write_text("precious")
+    make()
+    for more in ((), ("--resume",), ("--overwrite",)):
+        result = cli("avg", "in", "-o", "out/", *HALVE, *more)
+        assert (result.code, result.err) == (code, f"poolcli: out/{MANIFEST}: {message}\n")
+    assert os.listdir("out") == [MANIFEST]
+    assert Path("precious").read_text() == "precious"
+    if name == "somebody's file":
+        assert Path(f"out/{MANIFEST}").read_text() == "my notes\n"
+
+
+LIES = ['{"output": 5, "indices": null}', '{"output": "x", "indices": 5}', '{"output": ' + "[" * 100_000, "[1]", "5",
+        '{"output": "00.npy", "indices": null, "options": 7}', '{"output": "' + "x" * 3_000_000 + '"}']  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(LIES)))
+def test_lines_of_a_manifest_may_hold_anything(number: int, cli: Cli, many: Path) -> None:
+    assert cli("avg", "in", "-o", "out/", *HALVE, "-q").code == 0
+    clean = tree("out")
+    with open(f"out/{MANIFEST}", "a") as manifest:
+        manifest.write(LIES[number] + "\n")
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume", "-q").code == 0
+    assert tree("out") == clean
+
+
 # Going on
 
 
@@ -235,8 +277,8 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
         _, said = process.communicate(timeout=10)
         assert process.returncode == code
         if code > 0:
-            assert said.startswith(b"poolcli: stopped: ")
-            assert said.endswith(b"left; --resume goes on\n")
+            records = Path(f"out/{MANIFEST}").read_text().count('"options"')
+            assert said == f"poolcli: stopped: {records} done, {12 - records} left; --resume goes on\n".encode()
             assert not [name for name in tree("out") if name.endswith(".part")]
         assert all(tree("out")[name] == clean[name] for name in tree("out") if name.endswith(".npy") and name[0] != ".")
         result = cli(*arguments, "--resume")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
+from poolcli.core.errors import RequestError
+from poolcli.formats import Named, Spec, WriteOptions, write_several
 from tests.conftest import Cli
 
 A = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
@@ -99,3 +102,46 @@ def test_one_array_that_cannot_be_pooled_fails_its_file_by_name(cli: Cli) -> Non
     assert result.code == 2
     assert result.err.startswith("poolcli: short.npz:line: the input has 1 axes, at least 3 ")
     assert not Path("y.npz").exists()
+
+
+def test_two_arrays_never_become_one(cli: Cli) -> None:
+    save_npz("names.npz", **{"a/b": A, "a_b": A + 1, "a": A + 2})
+    assert cli("avg", "names.npz", "-o", "y.npz", *HALVE, "--all", "-q").code == 0
+    made = np.load("y.npz")
+    assert sorted(made) == ["a", "a/b", "a_b"]
+    for i, name in enumerate(("a/b", "a_b", "a")):
+        np.testing.assert_array_equal(made[name][0, 0], mean(A + i))
+
+
+def test_arrays_whose_names_cannot_be_kept_apart_are_refused() -> None:
+    named = [Named(Spec(A.shape, "float32", "NCHW", key), A) for key in (None, "arr_0")]
+    with pytest.raises(RequestError, match=r"^y\.npz: two arrays would both be called arr_0; "):
+        write_several("y.npz", named, WriteOptions())
+    assert not Path("y.npz").exists()
+
+
+def save_npz(path: str, **arrays: np.ndarray) -> None:
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # numpy's stubs take every name for an option
+
+
+def save_h5(path: str, **arrays: np.ndarray) -> None:
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file[f"grp/{name}"] = array
+
+
+@pytest.mark.parametrize("save", [save_npz, save_h5])
+def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[..., None], cli: Cli) -> None:
+    path = "one.npz" if save is save_npz else "one.h5"
+    save(path, a=A, labels=np.arange(3), meta=np.zeros((2, 6)))
+    assert cli("avg", path, "-o", "y.npy", *HALVE, "-q").code == 0
+    np.testing.assert_array_equal(np.load("y.npy")[0, 0], mean(A))
+    assert cli("avg", path, "-o", "z.npy", *HALVE, "--layout", "HW", "-q").code == 0
+    assert np.load("z.npy").shape == (1, 1, 1, 3)
+    result = cli("avg", path, "-o", "w.npy", *HALVE, "--layout", "NHWCD")
+    assert (result.code, "holds 3 arrays: " in result.err) == (2, True)
+
+
+def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:
+    save_npz("two.npz", a=np.zeros(3), b=B, c=A)
+    assert "choose one: two.npz:b or --dataset b, or take --all" in cli("avg", "two.npz", "-o", "y.npy", *HALVE).err

@@ -204,11 +204,12 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
 def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> None:
     x, layout = array_for(name)
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    Path(f".movie.mkv.{int(gone.stdout)}.part").touch()  # somebody else's
-    for owner in (int(gone.stdout), os.getppid()):
-        Path(f".{path_of(name)}.{owner}.part").touch()
-    write(path_of(name), x, layout)
     others = [f".movie.mkv.{int(gone.stdout)}.part", f".{path_of(name)}.{os.getppid()}.part"]
+    others += [f".{path_of(name)}.{owner}.part" for owner in (10**20, "²", "x")]
+    for other in others:  # somebody else's, or of no process that can be asked for
+        Path(other).touch()
+    Path(f".{path_of(name)}.{int(gone.stdout)}.part").touch()
+    write(path_of(name), x, layout)
     assert sorted(os.listdir()) == sorted([*others, path_of(name)])
 
 

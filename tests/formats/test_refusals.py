@@ -70,6 +70,15 @@ NPY_REFUSALS = {
         npy(fields("(1000000000000,)", "'|S0'")),
         "x.npy: holds type S0; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
+    "an empty shape beyond 64 bits": (
+        npy(fields("(0, 1, 4611686018427387904, 4)")),
+        "x.npy: is empty, in a shape that no array can have",
+    ),
+    "an empty shape with a length beyond 64 bits": (
+        npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
+        "x.npy: is empty, in a shape that no array can have",
+    ),
+    "a number that runs into a word": (npy(fields("(0x1for 1,)")), "x.npy: its .npy header is broken"),
     "65 axes": (npy(fields("(" + "1," * 65 + ")"), b"\0" * 4), "x.npy: has 65 axes; at most 32 are read"),
 }
 
@@ -115,7 +124,7 @@ def test_a_header_as_long_as_is_allowed_is_read() -> None:
 
 
 def two_arrays() -> None:
-    np.savez("x.npz", a=np.zeros((1, 1, 4), np.float32), b=np.zeros((2, 3), np.uint8))
+    np.savez("x.npz", a=np.zeros((1, 1, 4), np.float32), b=np.zeros((2, 3, 5), np.uint8))
 
 
 def doubled_member() -> None:
@@ -144,9 +153,9 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several arrays": (
         two_arrays,
         "x.npz",
-        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3 uint8); choose one: x.npz:a or --dataset a, or take --all",
+        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all",
     ),
-    "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3 uint8)"),
+    "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3,5 uint8)"),
     "two members of one name": (doubled_member, "x.npz", "x.npz: holds two members called a.npy; it is ambiguous"),
     "no member": (lambda: np.savez("x.npz"), "x.npz", "x.npz: holds no array that can be pooled"),
     "wrong checksum": (wrong_crc, "x.npz:a", "x.npz: is not a readable .npz file (Bad CRC-32 for file 'a.npy')"),
@@ -202,7 +211,11 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "or take --all",
     ),
     "unknown dataset": (groups_and_links, "x.h5:/g/c", "x.h5: has no dataset /g/c; it holds /g/b, /g/a"),
-    "a group": (groups_and_links, "x.h5:/g", "x.h5:/g: is a group, name a dataset in it"),
+    "a group": (
+        groups_and_links,
+        "x.h5:/g",
+        "x.h5:/g: is a group; name a dataset in it: /g/a (1,1,2 float32), /g/b (1,1,3 int8)",
+    ),
     "link to another file": (
         groups_and_links,
         "x.h5:/far",
@@ -395,7 +408,22 @@ def test_a_pipe_or_a_device_is_no_input() -> None:
 
 @pytest.mark.parametrize(
     ("text", "path", "key"),
-    [("x.npy", "x.npy", None), ("x.npz:a", "x.npz", "a"), ("x.h5:/g/a", "x.h5", "/g/a"), ("a:b.png", "a:b.png", None)],
+    [
+        ("x.npy", "x.npy", None),
+        ("x.npz:a", "x.npz", "a"),
+        ("x.h5:/g/a", "x.h5", "/g/a"),
+        ("a:b.png", "a:b.png", None),
+        ("k.h5:/m/bias:0", "k.h5", "/m/bias:0"),
+        ("a.h5:b.npz:c:0", "a.h5", "b.npz:c:0"),
+    ],
 )
 def test_a_key_follows_the_colon_of_files_that_hold_several_arrays(text: str, path: str, key: str | None) -> None:
     assert parse_source(text) == Source(path, key)
+
+
+def test_the_path_ends_where_there_is_a_file() -> None:
+    Path("a.h5:b.npz").touch()
+    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz", "c:0")
+    Path("a.h5:b.npz:c:0").touch()
+    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz:c:0")
+    assert parse_source("a.h5:x", "y") == Source("a.h5:x", "y")
