@@ -42,6 +42,13 @@ def test_help_typed_shapes_and_models_load_no_array_library(arguments: list[str]
     assert loaded_by(*arguments) == []
 
 
+def test_the_version_is_told_before_the_program_is_loaded() -> None:
+    code = "import sys; from poolcli.cli.app import run; run(sys.argv[1:]); print('typer' in sys.modules)"
+    for arguments, loaded in (["--version"], "False"), (["cache", "--help"], "True"):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == loaded
+
+
 def test_the_check_of_loaded_libraries_sees_numpy_when_an_array_is_pooled(folder: Path) -> None:
     assert loaded_by("avg", "x.npy", "-o", "y.npy", "-k", "2") == ["numpy"]
 

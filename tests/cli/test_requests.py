@@ -9,10 +9,10 @@ from typing import ClassVar, get_type_hints
 
 import pytest
 
-from poolcli.cli.app import program
 from poolcli.cli.attributes import attribute_options, parse_attributes
 from poolcli.cli.commands import COMMANDS, Command
 from poolcli.cli.options import OPTIONS, Option
+from poolcli.cli.program import program
 from poolcli.cli.register import parameters, request_of
 from poolcli.cli.requests import CacheRequest, CheckRequest, PoolRequest
 from poolcli.core.errors import RequestError
