@@ -1,0 +1,86 @@
+"""Trying a mutant: its tests run in a copy of the tree, the most related first, until one of them fails."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutate.mutants import Mutant
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("poolcli", "tests", "samples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
+SECONDS = 300  # what takes longer hangs: tests of a room take a tenth of this
+
+# The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
+TARGETS: dict[str, tuple[str, ...]] = {
+    "poolcli/core/windows.py": ("test_windows.py", "plan", "explain/test_steps.py", "test_specs.py", "test_traps.py"),
+    "poolcli/plan/*.py": (
+        "plan", "test_specs.py", "test_fields.py", "explain", "test_traps.py", "test_parts.py",
+        "conformance/test_refusals.py", "conformance/test_differences.py",
+    ),
+    "poolcli/engine/*.py": ("test_traps.py", "test_threads.py", "test_engines.py", "test_parts.py"),
+    "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py", "engine", "test_parts.py"),
+    "poolcli/engine/compiled/[!ck]*.py": (
+        "test_traps.py", "engine", "test_engines.py", "test_parts.py", "test_threads.py", "test_numbers.py",
+    ),
+    "poolcli/job/tiles.py": ("test_larger_than_memory.py", "cli/test_pooling.py", "cli", "test_parts.py"),
+    "poolcli/batch/manifest.py": ("cli/test_many_files.py", "cli"),
+    "poolcli/batch/record.py": ("cli/test_many_files.py", "cli"),
+    "poolcli/formats/atomic.py": ("formats/test_contract.py", "cli/test_many_files.py", "formats", "cli"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a mutant: `killed` by a test, by `time` or by a crash, or `survived`."""
+
+    mutant: str
+    line: int
+    outcome: str
+    by: str
+    seconds: float
+
+
+def copy_tree(folder: Path) -> Path:
+    """A copy of the tree to change."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def run_trial(mutant: Mutant, nearest: tuple[str, ...], tree: Path, everything: bool) -> Trial:
+    """Tries the mutant in `tree`, which is left as it was; `everything`: on all tests of the quick profile."""
+    path, begin = tree / mutant.path, time.monotonic()
+    before = path.read_text()
+    path.write_text(mutant.text())
+    try:
+        outcome, by = _outcome(tree, [f"tests/{name}" for name in nearest] + (["tests", "poolcli"] * everything))
+    finally:
+        path.write_text(before)
+    return Trial(mutant.name, mutant.line, outcome, by, round(time.monotonic() - begin, 1))
+
+
+def _outcome(tree: Path, tests: list[str]) -> tuple[str, str]:
+    tests = [test for test in dict.fromkeys(tests) if (tree / test).exists()]
+    command = [sys.executable, "-m", "pytest", "-x", "--tb=no", "-p", "no:cacheprovider", "-rf", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return "killed", "time"
+    if done.returncode == 0:
+        return "survived", ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    return "killed", failed[1] if failed else f"exit code {done.returncode}"
