@@ -83,7 +83,7 @@ def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(t
 
 
 @pytest.mark.parametrize(
-    ("pattern", "keep"), [slow("*.nbi", 0), ("*.nbi", 40), slow("*.nbc", 0), ("*.nbc", 500)],
+    ("pattern", "keep"), [slow("*.nbi", 0), slow("*.nbi", 40), slow("*.nbc", 0), ("*.nbc", 500)],
     ids=["empty index", "truncated index", "empty kernel", "truncated kernel"],
 )  # fmt: skip
 def test_damaged_entries_are_thrown_away_and_compiled_again(warm: Path, pattern: str, keep: int) -> None:

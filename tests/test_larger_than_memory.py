@@ -57,6 +57,7 @@ def test_one_plane_larger_than_the_limit_is_cut_along_its_rows(tmp_path: Path, m
     assert places[0, 0, 159, 199] == 15_900 * 20_000 + 19_900
 
 
+@pytest.mark.slow
 def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
