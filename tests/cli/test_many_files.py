@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -278,7 +279,10 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
         assert process.returncode == code
         if code > 0:
             records = Path(f"out/{MANIFEST}").read_text().count('"options"')
-            assert said == f"poolcli: stopped: {records} done, {12 - records} left; --resume goes on\n".encode()
+            match = re.fullmatch(rb"poolcli: stopped: (\d+) done, (\d+) left; --resume goes on\n", said)
+            assert match
+            assert int(match[1]) + int(match[2]) == 12
+            assert records - int(match[1]) in (0, 1)  # one may have been noted at this very moment
             assert not [name for name in tree("out") if name.endswith(".part")]
         assert all(tree("out")[name] == clean[name] for name in tree("out") if name.endswith(".npy") and name[0] != ".")
         result = cli(*arguments, "--resume")
