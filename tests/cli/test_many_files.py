@@ -165,8 +165,21 @@ def test_a_manifest_that_is_not_our_own_is_neither_followed_nor_replaced(name: s
         assert Path(f"out/{MANIFEST}").read_text() == "my notes\n"
 
 
-LIES = ['{"output": 5, "indices": null}', '{"output": "x", "indices": 5}', '{"output": ' + "[" * 100_000, "[1]", "5",
-        '{"output": "00.npy", "indices": null, "options": 7}', '{"output": "' + "x" * 3_000_000 + '"}']  # fmt: skip
+RECORD: dict[str, Any] = {
+    "output": 5, "indices": None, "input": 5, "input_size": "x", "input_mtime_ns": None, "input_hash": [],
+    "options": {}, "output_hash": 5, "indices_hash": 5,
+}  # fmt: skip
+LIES = [
+    json.dumps(RECORD),
+    json.dumps(RECORD | {"output": "00.npy"}),
+    '{"output": 5, "indices": null}',
+    '{"output": "x", "indices": 5}',
+    '{"output": ' + "[" * 100_000,
+    "[1]",
+    "5",
+    '{"output": "00.npy", "indices": null, "options": 7}',
+    '{"output": "' + "x" * 3_000_000 + '"}',
+]
 
 
 @pytest.mark.parametrize("number", range(len(LIES)))

@@ -93,10 +93,9 @@ def regions_of(shape: tuple[int, ...]) -> list[tuple[range, ...]]:
     return [tuple(part) for part in parts]
 
 
-STREAMS_OUT = [
-    name for name, row in {**FORMATS, "toy": toy.ROW}.items() if row.streams_from is not None and not row.resumable
-]
-STREAMS_IN = [name for name, row in {**FORMATS, "toy": toy.ROW}.items() if row.streams]
+ROWS = [*FORMATS.values(), toy.ROW]
+STREAMS_OUT = [row.name for row in ROWS if row.streams_from is not None]
+STREAMS_IN = [row.name for row in ROWS if row.streams]
 
 
 @pytest.mark.parametrize("name", STREAMS_OUT)

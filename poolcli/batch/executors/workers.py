@@ -165,8 +165,8 @@ class Workers:
         return number, content[0]
 
     def _bury(self, worker: _Worker) -> str:
+        worker.pipe.close()  # which ends it, if it still lives
         how = ending(worker.process)
-        worker.pipe.close()
         self._workers.remove(worker)
         return how
 

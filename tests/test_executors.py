@@ -1,0 +1,137 @@
+"""What every executor promises: each outcome once, all that was done when it is stopped, and nothing left running."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli import AvgPool
+from poolcli.batch.executors.table import EXECUTORS
+from poolcli.batch.executors.workers import Workers
+from poolcli.batch.manifest import Manifest
+from poolcli.batch.run_all import run_all
+from poolcli.batch.task import Runner, Task
+from poolcli.formats import Source
+from poolcli.job.job import Job
+from poolcli.job.outcome import Outcome, Settings
+
+OP = AvgPool(2, 2)
+
+
+def nothing(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Four arrays, of which the third is broken."""
+    monkeypatch.chdir(tmp_path)
+    for i in range(4):
+        np.save(f"{i}.npy", np.full((1, 1, 4, 4), i, np.float32))
+    Path("2.npy").write_bytes(b"nonsense")
+    return [Job(Source(f"{i}.npy"), f"out/{i}.npy") for i in range(4)]
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_each_outcome_comes_once_with_the_place_of_its_task(name: str, jobs: list[Job]) -> None:
+    found = dict(EXECUTORS[name].run([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
+    assert [found[i].job for i in range(4)] == jobs
+    assert [found[i].error is None for i in range(4)] == [True, True, False, True]
+    assert sorted(os.listdir("out")) == ["0.npy", "1.npy", "3.npy"]
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -> None:
+    with closing(EXECUTORS[name].run([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing)) as outcomes:
+        next(outcomes)
+    assert multiprocessing.active_children() == []
+    assert not [name for name in os.listdir("out") if name.endswith(".part")]
+
+
+def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(job: Job, op: object, settings: object, progress: Any) -> Outcome:
+        if job.source.path == "0.npy":
+            progress(1, 2)
+            time.sleep(60)
+        return Outcome(job)
+
+    def stop(done: int, total: int) -> None:
+        time.sleep(1)  # by now the other worker has done its task
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("poolcli.batch.task.run_job", run)
+    heard = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
+        for number, _ in EXECUTORS["workers"].run([Task(job) for job in jobs[:2]], Runner(OP, Settings()), 2, stop):
+            heard.append(number)
+    assert heard == [1]
+    assert multiprocessing.active_children() == []
+
+
+def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(tasks: list[Task], runner: Runner, count: int, progress: object) -> Iterator[tuple[int, Outcome]]:
+        for number in (3, 1):
+            yield number, runner(tasks[number], nothing)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("poolcli.batch.executors.here.run", run)
+    told = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
+        for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
+            told.append(outcome.job.output)
+    assert told == ["out/1.npy", "out/3.npy"]
+    assert sorted(Manifest("out").records) == ["1.npy", "3.npy"]
+
+
+def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(job: Job, *_: object) -> Outcome:
+        return replace(Outcome(job), engine=lambda: None)  # type: ignore[arg-type]  # what cannot be sent
+
+    monkeypatch.setattr("poolcli.batch.task.run_job", run)
+    ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
+    assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
+
+
+def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    start = Workers._start
+
+    def starting(self: Workers) -> Any:
+        worker = start(self)
+        if not started:
+            pipe: Any = worker.pipe
+
+            class Full:
+                """A pipe on which nothing can be written."""
+
+                def send(self, task: object) -> None:
+                    raise OSError(28, "No space left on device")
+
+                def close(self) -> None:
+                    pipe.close()
+
+            worker.pipe = Full()  # type: ignore[assignment]  # as much of a pipe as is used
+        started.append(worker)
+        return worker
+
+    monkeypatch.setattr(Workers, "_start", starting)
+    ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
+    assert (outcome.error, len(started)) == (None, 2)
