@@ -1,4 +1,4 @@
-"""Images through Pillow, and through the libraries of `image_deep` where Pillow would lose bits."""
+"""Images through Pillow, and through the libraries of `deep` where Pillow would lose bits."""
 
 from __future__ import annotations
 
