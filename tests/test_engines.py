@@ -303,7 +303,7 @@ def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
         ("avg", "uint8"),
         ("max", "float32"),
         slow("max", "float64"),
-        ("max", "uint8"),
+        slow("max", "uint8"),
     ],
 )
 def test_results_are_the_same_bits_for_any_number_of_threads(

@@ -55,8 +55,16 @@ def test_the_framework_gives_what_the_table_says(row: Difference) -> None:
     assert written(theirs(row)) == written(row.theirs)
 
 
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
-@pytest.mark.parametrize("row", DIFFERENCES, ids=list(ROW))
+ON_ENGINES = [
+    *(pytest.param(row, "numpy", id=f"{row.name}-numpy") for row in DIFFERENCES),
+    *(
+        pytest.param(row, "numba", id=f"{row.name}-numba", marks=[pytest.mark.slow] * (row.x.dtype.name != "float32"))
+        for row in DIFFERENCES
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "engine"), ON_ENGINES)
 def test_poolcli_gives_what_the_table_says(row: Difference, engine: str) -> None:
     assert written(ours(row, engine)) == written(row.ours)
 
