@@ -132,7 +132,8 @@ def test_debug_shows_where() -> None:
         "from poolcli.__main__ import main\nmain()"
     )
     command = [sys.executable, "-c", script, "avg", "in", "-o", "out/", *HALVE, "--debug"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 1
     assert "UnexpectedError: in/b.toy: could not be done" in result.stderr
     assert 'tests/formats/toy.py", line' in result.stderr
