@@ -73,13 +73,13 @@ def test_shell_commands_are_run_here_or_by_ci(document: str, tmp_path: Path, mon
 
 
 def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs `python -m name options` here; the benchmark times no row, and no document is written."""
+    """Runs `python -m name options` here; no row is timed, no document written and no mutant tried."""
     monkeypatch.setenv("MALLOC_MMAP_MAX_", "0")
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(1 << 40))
     monkeypatch.setattr("tests.bench.cold.cold_starts", lambda rounds: [])
     monkeypatch.setattr("tests.documents.markdown.DOCUMENTS", ())
-    nothing = ["--only", "no row is called so"] if name == "tests.bench" else []
-    monkeypatch.setattr(sys, "argv", [name, *options, *nothing])
+    nothing = {"tests.bench": ["--only", "no row is called so"], "tests.mutate": ["--count", "0"]}
+    monkeypatch.setattr(sys, "argv", [name, *options, *nothing.get(name, [])])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the module has been imported before
         runpy.run_module(name, run_name="__main__")
