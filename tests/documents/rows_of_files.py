@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -94,8 +95,9 @@ def _expanded(row: Row) -> None:
     kinds = {"P": ("png", 3, "palette expanded to RGB"), "1": ("png", 1, "mode 1 read as L"),
              "YCbCr": ("tif", 3, "mode YCbCr read as RGB")}  # fmt: skip
     for mode, (suffix, channels, note) in kinds.items():
-        packed = {"compression": "tiff_adobe_deflate"} if mode == "YCbCr" else {}  # without, Pillow before 13 reads none
-        picture(f"x.{suffix}", mode, values, **packed)
+        if mode == "YCbCr" and int(PIL.__version__.partition(".")[0]) < 13:
+            continue  # older Pillow cannot read back what it writes here
+        picture(f"x.{suffix}", mode, values)
         assert f"note {note}" in pool(f"avg x.{suffix} -o y.npy -k 2 --overwrite")
         assert np.load("y.npy").shape == (1, channels, 1, 1)
 
