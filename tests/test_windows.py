@@ -52,6 +52,21 @@ def test_divisors_count_what_the_rule_says(w: Sliding) -> None:
         assert w.divisor(o) == expected
 
 
+def test_a_window_that_begins_past_the_pads_counts_nothing() -> None:
+    w = Sliding(4, 2, 1, 5, 1, 0, 0, "clipped")
+    assert [w.divisor(0), w.divisor(1), w.inside(1)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("windows", "grain"),
+    [(Bins(9, 4), 1), (Sliding(20, 6, 6, 3, 1, 0, 0), 2), (Sliding(20, 8, 6, 2, 1, 0, 0), 3),
+     (Sliding(20, 5, 5, 4, 1, 0, 0), 5), (Sliding(20, 16, 5, 1, 1, 0, 0), 5)],
+    ids=["bins", "6 by 3", "6 by 2", "5 by 4", "5 by 1"],
+)  # fmt: skip
+def test_windows_are_cut_apart_where_their_blocks_of_rows_begin_anew(windows: Bins | Sliding, grain: int) -> None:
+    assert windows.grain == grain
+
+
 @given(sliding())
 def test_arrays_of_indices_give_the_same_numbers_as_single_ones(w: Sliding) -> None:
     o = np.arange(w.output)

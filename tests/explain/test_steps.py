@@ -109,3 +109,14 @@ def test_huge_sizes_are_explained_at_once() -> None:
     assert axis.windows[-1].output == 2**61 - 1
     (axis,) = AdaptiveAvgPool(2**61).plan((1, 1, 2**62 + 1)).explain().axes
     assert axis.lengths == ()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "word", "split"),
+    [(3, "same_upper", "split: 1 before, 1 after"), (4, "same_upper", "split: 1 before, 2 after, the odd one after"),
+     (4, "same_lower", "split: 2 before, 1 after, the odd one before"), (5, "same_upper", "split: 2 before, 2 after"),
+     (1, "same_upper", "split: 0 before, 0 after")],
+)  # fmt: skip
+def test_the_padding_of_same_is_split_and_the_odd_one_named(kernel: int, word: str, split: str) -> None:
+    steps = AvgPool(kernel, 1, auto_pad=word).plan((1, 1, 8)).explain().axes[0].steps
+    assert [step for step in steps if step.startswith("split")] == [split]

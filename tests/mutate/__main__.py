@@ -64,7 +64,7 @@ def report(trials: list[Trial]) -> None:
     print(f"killed {outcomes['killed']} of {meant}, {outcomes['equivalent']} more change nothing that can be seen")
     for trial in trials:
         if trial.outcome == "survived":
-            print(f"  line {trial.line} {trial.mutant}", f"({EQUIVALENT[trial.mutant]})" * (trial.mutant in EQUIVALENT))
+            print(f"  line {trial.line} {trial.mutant}", f"({why})" if (why := EQUIVALENT.get(trial.mutant)) else "")
 
 
 def main() -> None:

@@ -21,6 +21,10 @@ ARITHMETIC = {
 }  # fmt: skip
 
 
+TYPES = ("TypeVar(", "Literal[", "Callable[", "Sliding | Bins")
+SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least")  # functions whose arguments may change places
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change: where it is, what it is, and what gives the whole text of the file with it."""
@@ -82,10 +86,12 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.AST, str, int | None, N
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """Imports, documentation, and the texts of messages."""
+    """Imports, types, documentation, and the texts of messages."""
     if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr):
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return True
+    if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(TYPES):
         return True
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
@@ -113,7 +119,7 @@ def _changes(node: Node, field: str) -> list[Change]:
         found.append(("return", lambda n: ast.Return(ast.Constant(None))))
     if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.Raise) and field in ("body", "orelse"):
         found.append(("statement", lambda n: ast.Pass()))
-    if isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
+    if isinstance(node, ast.Call) and len(node.args) > 1 and ast.unparse(node.func) not in SYMMETRIC:
         found.append(("arguments", lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords)))
     return found
 

@@ -1,0 +1,80 @@
+"""What a plan notes, and what it explains of windows that are odd: whole sentences, for one and for several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
+from poolcli.plan.steps import facts
+
+HALVES: dict[str, Any] = {"rounding_type": "ceil"}
+NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
+    "nothing": (AvgPool(2, 2), 8, "float32", ()),
+    "strides of 1 that nobody gave": (
+        AvgPool(2), 8, "float32", ("strides not given: 1 on every axis; set them with strides",),
+    ),
+    "strides that a kernel of 1 does not miss": (AvgPool(1), 8, "float32", ()),
+    "pads that auto_pad replaces, at the beginning": (
+        AvgPool(2, 2, 1, 0, auto_pad="valid"), 8, "float32", ("the given pads are ignored: auto_pad valid sets them",),
+    ),
+    "pads that auto_pad replaces, at the end": (
+        AvgPool(2, 2, 0, 1, auto_pad="valid"), 8, "float32", ("the given pads are ignored: auto_pad valid sets them",),
+    ),
+    "a window that is dropped": (
+        AvgPool(2, 3, 0, 2, rounding_type="ceil_torch", exclude_pad=False), 7, "float32",
+        ("axis W: one window less, because the last one would start past the input",
+         "axis W: 2 of 7 input elements are read by no window"),
+    ),
+    "input that no window reads": (
+        AvgPool(2, 5), 8, "float32", ("axis W: 4 of 8 input elements are read by no window",),
+    ),
+    "an empty window: a mean": (
+        AvgPool(2, 4, **HALVES), 7, "float32",
+        ("axis W: 3 of 7 input elements are read by no window", "1 window holds no input element: the average is nan"),
+    ),
+    "an empty window: a mean over a divisor of its own": (
+        AvgPool(2, 4, divisor_override=2, **HALVES), 7, "float32",
+        ("axis W: 3 of 7 input elements are read by no window", "1 window holds no input element: the average is 0"),
+    ),
+    "empty windows: a mean that counts padding": (
+        AvgPool(1, 1, 1, 1, exclude_pad=False), 8, "uint8", ("2 windows hold no input element: the average is 0",),
+    ),
+    "empty windows: a maximum of floats": (
+        MaxPool(1, 1, 1, 1), 8, "float32", ("2 windows hold no input element: the maximum is -inf, the index -1",),
+    ),
+    "empty windows: a maximum of integers": (
+        MaxPool(1, 1, 1, 1), 8, "int8", ("2 windows hold no input element: the maximum is -128, the index -1",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_a_plan_notes_what_a_person_should_know(name: str) -> None:
+    op, size, dtype, notes = NOTES[name]
+    assert op.plan((1, 1, size), dtype).notes == notes
+
+
+FACTS: dict[str, tuple[Any, int, list[str]]] = {
+    "one element, one overhang, one empty window": (
+        AvgPool(1, 2, 0, 0, rounding_type="ceil"), 2,
+        ["receptive extent: each output sees 1 input positions in a row", "1 input element read by no window",
+         "1 window overhangs past the input and its pads", "1 window without any input element"],
+    ),
+    "several of each": (
+        MaxPool(2, 5, 7, 5, rounding_type="ceil"), 9,
+        ["receptive extent: each output sees 2 input positions in a row", "6 input elements read by no window",
+         "1 window overhangs past the input and its pads", "3 windows without any input element"],
+    ),
+    "bins of one length": (AdaptiveAvgPool(4), 8, ["equals kernel 2, stride 2 exactly"]),
+    "bins of two lengths": (
+        AdaptiveAvgPool(3), 8, ["no fixed kernel and stride give these windows: 2 of length 3, 1 of length 4"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_an_axis_explains_what_its_windows_leave_out(name: str) -> None:
+    op, size, expected = FACTS[name]
+    assert facts(op.plan((1, 1, size)).explain().axes[0]) == expected
