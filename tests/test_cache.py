@@ -151,7 +151,7 @@ def info(cache: Path) -> dict[str, object]:
 
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
-    assert found["kernels"] == ["maximum_at-int64-int64", "mean_wide-int64-int64"]
+    assert found["kernels"] == ["best_at-int64-largest-int64-int64", "mean_wide-int64-int64-int64"]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
     assert not (warm / "poolcli").exists()
     assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)
@@ -163,4 +163,4 @@ def test_cache_warm_compiles_what_the_usual_types_need(tmp_path: Path) -> None:
     assert poolcli(tmp_path, "cache", "warm", "-q").returncode == 0
     kernels = info(tmp_path)["kernels"]
     assert isinstance(kernels, list)
-    assert {"slide-float32-float64-float32-float64", "maximum_at-uint8-uint8"} <= set(kernels)
+    assert {"slide-float32-sum-float64-quotient-float32-float64", "best_at-uint8-largest-uint8-uint8"} <= set(kernels)

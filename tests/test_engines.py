@@ -20,6 +20,7 @@ import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
 from poolcli.core.dtypes import lookup
 from poolcli.engine import run
+from poolcli.engine.compiled.choose import Limits
 from poolcli.plan import Plan
 from poolcli.plan.region import whole
 from tests.profiles import sized, slow
@@ -131,8 +132,8 @@ def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
 @settings(max_examples=1500, derandomize=True)
 @given(problems(), st.sampled_from([1, 30]))
 def test_the_engines_agree_where_rows_are_cut_grouped_and_blocked(problem: tuple[Plan, Any], group: int) -> None:
-    short = patch.multiple("poolcli.engine.compiled.view", LONG_ROW=48, WORTH_BLOCKS=1, LONG_RUN=3, MERGED_ROW=20)
-    with short, patch("poolcli.engine.compiled.pool.SHORT_ROWS", group):
+    limits = Limits(run=3, merged=20, row=48, short=group, blocks=1)
+    with patch("poolcli.engine.compiled.choose.LIMITS", limits):
         assert_agree(*problem)
 
 
@@ -310,7 +311,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.pool.SMALLEST_TILE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.tasks.SMALLEST_TILE", 100)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]

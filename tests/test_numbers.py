@@ -19,6 +19,7 @@ from poolcli.plan import Plan
 from tests.reducers import MINIMUM, Under, power
 
 ENGINES = ("numpy", "numba")
+slow = pytest.mark.slow  # what compiles kernels that nothing else needs
 WINDOWS: dict[str, Any] = {
     "sliding": AvgPool((3, 2), (2, 1), (1, 0), (1, 1)),
     "dilated": AvgPool((2, 3), 1, 2, 2, dilations=(3, 2)),
@@ -46,10 +47,20 @@ def root_of(elements: list[Any], p: float) -> Decimal:
         return total ** (1 / Decimal(p)) if total else Decimal(0)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("p", [1, 2, 3, 2.5, 6])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])
-@pytest.mark.parametrize("name", WINDOWS)
+def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    """Each case for the numpy engine, and for the numba engine: in quick runs those that are `compiled`."""
+    numba = [pytest.param(*case, "numba", marks=() if case in compiled else slow) for case in cases]
+    return [*(pytest.param(*case, "numpy") for case in cases), *numba]
+
+
+ROOTS = list(product(["float16", "float32", "float64", "uint8", "int32"], [1, 2, 3, 2.5, 6], WINDOWS))
+ZEROS = list(product(["float16", "float32", "float64", "bfloat16"], [False, True]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "p", "name", "engine"),
+    by_engine(*ROOTS, compiled=(("float32", 2, "sliding"), ("float32", 2.5, "sliding"), ("float64", 3, "bins"))),
+)
 def test_the_root_of_a_sum_of_powers_is_the_nearest_number(name: str, dtype: str, p: float, engine: str) -> None:
     noise = np.random.default_rng(5).normal(size=(1, 2, 9, 7)) * 40
     x = noise.astype(dtype) if dtype.startswith("f") else abs(noise).astype(dtype)
@@ -107,9 +118,13 @@ def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(p: float, size:
             np.testing.assert_allclose(y[place] / size, total if p == 1 else total ** (1 / p), rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
-@pytest.mark.parametrize("name", ["sliding", "bins"])
+@pytest.mark.parametrize(
+    ("dtype", "name", "engine"),
+    by_engine(
+        *product(["float16", "float32", "float64", "int8", "uint64"], ["sliding", "bins"]),
+        compiled=(("float32", "sliding"), ("int8", "bins")),
+    ),
+)
 def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: str, engine: str) -> None:
     noise = np.random.default_rng(7).integers(0, 5, (1, 2, 9, 7))
     x = noise.astype(dtype)
@@ -129,8 +144,10 @@ def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: st
         assert where == next(i for i in inside if flat[(*place[:2], i)] == min(elements))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("dtype", "nothing"), [("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1)])
+@pytest.mark.parametrize(
+    ("dtype", "nothing", "engine"),
+    by_engine(("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1), compiled=(("float32", np.inf),)),
+)
 def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float, engine: str) -> None:
     plan = Under(MaxPool(2, 3, 4, 4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
     y, at = run(plan, np.full((1, 1, 3), 2, dtype), engine=engine, indices=True)
@@ -139,9 +156,7 @@ def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float,
     assert at.tolist() == [[[-1, 0, 2, -1]]]
 
 
-@pytest.mark.parametrize("engine", ["numpy"])
-@pytest.mark.parametrize("indices", [False, True])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(("dtype", "indices", "engine"), by_engine(*ZEROS, compiled=(("float32", False),)))
 def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
     dtype: str, indices: bool, engine: str
 ) -> None:
@@ -177,3 +192,67 @@ def test_sums_that_leave_the_range_in_both_directions_have_a_mean(kernel: int, e
     y = poolcli.avg_pool(x, kernel, engine=engine)
     for place, elements in windows_of(AvgPool(kernel).plan(x.shape, "float64"), x):
         assert Fraction(y[place]) == sum(map(Fraction, elements), Fraction(0)) / kernel
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sum_beyond_the_range_is_infinite_without_a_warning(engine: str) -> None:
+    x = np.array([1.7e308, 1.7e308, np.nan, 1]).reshape(1, 1, 4)
+    y = poolcli.avg_pool(x, 2, strides=2, divisor_override=1, engine=engine)
+    np.testing.assert_array_equal(y, [[[np.inf, np.nan]]])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("dtype", "shape", "override"),
+    [("uint8", (235, 279), None), ("uint8", (255, 257), None), ("uint8", (255, 257), 65793), ("int8", (303, 217), None),
+     ("uint8", (33, 17), 4_000_001), ("uint8", (33, 17), 8_388_609), ("uint32", (1025, 1027), None)],
+)  # fmt: skip
+def test_quotients_beside_a_half_are_rounded_to_their_own_side(
+    dtype: str, shape: tuple[int, int], override: int | None, engine: str
+) -> None:
+    count = shape[0] * shape[1]
+    divisor = override or count
+    high = np.iinfo(dtype).max
+    for half in {1, min(257, high * count // divisor - 1), high // 2 * 2 * count // divisor // 2 * 2 - 1}:
+        for total in (half * divisor // 2, half * divisor // 2 + 1):
+            quotient, rest = divmod(total, count)
+            if total < 0 or quotient > high or (quotient == high and rest):
+                continue
+            x = np.full(count, quotient, dtype)
+            x[:rest] += 1
+            y = poolcli.avg_pool(x.reshape(1, 1, *shape), shape, divisor_override=override, engine=engine)
+            assert y.item() == round(Fraction(total, divisor))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: str) -> None:
+    x = np.array([1.2373220857529432, 1.891115448112266, 1.980648184605899, 1.731335357005893, 1.2545199320610503])
+    noise = np.random.default_rng(9).normal(size=3000) ** 3
+    for values in (x, *noise.reshape(-1, 5), noise, -noise):
+        exact = sum(map(Fraction, values.tolist()), Fraction(0)) / values.size
+        y = poolcli.avg_pool(values.reshape(1, 1, -1), values.size, engine=engine)
+        assert units_from(y[0, 0, 0], exact) <= 0.5001
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
+    x = (np.random.default_rng(10).normal(size=20_000) * 1000).astype(np.float32)
+    exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
+    y = poolcli.avg_pool(x.reshape(1, 1, -1), x.size, dtype="float64", engine=engine)
+    assert units_from(y[0, 0, 0], exact) <= 0.5001
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(7, 2), (5, 1), (3, 2), (2, 2)])
+def test_float32_means_are_the_same_bits_in_both_engines_and_ties_are_even(kernel: int, stride: int) -> None:
+    x = np.random.default_rng(11).random((1, 1, 67, 67)).astype(np.float32)
+    plan = AvgPool(kernel, stride).plan(x.shape)
+    a, b = (run(plan, x, engine=engine)[0] for engine in ENGINES)
+    np.testing.assert_array_equal(a.view(np.int32), b.view(np.int32))
+    ties = 0
+    for place, elements in windows_of(plan, x):
+        exact = sum(map(Fraction, map(float, elements)), Fraction(0)) / kernel**2
+        units = units_from(a[place], exact)
+        assert units <= 0.5
+        ties += units == 0.5
+        assert units < 0.5 or not a.view(np.int32)[place] & 1
+    assert ties or kernel not in (2, 5)

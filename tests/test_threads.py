@@ -45,7 +45,7 @@ def test_several_python_threads_may_call_at_once() -> None:
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.pool.SMALLEST_TILE = 1000
+poolcli.engine.compiled.tasks.SMALLEST_TILE = 1000
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
@@ -62,7 +62,7 @@ def test_a_fork_after_a_call_can_call_too() -> None:
 
 
 def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import pool as compiled
+    from poolcli.engine.compiled.tasks import share
 
     seen = []
 
@@ -72,5 +72,5 @@ def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(monkeypa
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        compiled._share(call, [(i, i + 1) for i in range(1_000_000)], 2)
+        share(call, [(i, i + 1) for i in range(1_000_000)], 2)
     assert len(seen) < 1_000_000

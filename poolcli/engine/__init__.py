@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
-from poolcli.core.values import one_of
 from poolcli.engine.choose import choose_engine
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.threads import allowed_threads
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ENGINES = ("auto", "numba", "numpy")
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 
 
@@ -47,7 +45,7 @@ def run_region(
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
     """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads."""
     plan = region.plan
-    one_of("engine", engine, ENGINES)
+    chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
     _check_size(plan)
@@ -55,12 +53,7 @@ def run_region(
         raise RequestError(f"the input has shape {slab.shape}, the plan reads {region.input_shape}")
     target = _output_array(region, out)
     if target.size:
-        chosen = choose_engine(plan) if engine == "auto" else engine
-        if chosen == "numba":
-            from poolcli.engine.compiled.pool import pool
-        else:
-            from poolcli.engine.numpy.pool import pool
-        flat = pool(region, slab, target, indices=indices, threads=allowed_threads(threads))
+        flat = chosen.load()(region, slab, target, indices=indices, threads=allowed_threads(threads))
     else:
         import numpy as np
 
@@ -71,12 +64,10 @@ def run_region(
 
 
 def prepare(plan: Plan, engine: str = "auto", many: bool = False) -> str:
-    """The engine that will run `plan`, loaded; `many` like it will follow."""
-    one_of("engine", engine, ENGINES)
-    chosen = choose_engine(plan, many) if engine == "auto" else engine
-    if chosen == "numba":
-        import poolcli.engine.compiled.pool  # noqa: F401  # loading is the point
-    return chosen
+    """The engine that will run `plan`, by its name, loaded; `many` like it will follow."""
+    chosen = choose_engine(plan, engine, many)
+    chosen.load()
+    return chosen.name
 
 
 def _check_size(plan: Plan) -> None:
@@ -102,6 +93,8 @@ def _output_array(region: Region, out: NDArray[Any] | None) -> NDArray[Any]:
             raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
     if out.shape != shape or out.dtype != dtype:
         raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, the result has {shape} and {dtype}")
+    if not out.flags.writeable:
+        raise RequestError("out cannot be written to (its writeable flag is off)")
     return out
 
 

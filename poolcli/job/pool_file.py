@@ -49,9 +49,10 @@ def pool_to_memory(
 
 
 def _ran(outcome: Outcome, work: Work) -> Outcome:
+    from poolcli.engine.table import ENGINES
     from poolcli.engine.threads import allowed_threads
 
-    threads = allowed_threads(work.threads) if work.engine == "numba" else 1
+    threads = allowed_threads(work.threads) if ENGINES[work.engine].is_threaded else 1
     return replace(outcome, engine=work.engine, threads=threads)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from poolcli.core.errors import RequestError
 from poolcli.core.layouts import check_layout, converted_shape
+from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_output
 from poolcli.job.colour import choose_colour
 from poolcli.job.outcome import Outcome, Settings, Stored
@@ -25,7 +26,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
         indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
     colour = choose_colour(plan, header, settings.linear_light)
-    notes = (*header.notes, *(fact.message for fact in plan.facts), *colour.notes)
+    ran = engine_notes(plan, settings.engine)
+    notes = (*header.notes, *(fact.message for fact in plan.facts), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled.view import Across, View
+from poolcli.engine.compiled.choose import Choice
+from poolcli.engine.compiled.geometry import Across
+from poolcli.engine.compiled.view import View
 from poolcli.plan import Plan
 
 Numbers = tuple[int, ...]
@@ -34,8 +36,7 @@ class Taken:
     @property
     def across(self) -> Across:
         """The windows along W, of the kernels that slide."""
-        found = next(given for given in self.rest if isinstance(given, tuple) and len(given) == len(Across._fields))
-        return Across(*found)
+        return next(given for given in self.rest if isinstance(given, Across))
 
     @property
     def rows(self) -> set[int]:
@@ -55,9 +56,9 @@ def watched() -> Iterator[list[Taken]]:
     taken: list[Taken] = []
     run = engine._run
 
-    def seen(name: str, view: View, *arguments: Any) -> None:
-        taken.append(Taken(name, view, arguments[2]))
-        run(name, view, *arguments)
+    def seen(choice: Choice, *arguments: Any) -> None:
+        taken.append(Taken(choice.kernel, choice.view, choice.more))
+        run(choice, *arguments)
 
     with patch.object(engine, "_run", seen):
         yield taken
@@ -172,7 +173,11 @@ def _group(taken: Taken) -> int:
 
 
 def _merged(taken: Taken, plan: Plan) -> bool:
-    return len(plan.axes) > 1 and taken.view.axes[2].windows is None and taken.view.axes[2].size > plan.windows[-1].size
+    return (
+        len(plan.axes) > 1
+        and taken.view.axes[2].windows is None
+        and bool(taken.view.axes[2].size > plan.windows[-1].size)
+    )
 
 
 def _glued(taken: Taken, plan: Plan) -> bool:
@@ -300,16 +305,16 @@ PATHS: dict[str, Path] = {
         sliding((_r(1, 2), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True),
         _is("mean_wide"), ("int64", "uint64"), ("mean",),
     ),
-    "maximum_at": Path(
+    "best_at": Path(
         _any_two_axes(),
-        _is("maximum_at"), reducers=("at",),
+        _is("best_at"), reducers=("at",),
     ),
-    "maximum_at, of several planes and channels": Path(
+    "best_at, of several planes and channels": Path(
         sliding((_r(2, 3), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
-        _is("maximum_at", lambda t: t.view.inner > 1 and t.view.axes[0].size > 1), reducers=("at",),
+        _is("best_at", lambda t: t.view.inner > 1 and t.view.axes[0].size > 1), reducers=("at",),
     ),
-    "maximum_at, of glued planes": Path(
+    "best_at, of glued planes": Path(
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3),
-        lambda taken, plan: taken.kernel == "maximum_at" and _glued(taken, plan), reducers=("at",),
+        lambda taken, plan: taken.kernel == "best_at" and _glued(taken, plan), reducers=("at",),
     ),
 }  # fmt: skip

@@ -58,7 +58,10 @@ def folder() -> Path:
         numba = version("numba")
     except PackageNotFoundError:
         numba = "none"
-    sources = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("kernels.py", "numbers.py"))
+    sources = b"".join(
+        Path(__file__).with_name(name).read_bytes()
+        for name in ("arithmetic.py", "geometry.py", "kernels.py", "numbers.py")
+    )
     source = sha256(sources).hexdigest()[:12]
     return root() / f"numba-{numba}-py{version_info.major}.{version_info.minor}-{source}"
 

@@ -2,11 +2,11 @@
 
 A task makes one output row (outer, d, h), or the rows whose windows start in one block of input rows. The
 rows of a window are joined in a row buffer, which is contiguous and vectorises for any number of inner
-channels; then windows are taken along the buffer. To join is to add, or where `lowest` is given, to take
-the maximum. Every output is made inside one task and by the same order of operations wherever it lies, so
-results depend neither on threads nor on how tasks are shared out.
+channels; then windows are taken along the buffer. How elements are joined (added, or the best of them
+taken) is up to the arithmetic, `how`; where they lie to the `geometry`. Every output is made inside one
+task and by the same order of operations wherever it lies, so results depend neither on threads nor on how
+tasks are shared out. `tasks` are the first and one past the last.
 
-`begin`, `count` and `step` are the windows of each axis: window o reads begin[o] + j * step for j < count[o].
 Kernels release the global interpreter lock and start no threads themselves (`compiled` does).
 
 Rows are named by where they begin in a flat array. A slice of its own would cost a reference count, which a
@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from poolcli.engine.compiled.cache import usable_folder
-from poolcli.engine.compiled.numbers import finish, identity, join, lift, reduce_run
+from poolcli.engine.compiled.numbers import beats, finish, join, join_elements, join_totals, lift, totals
 
 kernel = njit(nogil=True, error_model="numpy", cache=usable_folder() is not None)
 uncached = njit(nogil=True, error_model="numpy")
@@ -48,31 +48,31 @@ def _next(o, d, h, shape):
 
 
 @inlined
-def _fill(work, to, size, lowest):
+def _fill(work, to, size, how):
     to = unsigned(to)
     for w in range(unsigned(size)):
-        work[to + w] = identity(work, lowest)
+        work[to + w] = how.total.nothing
 
 
 @inlined
-def _join_two(work, to, a, b, size, lowest):
+def _join_two(work, to, a, b, size, how):
     to, a, b = unsigned(to), unsigned(a), unsigned(b)
     for w in range(unsigned(size)):
-        work[to + w] = join(work[a + w], work[b + w], lowest)
+        work[to + w] = join(work[a + w], work[b + w], how)
 
 
 @inlined
-def _join_three(work, to, a, b, c, size, lowest):
+def _join_three(work, to, a, b, c, size, how):
     to, a, b, c = unsigned(to), unsigned(a), unsigned(b), unsigned(c)
     for w in range(unsigned(size)):
-        work[to + w] = join(join(work[a + w], work[b + w], lowest), work[c + w], lowest)
+        work[to + w] = join(join(work[a + w], work[b + w], how), work[c + w], how)
 
 
 @inlined
-def _join_row(work, to, size, x, at, lowest):
+def _join_row(work, to, size, x, at, how):
     to, at = unsigned(to), unsigned(at)
     for w in range(unsigned(size)):
-        work[to + w] = join(work[to + w], lift(x[at + w], work), lowest)
+        work[to + w] = join(work[to + w], lift(x[at + w], how), how)
 
 
 @inlined
@@ -84,11 +84,11 @@ def _after(at, line, lines, step):
 
 
 @inlined
-def _join_rows(work, to, size, x, at, planes, lines, step, lowest):
+def _join_rows(work, to, size, x, at, planes, lines, step, how):
     """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
     left, line, fresh = planes * lines, 0, True
     if left == 0:
-        _fill(work, to, size, lowest)
+        _fill(work, to, size, how)
     to, n = unsigned(to), unsigned(size)
     while left > 0:
         a, (at, line) = unsigned(at), _after(at, line, lines, step)
@@ -97,23 +97,23 @@ def _join_rows(work, to, size, x, at, planes, lines, step, lowest):
         d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
         if left >= 4 and not fresh:
             for w in range(n):
-                low = join(lift(x[a + w], work), lift(x[b + w], work), lowest)
-                high = join(lift(x[c + w], work), lift(x[d + w], work), lowest)
-                work[to + w] = join(work[to + w], join(low, high, lowest), lowest)
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                high = join(lift(x[c + w], how), lift(x[d + w], how), how)
+                work[to + w] = join(work[to + w], join(low, high, how), how)
         elif left % 4 == 0:
             for w in range(n):
-                low = join(lift(x[a + w], work), lift(x[b + w], work), lowest)
-                work[to + w] = join(low, join(lift(x[c + w], work), lift(x[d + w], work), lowest), lowest)
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
         elif left % 4 == 3:
             for w in range(n):
-                low = join(lift(x[a + w], work), lift(x[b + w], work), lowest)
-                work[to + w] = join(low, lift(x[c + w], work), lowest)
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, lift(x[c + w], how), how)
         elif left % 4 == 2:
             for w in range(n):
-                work[to + w] = join(lift(x[a + w], work), lift(x[b + w], work), lowest)
+                work[to + w] = join(lift(x[a + w], how), lift(x[b + w], how), how)
         else:
             for w in range(n):
-                work[to + w] = lift(x[a + w], work)
+                work[to + w] = lift(x[a + w], how)
         if left % 4 == 0:
             at, line, left = four, line_four, left - 4
         elif left % 4 == 3:
@@ -126,7 +126,7 @@ def _join_rows(work, to, size, x, at, planes, lines, step, lowest):
 
 
 @inlined
-def _windows(work, length, taps, unit, whole, lowest):
+def _windows(work, length, taps, unit, whole, how):
     """The join of `taps` elements, `unit` apart, from every position of the row at 0 of `work`.
 
     Windows of m taps give those of 2m (two of them) and of 2m + 1 (and one tap), so k taps cost log2(k) passes,
@@ -141,9 +141,9 @@ def _windows(work, length, taps, unit, whole, lowest):
         bit //= 2
         shift, spare = done * unit, 2 * length if source == length else length
         if taps & bit:
-            _join_three(work, spare, source, source + shift, 2 * shift, length - 2 * shift, lowest)
+            _join_three(work, spare, source, source + shift, 2 * shift, length - 2 * shift, how)
         else:
-            _join_two(work, spare, source, source + shift, length - 2 * shift + unit, lowest)
+            _join_two(work, spare, source, source + shift, length - 2 * shift + unit, how)
         source, done = spare, 2 * done + (taps & bit != 0)
     terms = 1 if whole else min(taps, 2 + taps % 2)
     return terms, source, source + done * unit, 2 * done * unit
@@ -156,7 +156,7 @@ def _whole(taps, stride, inner):
 
 
 @inlined
-def _sample(work, to, size, terms, a, b, c, stride, inner, lowest):
+def _sample(work, to, size, terms, a, b, c, stride, inner, how):
     """The terms at every stride-th group of `inner` elements, joined, at `to`."""
     to, a, b, c, step, channels = (
         unsigned(to),
@@ -172,16 +172,16 @@ def _sample(work, to, size, terms, a, b, c, stride, inner, lowest):
             work[to + w] = work[a + two * w]
     elif inner == 1 and stride == 2 and terms == 2:
         for w in range(unsigned(size)):
-            work[to + w] = join(work[a + two * w], work[b + two * w], lowest)
+            work[to + w] = join(work[a + two * w], work[b + two * w], how)
     elif inner == 1 and terms == 1:
         for w in range(unsigned(size)):
             work[to + w] = work[a + step * w]
     elif inner == 1 and terms == 2:
         for w in range(unsigned(size)):
-            work[to + w] = join(work[a + step * w], work[b + step * w], lowest)
+            work[to + w] = join(work[a + step * w], work[b + step * w], how)
     elif inner == 1:
         for w in range(unsigned(size)):
-            work[to + w] = join(join(work[a + step * w], work[b + step * w], lowest), work[c + step * w], lowest)
+            work[to + w] = join(join(work[a + step * w], work[b + step * w], how), work[c + step * w], how)
     elif inner == 3:
         for w in range(unsigned(size // 3)):
             work[to + three * w] = work[a + step * w]
@@ -194,24 +194,24 @@ def _sample(work, to, size, terms, a, b, c, stride, inner, lowest):
 
 
 @inlined
-def _finish(out, at, size, work, terms, a, b, c, outer_divisor, divisor, first, lowest):
+def _finish(out, at, size, work, terms, a, b, c, outer_divisor, divisor, first, how):
     """The last pass along the row, and from sums to means."""
     at, a, b, c, first = unsigned(at), unsigned(a), unsigned(b), unsigned(c), unsigned(first)
     if terms == 1:
         for w in range(unsigned(size)):
-            out[at + w] = finish(work[a + w], outer_divisor, divisor[first + w], out, lowest)
+            out[at + w] = finish(work[a + w], outer_divisor, divisor[first + w], how, out)
     elif terms == 2:
         for w in range(unsigned(size)):
-            total = join(work[a + w], work[b + w], lowest)
-            out[at + w] = finish(total, outer_divisor, divisor[first + w], out, lowest)
+            total = join(work[a + w], work[b + w], how)
+            out[at + w] = finish(total, outer_divisor, divisor[first + w], how, out)
     else:
         for w in range(unsigned(size)):
-            total = join(join(work[a + w], work[b + w], lowest), work[c + w], lowest)
-            out[at + w] = finish(total, outer_divisor, divisor[first + w], out, lowest)
+            total = join(join(work[a + w], work[b + w], how), work[c + w], how)
+            out[at + w] = finish(total, outer_divisor, divisor[first + w], how, out)
 
 
 @inlined
-def _piece(p, across, width, inner, work, rows, lowest):
+def _piece(p, across, width, inner, work, rows, how):
     """Piece p of a row: its first output and their number, its first input and their number, where those belong in
     the row buffer. What the buffer holds before and behind them, for `rows` rows, joins nothing.
     """
@@ -224,44 +224,44 @@ def _piece(p, across, width, inner, work, rows, lowest):
     if outputs > piece:
         for row in range(rows):
             at = row * reach * inner
-            _fill(work, at, before * inner, lowest)
-            _fill(work, at + (before + used) * inner, (reach - before - used) * inner, lowest)
+            _fill(work, at, before * inner, how)
+            _fill(work, at + (before + used) * inner, (reach - before - used) * inner, how)
     return first * inner, min(piece, outputs - first) * inner, low * inner, used * inner, before * inner
 
 
 @kernel
-def slide(x, out, like, inner, shapes, tasks, begin, count, step, divisor, lowest, across, group):
+def slide(x, out, how, geometry, across, group, tasks):
     """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
-    (depth, height, width), shape, size = shapes
-    (begin_d, begin_h, _), (count_d, count_h, _) = begin, count
-    steps = step[0] * height * width, step[1] * width
-    divisor_d, divisor_h, divisor_w = divisor
+    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+    (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+    steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+    divisor_d, divisor_h, divisor_w = geometry.divisors
     taps, stride, dilation, _, reach, outputs, piece = across
     length, pieces, last = reach * inner, -(-outputs // piece), out.size // size
     sampled = 3 * length * group
-    work = np.empty(sampled + piece * inner, like.dtype)
-    _fill(work, 0, length * group, lowest)
+    work = totals(sampled + piece * inner, how)
+    _fill(work, 0, length * group, how)
     for t in range(tasks[0], tasks[1]):
-        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, group, lowest)
+        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, group, how)
         row, to = t // pieces * group, before
         some, (o, d, h) = min(group, last - row), _task(row, shape)
         for _ in range(some):
             line = (o * depth + begin_d[d]) * height + begin_h[h]
-            _join_rows(work, to, used, x, line * width + low, count_d[d], count_h[h], steps, lowest)
+            _join_rows(work, to, used, x, line * width + low, count_d[d], count_h[h], steps, how)
             to, (o, d, h) = to + length, _next(o, d, h, shape)
         at, (o, d, h) = row * size + first, _task(row, shape)
-        terms, a, b, c = _windows(work, length * group, taps, dilation * inner, _whole(taps, stride, inner), lowest)
+        terms, a, b, c = _windows(work, length * group, taps, dilation * inner, _whole(taps, stride, inner), how)
         for _ in range(some):
             if stride > 1:
-                _sample(work, sampled, many, terms, a, b, c, stride, inner, lowest)
+                _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
             whole = divisor_d[d] * divisor_h[h]
             left, found = (1, sampled) if stride > 1 else (terms, a)
-            _finish(out, at, many, work, left, found, b, c, whole, divisor_w, first, lowest)
+            _finish(out, at, many, work, left, found, b, c, whole, divisor_w, first, how)
             a, b, c, at, (o, d, h) = a + length, b + length, c + length, at + size, _next(o, d, h, shape)
 
 
 @inlined
-def _block_ends(ends, height, size, x, at, width, first, rows, lowest):
+def _block_ends(ends, height, size, x, at, width, first, rows, how):
     """ends[r]: the join of rows first + r and below of a block, for every r; rows outside the input join nothing."""
     n = unsigned(size)
     for r in range(height - 1, -1, -1):
@@ -272,68 +272,67 @@ def _block_ends(ends, height, size, x, at, width, first, rows, lowest):
                 ends[to + w] = ends[below + w]
         else:
             for w in range(n):
-                ends[to + w] = join(ends[below + w], lift(x[source + w], ends), lowest)
+                ends[to + w] = join(ends[below + w], lift(x[source + w], how), how)
 
 
 @kernel
-def slide_blocks(x, out, like, inner, shapes, tasks, begin, count, step, divisor, lowest, across, down):
+def slide_blocks(x, out, how, geometry, across, down, tasks):
     """Sliding windows of many overlapping rows, of one plane each. A task is a piece of a block of rows.
 
     Rows, padding included, are cut into blocks of a window's height. A window is the end of one block, whose
     joins are made once from its last row upwards, and the beginning of the next, joined row by row.
     """
-    (depth, height, width), shape, size = shapes
-    begin_d, (divisor_d, divisor_h, divisor_w) = begin[0], divisor
+    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+    begin_d, (divisor_d, divisor_h, divisor_w) = geometry.begins[0], geometry.divisors
     taps, stride, dilation, _, reach, outputs, piece = across
     rows, down_stride, above, blocks = down
     length, pieces = reach * inner, -(-outputs // piece)
     sampled = 3 * length
     prefix = sampled + piece * inner
-    work = np.empty(prefix + length, like.dtype)
-    ends = np.empty((rows + 1) * length, like.dtype)
-    _fill(work, 0, length, lowest)
+    work, ends = totals(prefix + length, how), totals((rows + 1) * length, how)
+    _fill(work, 0, length, how)
     for t in range(tasks[0], tasks[1]):
         o, d, block = _task(t // pieces, (shape[0], blocks))
-        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, 1, lowest)
+        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, 1, how)
         at, top = (o * depth + begin_d[d]) * height * width + low, block * rows - above
-        _fill(ends, rows * used, used, lowest)
-        _block_ends(ends, rows, used, x, at, width, top, height, lowest)
-        _fill(work, prefix, used, lowest)
+        _fill(ends, rows * used, used, how)
+        _block_ends(ends, rows, used, x, at, width, top, height, how)
+        _fill(work, prefix, used, how)
         done = top + rows
         for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
             start = h * down_stride - above
             fresh, stop = max(done, 0), min(start + rows, height)
             for r in range(fresh, stop):
-                _join_row(work, prefix, used, x, at + r * width, lowest)
+                _join_row(work, prefix, used, x, at + r * width, how)
             done = max(done, start + rows)
             middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
             for w in range(unsigned(used)):
-                work[middle + w] = join(ends[end + w], work[beginning + w], lowest)
-            terms, a, b, c = _windows(work, length, taps, dilation * inner, _whole(taps, stride, inner), lowest)
+                work[middle + w] = join(ends[end + w], work[beginning + w], how)
+            terms, a, b, c = _windows(work, length, taps, dilation * inner, _whole(taps, stride, inner), how)
             if stride > 1:
-                _sample(work, sampled, many, terms, a, b, c, stride, inner, lowest)
+                _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
                 terms, a = 1, sampled
             target, whole = ((o * shape[0] + d) * shape[1] + h) * size + first, divisor_d[d] * divisor_h[h]
-            _finish(out, target, many, work, terms, a, b, c, whole, divisor_w, first, lowest)
+            _finish(out, target, many, work, terms, a, b, c, whole, divisor_w, first, how)
 
 
 @inlined
-def _pair_of_pairs(x, a, b, i, j, work, lowest):
+def _pair_of_pairs(x, a, b, i, j, how):
     """The join of elements i and j of the rows of x at a and b."""
-    first = join(lift(x[a + i], work), lift(x[a + j], work), lowest)
-    return join(first, join(lift(x[b + i], work), lift(x[b + j], work), lowest), lowest)
+    first = join(lift(x[a + i], how), lift(x[a + j], how), how)
+    return join(first, join(lift(x[b + i], how), lift(x[b + j], how), how), how)
 
 
 @kernel
-def halve(x, out, like, inner, shapes, tasks, begin, count, step, divisor, lowest):
+def halve(x, out, how, geometry, tasks):
     """Windows of 2 along W that do not overlap, for 1 or 3 inner elements; of two rows, in one pass from x to out."""
-    (depth, height, width), shape, size = shapes
-    (begin_d, begin_h, _), (count_d, count_h, _) = begin, count
-    steps = step[0] * height * width, step[1] * width
-    divisor_d, divisor_h, divisor_w = divisor
+    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+    (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+    steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+    divisor_d, divisor_h, divisor_w = geometry.divisors
     one, two, three, four, five, six = unsigned(1), unsigned(2), unsigned(3), unsigned(4), unsigned(5), unsigned(6)
     used = 2 * size
-    work = np.empty(used, like.dtype)
+    work = totals(used, how)
     for t in range(tasks[0], tasks[1]):
         o, d, h = _task(t, shape)
         first, to, n = ((o * depth + begin_d[d]) * height + begin_h[h]) * width, unsigned(t * size), unsigned(size)
@@ -342,65 +341,65 @@ def halve(x, out, like, inner, shapes, tasks, begin, count, step, divisor, lowes
             a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
             if inner == 1:
                 for w in range(n):
-                    total = _pair_of_pairs(x, a, b, two * w, two * w + one, work, lowest)
-                    out[to + w] = finish(total, whole, divisor_w[w], out, lowest)
+                    total = _pair_of_pairs(x, a, b, two * w, two * w + one, how)
+                    out[to + w] = finish(total, whole, divisor_w[w], how, out)
             else:
                 for w in range(n // three):
                     i, r = six * w, three * w
-                    total = _pair_of_pairs(x, a, b, i, i + three, work, lowest)
-                    out[to + r] = finish(total, whole, divisor_w[r], out, lowest)
-                    total = _pair_of_pairs(x, a, b, i + one, i + four, work, lowest)
-                    out[to + r + one] = finish(total, whole, divisor_w[r], out, lowest)
-                    total = _pair_of_pairs(x, a, b, i + two, i + five, work, lowest)
-                    out[to + r + two] = finish(total, whole, divisor_w[r], out, lowest)
+                    total = _pair_of_pairs(x, a, b, i, i + three, how)
+                    out[to + r] = finish(total, whole, divisor_w[r], how, out)
+                    total = _pair_of_pairs(x, a, b, i + one, i + four, how)
+                    out[to + r + one] = finish(total, whole, divisor_w[r], how, out)
+                    total = _pair_of_pairs(x, a, b, i + two, i + five, how)
+                    out[to + r + two] = finish(total, whole, divisor_w[r], how, out)
         else:
-            _join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, lowest)
+            _join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
             if inner == 1:
                 for w in range(n):
-                    total = join(work[two * w], work[two * w + one], lowest)
-                    out[to + w] = finish(total, whole, divisor_w[w], out, lowest)
+                    total = join(work[two * w], work[two * w + one], how)
+                    out[to + w] = finish(total, whole, divisor_w[w], how, out)
             else:
                 for w in range(n // three):
                     for c in range(three):
-                        total = join(work[six * w + c], work[six * w + three + c], lowest)
-                        out[to + three * w + c] = finish(total, whole, divisor_w[three * w], out, lowest)
+                        total = join(work[six * w + c], work[six * w + three + c], how)
+                        out[to + three * w + c] = finish(total, whole, divisor_w[three * w], how, out)
 
 
 @inlined
-def _each_short(work, to, size, begin, count, step, longest, lowest):
+def _each_short(work, to, size, begin, count, step, longest, how):
     """Short windows anywhere in the row, joined one tap of all of them at a time: no branch depends on a length."""
     to = unsigned(to)
-    _fill(work, to, size, lowest)
+    _fill(work, to, size, how)
     for j in range(longest):
         for w in range(unsigned(size)):
             at = unsigned(begin[w] + min(j, count[w] - 1) * step)
-            work[to + w] = join(work[to + w], work[at] if j < count[w] else identity(work, lowest), lowest)
+            work[to + w] = join(work[to + w], work[at] if j < count[w] else how.total.nothing, how)
 
 
 @kernel
-def each(x, out, like, inner, shapes, tasks, begin, count, step, divisor, lowest, longest):
+def each(x, out, how, geometry, longest, tasks):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
-    (depth, height, width), shape, size = shapes
-    (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = begin, count
-    steps, step_w = (step[0] * height * width, step[1] * width), step[2]
-    divisor_d, divisor_h, divisor_w = divisor
-    work = np.empty(width + size, like.dtype)
+    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+    (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+    steps, step_w = (geometry.steps[0] * height * width, geometry.steps[1] * width), geometry.steps[2] * inner
+    divisor_d, divisor_h, divisor_w = geometry.divisors
+    work = totals(width + size, how)
     for t in range(tasks[0], tasks[1]):
         o, d, h = _task(t, shape)
         rows, whole = count_d[d] * count_h[h], divisor_d[d] * divisor_h[h]
         in_place = rows == 1 and longest > SHORT
         first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
         if not in_place:
-            _join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, lowest)
+            _join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
         if longest <= SHORT:
-            _each_short(work, width, size, begin_w, count_w, step_w * inner, longest, lowest)
+            _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
         elif in_place:
             for w in range(size):
-                work[width + w] = reduce_run(x, first + begin_w[w], count_w[w], step_w * inner, work, lowest)
+                work[width + w] = join_elements(x, first + begin_w[w], count_w[w], step_w, how)
         else:
             for w in range(size):
-                work[width + w] = reduce_run(work, begin_w[w], count_w[w], step_w * inner, work, lowest)
-        _finish(out, t * size, size, work, 1, width, 0, 0, whole, divisor_w, 0, lowest)
+                work[width + w] = join_totals(work, begin_w[w], count_w[w], step_w, how)
+        _finish(out, t * size, size, work, 1, width, 0, 0, whole, divisor_w, 0, how)
 
 
 @inlined
@@ -417,44 +416,46 @@ def _wide_half_even(high, low, divisor):
 
 
 @kernel
-def mean_wide(x, out, inner, tasks, begin, count, step, divisor, rounded, unsigned):
-    """Means of 64-bit integers (unsigned ones given as int64), summed exactly in halves of 32 bits."""
+def mean_wide(x, out, how, geometry, tasks):
+    """Means of 64-bit integers, summed exactly in halves of 32 bits."""
+    (depth, height, width), shape, inner = geometry.input, geometry.output, geometry.inner
+    begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors
     mask = np.int64(0xFFFFFFFF)
-    high_mask = mask if unsigned else np.int64(-1)
-    row = np.empty((2, x.shape[3]), np.int64)
+    high_mask = mask if how.unsigned else np.int64(-1)
+    row = np.empty((2, width), np.int64)
     for t in range(tasks[0], tasks[1]):
-        o, d, h = _task(t, (out.shape[1], out.shape[2]))
+        o, d, h = _task(t, shape)
         row[:] = 0
         for i in range(count[0][d]):
             for j in range(count[1][h]):
-                source = x[o, begin[0][d] + i * step[0], begin[1][h] + j * step[1]]
-                for w in range(row.shape[1]):
-                    row[0, w] += (source[w] >> 32) & high_mask
-                    row[1, w] += source[w] & mask
+                line = (o * depth + begin[0][d] + i * step[0]) * height + begin[1][h] + j * step[1]
+                for w in range(width):
+                    row[0, w] += (x[line * width + w] >> 32) & high_mask
+                    row[1, w] += x[line * width + w] & mask
         outer_divisor = divisor[0][d] * divisor[1][h]
-        target = out[o, d, h]
         for w in range(begin[2].size):
-            whole = outer_divisor * divisor[2][w]
+            whole = outer_divisor * divisor[2][w * inner]
             sign = -1 if whole < 0 else 1
             for c in range(inner):
-                high, low = np.int64(0), np.int64(0)
-                at = begin[2][w] * inner + c
+                high, low, at = np.int64(0), np.int64(0), begin[2][w] * inner + c
                 for _ in range(count[2][w]):
                     high += row[0, at]
                     low += row[1, at]
                     at += step[2] * inner
-                if rounded:
-                    target[w * inner + c] = _wide_half_even(sign * high, sign * low, sign * whole)
+                to = t * geometry.size + w * inner + c
+                if how.rounded:
+                    out[to] = _wide_half_even(sign * high, sign * low, sign * whole)
                 else:
-                    target[w * inner + c] = (float(high) * 4294967296.0 + float(low)) / whole
+                    out[to] = (float(high) * 4294967296.0 + float(low)) / whole
 
 
 @kernel
-def maximum_at(x, out, where, inner, shapes, tasks, begin, count, step, lowest):
-    """Maxima and their positions inside the plane: the first in row-major order, the first NaN, -1 for none."""
-    (depth, height, width), shape, size = shapes
-    (begin_d, begin_h, begin_w), (count_d, count_h, count_w), (step_d, step_h, step_w) = begin, count, step
-    row, lines, n = np.empty(width, out.dtype), np.empty(width, np.int32), unsigned(width)
+def best_at(x, out, where, how, geometry, tasks):
+    """The best elements and their positions inside the plane: the first in row-major order, -1 for none."""
+    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+    (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+    step_d, step_h, step_w = geometry.steps
+    row, lines, n = totals(width, how), np.empty(width, np.int32), unsigned(width)
     for t in range(tasks[0], tasks[1]):
         o, d, h = _task(t, shape)
         rows = count_d[d] * count_h[h]
@@ -463,27 +464,26 @@ def maximum_at(x, out, where, inner, shapes, tasks, begin, count, step, lowest):
             at, line = unsigned((plane * height + begin_h[h] + r % count_h[h] * step_h) * width), np.int32(r)
             if r == 0:
                 for w in range(n):
-                    row[w], lines[w] = lift(x[at + w], row), line
+                    row[w], lines[w] = lift(x[at + w], how), line
             else:
                 for w in range(n):
-                    value = lift(x[at + w], row)
-                    larger = (value > row[w]) | ((value != value) & (row[w] == row[w]))
-                    row[w] = value if larger else row[w]
-                    lines[w] = line if larger else lines[w]
+                    value = lift(x[at + w], how)
+                    lines[w] = line if beats(value, row[w], how) else lines[w]
+                    row[w] = join(value, row[w], how)
         for w in range(size // inner):
             for c in range(inner):
-                best, best_line, best_at = lowest, np.int32(rows), -1
+                best, best_line, best_at = how.total.nothing, np.int32(rows), -1
                 for j in range(count_w[w] if rows else 0):
                     at = begin_w[w] + j * step_w
                     value, line = row[unsigned(at * inner + c)], lines[unsigned(at * inner + c)]
-                    larger = (value > best) | ((value != value) & (best == best))
                     # among equal values that of the smaller line comes first in row-major order
-                    taken = larger | ((line < best_line) & ((value == best) | (value != value)))
-                    best = value if taken else best  # no branch: which is larger cannot be foreseen
+                    first = (line < best_line) & ((value == best) | (value != value))
+                    taken = beats(value, best, how) | first  # no branch: which is better cannot be foreseen
+                    best = join(value, best, how)
                     best_line = line if taken else best_line
                     best_at = at if taken else best_at
                 if best_at >= 0:
                     in_d, in_h = best_line // count_h[h] * step_d, best_line % count_h[h] * step_h
                     best_at += ((begin_d[d] + in_d) * height + begin_h[h] + in_h) * (width // inner)
-                out[t * size + w * inner + c] = best
+                out[t * size + w * inner + c] = finish(best, 1, 1, how, out)
                 where[t * size + w * inner + c] = best_at

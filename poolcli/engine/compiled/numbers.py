@@ -1,59 +1,321 @@
-"""What the kernels do with single numbers, chosen by type at compile time.
+"""What the steps of an arithmetic do, chosen by their types at compile time: `lift`, `join` and `finish` are what the
+kernels call.
 
-Accumulators: int16, int32 and int64 for integers (wide enough for every sum, so exact), float64 for floats of
-16 and 32 bits, and for float64 itself a complex number, whose real part is the sum and whose imaginary part
-is the sum of the rounding errors. Maxima use the type of the input, and float32 for floats of 16 bits.
-
-`lowest` is the value below all others for maxima and None for sums; `like` is an array of the wanted type.
+Totals are int16, int32 and int64 for integers (wide enough for every sum, so exact), float64 for floats of 16 and 32
+bits, and a complex number for float64, whose imaginary part is the sum of the rounding errors. The best of elements is
+of the type of the input, and float32 for floats of 16 bits.
 """
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
+from numba.np.numpy_support import as_dtype
+
+from poolcli.engine.compiled import arithmetic as names
+
+BETTER = {total: better for better, total in names.BEST.items()}
+inlined = njit(forceinline=True, error_model="numpy")
 
 
-def lift(raw, like):
-    """One input element as an accumulator. int16 given for a float is float16 by its bits, uint16 is bfloat16."""
+def _step(how, name):
+    """The class of one step of an arithmetic, from the type of the arithmetic."""
+    return how.types[how.fields.index(name)].instance_class
+
+
+def _total_type(how):
+    """The type of totals, from the type of an arithmetic."""
+    return how.types[how.fields.index("total")].types[0]
+
+
+def totals(size, how):
+    """An array of totals, not filled."""
     raise NotImplementedError
 
 
-@overload(lift)
-def _lift(raw, like):
-    dtype = like.dtype
-    if raw == dtype:
-        return lambda raw, like: raw
-    if isinstance(dtype, types.Complex):
-        return lambda raw, like: complex(raw, 0.0)
-    if isinstance(dtype, types.Float) and raw == types.int16:
-        return _half
-    if isinstance(dtype, types.Float) and raw == types.uint16:
-        return lambda raw, like: like.dtype.type(np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32))
-    return lambda raw, like: like.dtype.type(raw)
+@overload(totals)
+def _totals(size, how):
+    dtype = as_dtype(_total_type(how))
+    return lambda size, how: np.empty(size, dtype)
 
 
-def _half(raw, like):
+# From an element to a total
+
+
+@inlined
+def _float_of_half(raw):
     """float16 from its bits: exponent and fraction moved into place of float32, then rescaled."""
     bits = np.int32(raw)
     moved = ((bits & np.int32(0x7FFF)) << np.int32(13)) | (bits & np.int32(-0x80000000))
     special = np.int32(0x7F800000) if bits & np.int32(0x7C00) == np.int32(0x7C00) else np.int32(0)
-    return like.dtype.type(np.int32(moved | special).view(np.float32) * np.float32(2.0**112))
+    return np.int32(moved | special).view(np.float32) * np.float32(2.0**112)
 
 
-@njit(forceinline=True)
+@inlined
+def _float_of_bfloat(raw):
+    return np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)
+
+
+@inlined
+def _as_it_is(value):
+    return value
+
+
+READ = {names.Plain: _as_it_is, names.Float16Bits: _float_of_half, names.BFloat16Bits: _float_of_bfloat}
+
+
+@inlined
+def _itself(value, how):
+    return value
+
+
+@inlined
+def _size(value, how):
+    return abs(np.float64(value))
+
+
+@inlined
+def _square(value, how):
+    return np.float64(value) * np.float64(value)
+
+
+@inlined
+def _power(value, how):
+    return np.float64(value) ** how.term.power
+
+
+@inlined
+def _power_of_size(value, how):
+    return abs(np.float64(value)) ** how.term.power
+
+
+TERM = {
+    names.Itself: _itself,
+    names.Size: _size,
+    names.Square: _square,
+    names.Power: _power,
+    names.PowerOfSize: _power_of_size,
+}
+
+
+def lift(raw, how):
+    """One input element as a total."""
+    raise NotImplementedError
+
+
+@overload(lift)
+def _lift(raw, how):
+    read, term = READ[_step(how, "read")], TERM[_step(how, "term")]
+    if isinstance(_total_type(how), types.Complex):
+        return lambda raw, how: complex(np.float64(term(read(raw), how)), 0.0)
+    enter = as_dtype(_total_type(how)).type
+    return lambda raw, how: enter(term(read(raw), how))
+
+
+# Totals
+
+
+def join(a, b, how):
+    """Two totals as one: their sum, or the better one; NaN goes before all numbers, one zero before the other."""
+    raise NotImplementedError
+
+
+@overload(join)
+def _join(a, b, how):
+    if _step(how, "total") is names.Sum:
+        return lambda a, b, how: a + b
+    if _step(how, "total") is names.SumWithError:
+        return _two_sum
+    better = BETTER[_step(how, "total")]
+    if isinstance(a, types.Float):
+        return lambda a, b, how: one_of_equals(a, b, how) if a == b else a if better(a, b) | (a != a) else b
+    return lambda a, b, how: a if better(a, b) else b
+
+
+def _two_sum(a, b, how):
+    """a + b with the exact rounding error of the addition (Knuth) added to the errors so far."""
+    new = a.real + b.real
+    back = new - a.real
+    return complex(new, a.imag + b.imag + ((a.real - (new - back)) + (b.real - back)))
+
+
+def beats(a, b, how):
+    """Whether a is better than b; NaN is better than every number, and zeros are equal."""
+    raise NotImplementedError
+
+
+@overload(beats)
+def _beats(a, b, how):
+    better = BETTER[_step(how, "total")]
+    if isinstance(a, types.Float):
+        return lambda a, b, how: better(a, b) | ((a != a) & (b == b))
+    return lambda a, b, how: better(a, b)
+
+
+def one_of_equals(a, b, how):
+    """One of two equal numbers: of zeros the better, by its sign. Other numbers that are equal have the same bits."""
+    raise NotImplementedError
+
+
+@overload(one_of_equals)
+def _one_of_equals(a, b, how):
+    number, bits = (np.float32, np.int32) if a.bitwidth == 32 else (np.float64, np.int64)
+    both = operator.and_ if BETTER[_step(how, "total")](1, 0) else operator.or_  # the sign's bit is that of -0
+    return lambda a, b, how: bits(both(number(a).view(bits), number(b).view(bits))).view(number)
+
+
+def _run_over(take):
+    """The join of `count` elements of which `take` makes totals, `step` apart, and the same for sums of floats."""
+
+    @njit(fastmath={"reassoc"}, forceinline=True, error_model="numpy")
+    def neighbours(values, first, count, how):
+        """In the order that suits vectors, which is the same for all runs of one length."""
+        total = how.total.nothing
+        for i in range(count):
+            total += take(values[first + i], how)
+        return total
+
+    @inlined
+    def others(values, first, count, step, how):
+        total = how.total.nothing
+        for i in range(count):
+            total = join(total, take(values[np.uint64(first + i * step)], how), how)
+        return total
+
+    @inlined
+    def floats(values, first, count, step, how):
+        if step == 1:
+            return neighbours(values, np.uint64(first), np.uint64(count), how)
+        return others(values, first, count, step, how)
+
+    def choose(values, first, count, step, how):
+        if _step(how, "total") is names.Sum and isinstance(_total_type(how), types.Float):
+            return lambda values, first, count, step, how: floats(values, first, count, step, how)
+        return lambda values, first, count, step, how: others(values, first, count, step, how)
+
+    return choose
+
+
+def join_elements(values, first, count, step, how):
+    """The total of `count` elements, `step` apart."""
+    raise NotImplementedError
+
+
+def join_totals(values, first, count, step, how):
+    """The total of `count` totals, `step` apart."""
+    raise NotImplementedError
+
+
+overload(join_elements)(_run_over(njit(lambda raw, how: lift(raw, how), forceinline=True)))
+overload(join_totals)(_run_over(_itself))
+
+
+# From a total to what is stored
+
+
+@inlined
+def _whole(total, outer_divisor, divisor, how):
+    return total
+
+
+@inlined
+def _divided(total, outer_divisor, divisor, how):
+    return float(total) / (outer_divisor * divisor)
+
+
+@inlined
+def _divided_pair(total, outer_divisor, divisor, how):
+    """The quotient of a sum and its error, with the quotient's own rounding error put right."""
+    whole = outer_divisor * divisor
+    found = total.real / whole
+    product, lost = _product(found, whole)
+    better = found + ((total.real - product) - lost + total.imag) / whole
+    return better if np.isfinite(better) else found
+
+
+@inlined
+def _product(a, b):
+    """a * b and its exact rounding error (Dekker): halves of 26 bits have exact products."""
+    product = a * b
+    wide_a, wide_b = a * 134217729.0, b * 134217729.0
+    high_a, high_b = wide_a - (wide_a - a), wide_b - (wide_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+
+
+@inlined
+def _of_kernel(total, outer_divisor, divisor, how):
+    return total / (outer_divisor * divisor) * how.result.elements
+
+
+@inlined
+def _of_kernel_pair(total, outer_divisor, divisor, how):
+    return _sum_of_pair(total) / (outer_divisor * divisor) * how.result.elements
+
+
+@inlined
+def _sum_of_pair(total):
+    return total.real + total.imag if np.isfinite(total.real) else total.real
+
+
+@inlined
+def _whole_pair(total, outer_divisor, divisor, how):
+    return _sum_of_pair(total)
+
+
+def _rounded_in(exact):
+    """To the nearest integer by a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
+    return inlined(lambda total, outer_divisor, divisor, how: np.rint(exact(total) / (outer_divisor * divisor)))
+
+
+@inlined
+def _half_even(total, outer_divisor, divisor, how):
+    """total / divisor to the nearest integer, halves to even, in integers."""
+    whole = outer_divisor * divisor
+    sign = -1 if whole < 0 else 1
+    total, whole = sign * total, sign * whole
+    quotient = total // whole
+    twice = 2 * (total - quotient * whole)
+    return quotient + (twice > whole or (twice == whole and quotient & 1 == 1))
+
+
+RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel}
+RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
+
+
+@inlined
+def _square_root(value, how):
+    return np.sqrt(value)
+
+
+@inlined
+def _root(value, how):
+    """As the numpy engine has it: a step of Newton's after the power."""
+    power = how.root.power
+    near = value ** (1 / power)
+    better = near - near * (near**power / value - 1) / power
+    return better if np.isfinite(better) else near
+
+
+ROOT = {names.Itself: _itself, names.SquareRoot: _square_root, names.Root: _root}
+
+
+@inlined
 def float16_bits(value):
     """The nearest float16, halves to even, as int16."""
-    return np.int16(_short_bits(value, 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
+    return np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
 
 
-@njit(forceinline=True)
+@inlined
 def bfloat16_bits(value):
     """The nearest bfloat16, halves to even, as uint16."""
-    return np.uint16(_short_bits(value, 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
+    return np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
 
 
-@njit(forceinline=True)
+@inlined
 def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     """The bits of a float64 with `dropped` fraction bits rounded away and the exponent's bias changed; below the least
     normal number the number of least steps; the sign in bit 15.
@@ -67,132 +329,25 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
 
 
-def identity(like, lowest):
-    """What joins with any number to that number."""
-    raise NotImplementedError
+WRITE = {names.Float16Bits: float16_bits, names.BFloat16Bits: bfloat16_bits}
 
 
-@overload(identity)
-def _identity(like, lowest):
-    if isinstance(lowest, types.NoneType):
-        return lambda like, lowest: like.dtype.type(0)
-    return lambda like, lowest: lowest
-
-
-def join(a, b, lowest):
-    """The sum of two accumulators, or their maximum; NaN wins over every number."""
-    raise NotImplementedError
-
-
-@overload(join)
-def _join(a, b, lowest):
-    if not isinstance(lowest, types.NoneType):
-        if isinstance(a, types.Float):
-            return lambda a, b, lowest: a if (a > b) | (a != a) else b
-        return lambda a, b, lowest: max(a, b)
-    if isinstance(a, types.Complex):
-        return _two_sum
-    return lambda a, b, lowest: a + b
-
-
-def _two_sum(a, b, lowest):
-    """a + b with the exact rounding error of the addition (Knuth) added to the errors so far."""
-    new = a.real + b.real
-    back = new - a.real
-    return complex(new, a.imag + b.imag + ((a.real - (new - back)) + (b.real - back)))
-
-
-def reduce_run(values, first, count, step, like, lowest):
-    """The join of `count` elements, `step` apart."""
-    raise NotImplementedError
-
-
-@overload(reduce_run)
-def _reduce_run(values, first, count, step, like, lowest):
-    if isinstance(lowest, types.NoneType) and isinstance(like.dtype, types.Float):
-        return _sum_of_floats
-    return _join_of_run
-
-
-def _join_of_run(values, first, count, step, like, lowest):
-    total = identity(like, lowest)
-    for i in range(count):
-        total = join(total, lift(values[np.uint64(first + i * step)], like), lowest)
-    return total
-
-
-def _sum_of_floats(values, first, count, step, like, lowest):
-    if step == 1:
-        return _sum_of_neighbours(values, np.uint64(first), np.uint64(count), like)
-    return _sum_of_others(values, first, count, step, like)
-
-
-@njit(fastmath={"reassoc"}, forceinline=True)
-def _sum_of_neighbours(values, first, count, like):
-    """In the order that suits vectors, which is the same for all runs of one length."""
-    total = like.dtype.type(0)
-    for i in range(count):
-        total += lift(values[first + i], like)
-    return total
-
-
-@njit(forceinline=True)
-def _sum_of_others(values, first, count, step, like):
-    total = like.dtype.type(0)
-    for i in range(count):
-        total += lift(values[np.uint64(first + i * step)], like)
-    return total
-
-
-def finish(total, outer_divisor, divisor, like, lowest):
-    """From a sum to the mean; for floats of 32 bits and fewer the divisors are given as reciprocals.
-
-    Integers are rounded half to even: exactly by float32 where sums stay below 2**24 and by float64 below
-    2**53, because a quotient that is no half is then further from one than the division's rounding error.
-    """
+def finish(total, outer_divisor, divisor, how, out):
+    """What is stored in `out` of a total."""
     raise NotImplementedError
 
 
 @overload(finish)
-def _finish(total, outer_divisor, divisor, like, lowest):
-    is_maximum, is_float = not isinstance(lowest, types.NoneType), isinstance(total, types.Float)
-    if is_maximum and is_float and like.dtype == types.int16:
-        return lambda total, outer_divisor, divisor, like, lowest: float16_bits(np.float64(total))
-    if is_maximum and is_float and like.dtype == types.uint16:
-        return lambda total, outer_divisor, divisor, like, lowest: bfloat16_bits(np.float64(total))
-    if is_maximum:
-        return lambda total, outer_divisor, divisor, like, lowest: total
-    if isinstance(total, types.Complex):
-        return _finish_pair
-    if is_float and like.dtype == types.int16:
-        return lambda total, outer_divisor, divisor, like, lowest: float16_bits(total * (outer_divisor * divisor))
-    if is_float and like.dtype == types.uint16:
-        return lambda total, outer_divisor, divisor, like, lowest: bfloat16_bits(total * (outer_divisor * divisor))
-    if is_float and like.dtype == types.float32:
-        return lambda total, outer_divisor, divisor, like, lowest: total * (outer_divisor * divisor)
-    if isinstance(like.dtype, types.Float):
-        return lambda total, outer_divisor, divisor, like, lowest: float(total) / (outer_divisor * divisor)
-    if divisor == types.float32:
-        return lambda total, outer_divisor, divisor, like, lowest: like.dtype.type(
-            np.rint(np.float32(total) / (outer_divisor * divisor))
-        )
-    if divisor == types.float64:
-        return lambda total, outer_divisor, divisor, like, lowest: like.dtype.type(
-            np.rint(float(total) / (outer_divisor * divisor))
-        )
-    return _half_even
+def _finish(total, outer_divisor, divisor, how, out):
+    result, root = _result(total, divisor, how), ROOT[_step(how, "root")]
+    write = WRITE.get(_step(how, "write"), as_dtype(out.dtype).type)
+    return lambda total, outer_divisor, divisor, how, out: write(root(result(total, outer_divisor, divisor, how), how))
 
 
-def _finish_pair(total, outer_divisor, divisor, like, lowest):
-    exact = total.real + total.imag if np.isfinite(total.real) else total.real
-    return exact / (outer_divisor * divisor)
-
-
-def _half_even(total, outer_divisor, divisor, like, lowest):
-    """total / divisor to the nearest integer, halves to even, in integers."""
-    whole = outer_divisor * divisor
-    sign = -1 if whole < 0 else 1
-    total, whole = sign * total, sign * whole
-    quotient = total // whole
-    twice = 2 * (total - quotient * whole)
-    return quotient + (twice > whole or (twice == whole and quotient & 1 == 1))
+def _result(total, divisor, how):
+    step = _step(how, "result")
+    if step is names.HalfEven and isinstance(divisor, types.Float):
+        return _rounded_in(as_dtype(divisor).type)
+    if step is names.HalfEven:
+        return _half_even
+    return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]

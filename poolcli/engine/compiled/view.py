@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.core.windows import AxisWindows, Sliding, ceil_div
-from poolcli.plan.region import Ranges, Region
+from poolcli.core.windows import AxisWindows, Sliding
+from poolcli.engine.compiled.arithmetic import seen_as
+from poolcli.engine.compiled.geometry import Geometry
+from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LONG_RUN = 16  # windows that do not overlap are summed each on its own from this length on
-MERGED_ROW = 4096  # elements; whole planes shorter than this are glued to rows of about this length
-LONG_ROW = 1 << 15  # bytes of a row buffer: the three of a task stay in the second cache
-SHORT_ROWS = 512  # elements of a task's row buffers together, where rows are shorter than that
-WORTH_BLOCKS = 4  # rows of a window for each row of stride, above which blocks pay
 
 
 @dataclass(frozen=True)
@@ -60,18 +57,6 @@ class Entire(NamedTuple):
     is_cut: bool
 
 
-class Across(NamedTuple):
-    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs."""
-
-    kernel: int
-    stride: int
-    dilation: int
-    pad: int
-    reach: int
-    outputs: int
-    piece: int
-
-
 @dataclass(frozen=True)
 class View:
     """How a plan's arrays are seen by the kernels."""
@@ -102,7 +87,7 @@ class View:
     def of_input(self, x: Array) -> Array:
         """`x` in this view, contiguous and native; no copy where it lies so already. 16-bit floats become bits."""
         x = x.astype(x.dtype.newbyteorder("="), copy=False)
-        x = x.view(_kernel_dtype(x.dtype))
+        x = x.view(seen_as(x.dtype.name))
         source = np.ascontiguousarray(x.transpose(self.order)).reshape(self.input_shape).view()
         source.flags.writeable = False  # one compiled variant serves writable and read-only arrays
         return source
@@ -110,7 +95,7 @@ class View:
     def target(self, out: Array, dtype: DTypeLike) -> Array:
         """`out` itself in this view where it is of that type and lies so; a new array otherwise."""
         seen = out.transpose(self.order)
-        if seen.dtype.itemsize == np.dtype(dtype).itemsize and _kernel_dtype(seen.dtype) == np.dtype(dtype):
+        if seen.dtype.itemsize == np.dtype(dtype).itemsize and seen_as(seen.dtype.name) == np.dtype(dtype):
             seen = seen.view(dtype)
         if seen.dtype == np.dtype(dtype) and seen.dtype.isnative and seen.flags.c_contiguous:
             return seen.reshape(self.output_shape)
@@ -120,7 +105,7 @@ class View:
         """Brings values made in this view to `out`, where they are not there already."""
         if not np.may_share_memory(out, values):
             with np.errstate(all="ignore"):
-                if values.dtype != out.dtype and values.dtype == _kernel_dtype(out.dtype):
+                if values.dtype != out.dtype and values.dtype == seen_as(out.dtype.name):
                     values = values.view(out.dtype)
                 out[...] = self.to_layout(values)
 
@@ -128,88 +113,34 @@ class View:
         """An array of the canonical output shape, back in the order of the layout; a view."""
         return array.reshape(self.ordered_shape).transpose(np.argsort(self.order))
 
-    def geometry(self, spread: bool = False) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[int, ...]]:
-        """For each axis: the first input index and the number of inputs of every window, and the step between them;
-        `spread`: along W one for each inner element, and the index is that of the element.
+    def geometry(self, divisor: np.dtype[Any], spread: bool = False) -> Geometry:
+        """Where kernels read and write; divisors, of that type, are given along W for each inner element, and so with
+        `spread` are the windows themselves.
         """
-        begins, counts = [axis.begin for axis in self.axes], [axis.count for axis in self.axes]
+        d, h, w = self.axes
+        begin, count = w.begin, w.count
         if spread:
-            begins[2] = (begins[2][:, None] * self.inner + np.arange(self.inner)).reshape(-1)
-            counts[2] = np.repeat(counts[2], self.inner)
-        return tuple(begins), tuple(counts), tuple(axis.step for axis in self.axes)
-
-    def divisors(self, dtype: Any, reciprocal: bool = False) -> tuple[Array, ...]:
-        """Each axis' factors of the divisor (or what to multiply by); along W one for each inner element."""
-        found = [axis.divisor.astype(dtype) for axis in self.axes]
-        if reciprocal:
-            with np.errstate(divide="ignore"):
-                found = [1 / factor for factor in found]
-        found[2] = np.repeat(found[2], self.inner)
-        return tuple(found)
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """(D, H, W * inner) of the input, (D, H) of the output, W * inner of the output."""
-        return self.input_shape[1:], self.output_shape[1:3], self.output_shape[3]
-
-    @property
-    def is_halving(self) -> bool:
-        """Whether windows along W are pairs side by side, all of them inside the input."""
-        w = self.axes[2].windows
-        if w is None or self.inner not in (1, 3):
-            return False
-        return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
-
-    def across(self, itemsize: int) -> Across | None:
-        """The windows along W where they are regular; None where they are better taken each on its own. Accumulators
-        are of `itemsize` bytes.
-        """
-        axis = self.axes[2]
-        w = axis.windows
-        if w is None or (w.stride >= w.extent and w.kernel >= LONG_RUN):
-            return None
-        if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + MERGED_ROW:
-            return None
-        reach = (axis.output - 1) * w.stride + w.extent
-        piece = axis.output
-        most = LONG_ROW // itemsize // self.inner
-        if reach > most:
-            piece = min(axis.output, max(1, (most + w.extent) // w.stride))
-        return Across(w.kernel, w.stride, w.dilation, axis.pad, (piece - 1) * w.stride + w.extent, axis.output, piece)
-
-    def down(self) -> tuple[int, int, int, int] | None:
-        """Along H, where blocks of rows beat joining each window's: (kernel, stride, rows of padding, blocks)."""
-        axis = self.axes[1]
-        h = axis.windows
-        if h is None or h.dilation > 1 or h.kernel <= WORTH_BLOCKS * h.stride or h.kernel > h.size + MERGED_ROW:
-            return None
-        if not self.axes[0].entire.is_single:
-            return None
-        return h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel)
+            begin = (begin[:, None] * self.inner + np.arange(self.inner)).reshape(-1)
+            count = np.repeat(count, self.inner)
+        across = np.repeat(w.divisor, self.inner).astype(divisor)
+        return Geometry(
+            self.inner,
+            (d.size, h.size, w.size * self.inner),
+            (d.output, h.output),
+            w.output * self.inner,
+            (d.begin, h.begin, begin),
+            (d.count, h.count, count),
+            (d.step, h.step, w.step),
+            (d.divisor.astype(divisor), h.divisor.astype(divisor), across),
+        )
 
 
-def _kernel_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """As which type kernels see a native array: bool as uint8, float16 and bfloat16 as their bits."""
-    return np.dtype({"bool": np.uint8, "float16": np.int16, "bfloat16": np.uint16}.get(dtype.name, dtype))
-
-
-def view_of(region: Region) -> View:
-    """The view in which the kernels work on this region."""
-    plan = region.plan
-    positions = tuple(axis.position for axis in plan.axes)
-    return _view_of(plan.windows, positions, region.outputs, region.input_shape, plan.divisor_override)
-
-
-@lru_cache(maxsize=16)
-def _view_of(
-    windows: tuple[AxisWindows, ...],
-    spatial: tuple[int, ...],
-    outputs: Ranges,
-    input_shape: tuple[int, ...],
-    override: int | None,
-) -> View:
+def view_of(region: Region, row: int) -> View:
+    """The view in which the kernels work on this region; short planes are glued to rows of about `row` elements."""
+    plan, outputs, input_shape = region.plan, region.outputs, region.input_shape
+    windows, spatial, override = plan.windows, [axis.position for axis in plan.axes], plan.divisor_override
     others = [i for i in range(len(input_shape)) if i not in spatial]
-    in_place = list(spatial) == list(range(spatial[0], spatial[0] + len(spatial)))
+    in_place = spatial == list(range(spatial[0], spatial[0] + len(spatial)))
     outside = [i for i in others if i < spatial[0]] if in_place else others
     inside = [i for i in others if i not in outside]
     order = (*outside, *spatial, *inside)
@@ -221,7 +152,7 @@ def _view_of(
         axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
     outer, inner = prod(input_shape[i] for i in outside), prod(input_shape[i] for i in inside)
     if inner == 1 and all(axis.is_whole for axis in axes):
-        glued = _divisor_up_to(outer, MERGED_ROW // axes[2].size)
+        glued = _divisor_up_to(outer, row // axes[2].size)
         outer, axes[2] = outer // glued, _repeated(axes[2], glued)
     return View(order, tuple(len(outputs[i]) for i in order), outer, inner, (axes[0], axes[1], axes[2]))
 

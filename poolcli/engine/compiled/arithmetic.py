@@ -1,0 +1,192 @@
+"""What kernels do with numbers, as a record of named steps: each name is a type of its own, so that each combination is
+compiled for itself (`numbers` says what the steps do).
+
+An element is read, a term is made of it, terms are joined to a total, a result is made of the total, a root taken of
+that, and written.
+"""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from poolcli.core.dtypes import lookup
+from poolcli.engine.compiled.ability import largest_divisor
+from poolcli.plan import Plan
+
+Scalar = np.generic
+
+
+class Plain(NamedTuple):
+    """Numbers are stored as they are."""
+
+
+class Float16Bits(NamedTuple):
+    """Numbers of float16 are stored by their bits in an int16."""
+
+
+class BFloat16Bits(NamedTuple):
+    """Numbers of bfloat16 are stored by their bits in a uint16."""
+
+
+class Itself(NamedTuple):
+    """A number as it is."""
+
+
+class Size(NamedTuple):
+    """A number without its sign."""
+
+
+class Square(NamedTuple):
+    """A number times itself."""
+
+
+class Power(NamedTuple):
+    """A number to a power; nan of a negative one where the power is not whole."""
+
+    power: float
+
+
+class PowerOfSize(NamedTuple):
+    """A number without its sign to a power."""
+
+    power: float
+
+
+class Sum(NamedTuple):
+    """Terms are added, in the type of `nothing`."""
+
+    nothing: Scalar
+
+
+class SumWithError(NamedTuple):
+    """Terms of float64 are added, and so are the errors of the additions; a complex number holds both."""
+
+    nothing: Scalar
+
+
+class Largest(NamedTuple):
+    """The largest term wins, NaN over every number."""
+
+    nothing: Scalar
+
+
+class Smallest(NamedTuple):
+    """The smallest term wins, NaN over every number."""
+
+    nothing: Scalar
+
+
+class Quotient(NamedTuple):
+    """The total over the divisor."""
+
+
+class HalfEven(NamedTuple):
+    """The nearest integer to the quotient, of two the even one, computed in the type of the divisor."""
+
+
+class OfKernel(NamedTuple):
+    """The quotient times the elements of a whole kernel."""
+
+    elements: float
+
+
+class SquareRoot(NamedTuple):
+    """The square root."""
+
+
+class Root(NamedTuple):
+    """The root of any power."""
+
+    power: float
+
+
+class Arithmetic(NamedTuple):
+    """From elements to what is stored."""
+
+    read: Plain | Float16Bits | BFloat16Bits
+    term: Itself | Size | Square | Power | PowerOfSize
+    total: Sum | SumWithError | Largest | Smallest
+    result: Itself | Quotient | HalfEven | OfKernel
+    root: Itself | SquareRoot | Root
+    write: Plain | Float16Bits | BFloat16Bits
+
+
+class Computed(NamedTuple):
+    """An arithmetic, and as which types kernels see what they store and what they divide by."""
+
+    how: Arithmetic
+    made: np.dtype[Any]
+    divisor: np.dtype[Any]
+
+
+BEST: dict[Any, type[Largest | Smallest]] = {operator.gt: Largest, operator.lt: Smallest}
+STORED: dict[str, Plain | Float16Bits | BFloat16Bits] = {"float16": Float16Bits(), "bfloat16": BFloat16Bits()}
+SEEN_AS = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # the types that kernels do not know
+EXACT_32, EXACT_64 = 2**23, 2**52  # below, a quotient that is no half is further from one than it is rounded by
+NONE = np.dtype(np.int8)  # of divisors that nothing is divided by
+
+
+def seen_as(dtype: str) -> np.dtype[Any]:
+    """As which type kernels see numbers of a type."""
+    return np.dtype(SEEN_AS.get(dtype, dtype))
+
+
+def compute(plan: Plan, longest: int) -> Computed:
+    """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
+    if plan.reducer.better is not None:
+        return _best(plan)
+    if plan.reducer.power is not None:
+        return _root(plan)
+    return _float_mean(plan) if lookup(plan.dtype).kind == "float" else _integer_mean(plan, longest)
+
+
+def _best(plan: Plan) -> Computed:
+    stored, reducer = STORED.get(plan.dtype, Plain()), plan.reducer
+    dtype = seen_as(plan.dtype) if isinstance(stored, Plain) else np.dtype(np.float32)
+    total = BEST[reducer.better](dtype.type(lookup(plan.dtype).ends[reducer.nothing]))
+    if plan.output_dtype == plan.dtype:
+        return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), stored), seen_as(plan.dtype), NONE)
+    return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), Plain()), dtype, NONE)
+
+
+def _sum_of_floats(plan: Plan) -> Sum | SumWithError:
+    """Sums in float64, with their errors where float64 itself is read or made."""
+    wide = "float64" in (plan.dtype, plan.output_dtype)
+    return SumWithError(np.complex128(0)) if wide else Sum(np.float64(0))
+
+
+def _float_mean(plan: Plan) -> Computed:
+    read, write = (STORED.get(dtype, Plain()) for dtype in (plan.dtype, plan.output_dtype))
+    how = Arithmetic(read, Itself(), _sum_of_floats(plan), Quotient(), Itself(), write)
+    return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))
+
+
+def _integer_mean(plan: Plan, longest: int) -> Computed:
+    source, target = lookup(plan.dtype), lookup(plan.output_dtype)
+    largest = max(map(abs, source.limits)) * longest
+    total = Sum(np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0))
+    made = seen_as(target.name)
+    if target.kind == "float":
+        write = STORED.get(target.name, Plain())
+        how = Arithmetic(Plain(), Itself(), total, Quotient(), Itself(), write)
+        return Computed(how, made, np.dtype(np.float64))
+    largest = max(largest, largest_divisor(plan))
+    divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
+    return Computed(Arithmetic(Plain(), Itself(), total, HalfEven(), Itself(), Plain()), made, np.dtype(divisor))
+
+
+def _root(plan: Plan) -> Computed:
+    read, write = (STORED.get(dtype, Plain()) for dtype in (plan.dtype, plan.output_dtype))
+    power, signed = float(plan.reducer.power or 1), plan.reducer.signed
+    term: Any = Power(power) if signed else PowerOfSize(power)
+    if power in (1, 2):
+        term = Square() if power == 2 else Itself() if signed else Size()
+    root: Any = SquareRoot() if power == 2 else Itself() if power == 1 else Root(power)
+    kernel = float(prod(windows.longest for windows in plan.windows))
+    result: Any = OfKernel(kernel) if plan.reducer.divides else Itself()
+    how = Arithmetic(read, term, _sum_of_floats(plan), result, root, write)
+    return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))

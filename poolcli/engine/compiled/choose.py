@@ -1,0 +1,148 @@
+"""The choice of a kernel: from a region alone which loops compute it, over what, and in how many tasks.
+
+Whatever decides about an order of additions asks the whole axes, so that every region of a plan is computed alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from poolcli.core.dtypes import lookup
+from poolcli.core.windows import ceil_div
+from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, Plain, compute
+from poolcli.engine.compiled.geometry import Across, Down, Geometry, Wide
+from poolcli.engine.compiled.view import View, view_of
+from poolcli.plan import Plan
+from poolcli.plan.region import Region
+
+
+class Limits(NamedTuple):
+    """Where another kernel, or another way to share out its work, begins to pay."""
+
+    run: int = 16  # elements of windows that do not overlap: from here on each is joined on its own
+    merged: int = 4096  # elements; whole planes shorter than this are glued to rows of about this length
+    row: int = 1 << 15  # bytes of a row buffer: the three of a task stay in the second cache
+    short: int = 512  # elements of a task's row buffers together, where rows are shorter than that
+    blocks: int = 4  # rows of a window for each row of stride, above which blocks pay
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel by its name, and what it is given beside the arrays.
+
+    `dtype` is the type of the elements, `made` that of what the kernel writes, `more` what this kernel alone is given.
+    """
+
+    kernel: str
+    dtype: str
+    view: View
+    how: Arithmetic | Wide
+    made: np.dtype[Any]
+    geometry: Geometry
+    more: tuple[Any, ...]
+    tasks: int
+
+    @cached_property
+    def variant(self) -> str:
+        """What tells it from other kernels that are compiled for themselves, in one word."""
+        steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
+        divisor = self.geometry.divisors[0].dtype
+        types = [self.made.name, *([divisor.name] if divisor != NONE else [])]
+        return "-".join([self.kernel, self.dtype, *steps, *types])
+
+
+def choose_kernel(region: Region, indices: bool = False) -> Choice:
+    """The kernel that computes a region (with positions where `indices` is true), and all that it is given."""
+    return _choose(region, indices, LIMITS)
+
+
+@lru_cache(maxsize=16)
+def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
+    plan, view = region.plan, view_of(region, limits.merged)
+    if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
+        return _wide(plan, view)
+    computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
+    loops = Loops("best_at", (), view.rows) if indices else _loops(view, computed.how.total.nothing.itemsize, limits)
+    geometry = view.geometry(computed.divisor, spread=loops.kernel == "each")
+    return Choice(loops.kernel, plan.dtype, view, computed.how, computed.made, geometry, loops.more, loops.tasks)
+
+
+class Loops(NamedTuple):
+    """A kernel by its name, what it alone is given, and how many tasks it has."""
+
+    kernel: str
+    more: tuple[Any, ...]
+    tasks: int
+
+
+def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
+    """The loops that suit the windows, where totals are of `itemsize` bytes."""
+    w, h = across(view, itemsize, limits), down(view, limits)
+    if w is None:
+        return Loops("each", (view.axes[2].entire.longest,), view.rows)
+    if is_halving(view):
+        return Loops("halve", (), view.rows)
+    pieces = ceil_div(w.outputs, w.piece)
+    if h is not None:
+        return Loops("slide_blocks", (w, h), view.rows // view.axes[1].output * h.blocks * pieces)
+    group = max(1, limits.short // (w.reach * view.inner))
+    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces)
+
+
+def _wide(plan: Plan, view: View) -> Choice:
+    """Means of 64-bit integers; the rounded ones are made as int64, which has the bits of those of uint64."""
+    rounded = lookup(plan.output_dtype).is_integer
+    how, made = Wide(plan.dtype.startswith("u"), rounded), np.dtype(np.int64 if rounded else np.float64)
+    return Choice("mean_wide", plan.dtype, view, how, made, view.geometry(np.dtype(np.int64)), (), view.rows)
+
+
+def is_halving(view: View) -> bool:
+    """Whether windows along W are pairs side by side, all of them inside the input."""
+    w = view.axes[2].windows
+    if w is None or view.inner not in (1, 3):
+        return False
+    return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
+
+
+def across(view: View, itemsize: int, limits: Limits) -> Across | None:
+    """The windows along W where they are regular; None where they are better taken each on its own. Totals are of
+    `itemsize` bytes.
+    """
+    axis = view.axes[2]
+    w = axis.windows
+    if w is None or (w.stride >= w.extent and w.kernel >= limits.run):
+        return None
+    if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged:
+        return None
+    reach = (axis.output - 1) * w.stride + w.extent
+    piece = axis.output
+    most = limits.row // itemsize // view.inner
+    if reach > most:
+        piece = min(axis.output, max(1, (most + w.extent) // w.stride))
+    reach = (piece - 1) * w.stride + w.extent
+    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, piece)
+
+
+def down(view: View, limits: Limits) -> Down | None:
+    """The windows along H, where blocks of rows beat joining each window's."""
+    axis = view.axes[1]
+    h = axis.windows
+    if h is None or h.dilation > 1 or h.kernel <= limits.blocks * h.stride or h.kernel > h.size + limits.merged:
+        return None
+    if not view.axes[0].entire.is_single:
+        return None
+    return Down(h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel))
+
+
+def _word(step: Any) -> str:
+    """The name of a step, and of the type of totals."""
+    name = type(step).__name__.lower()
+    return f"{name}-{step.nothing.dtype.name}" if hasattr(step, "nothing") else name

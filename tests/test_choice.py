@@ -1,0 +1,153 @@
+"""Which engine and which kernel compute a plan: what is chosen is what runs, and what is reported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.engine import prepare, run
+from poolcli.engine.choose import choose_engine, engine_notes
+from poolcli.engine.compiled.choose import Limits, choose_kernel
+from poolcli.plan.reducers import Reducer
+from poolcli.plan.region import whole
+from tests.conftest import Cli
+from tests.reducers import MINIMUM, Under, power
+
+WIDE = (1, 1, 60, 70)
+KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "overlapping": (AvgPool(3, 2, 1, 1), "slide", {}),
+    "pairs": (MaxPool(2, 2), "halve", {}),
+    "pairs of pixels": (AvgPool(2, 2), "halve", {"layout": "NHWC", "shape": (1, 60, 70, 3)}),
+    "pairs of four channels": (AvgPool(2, 2), "slide", {"layout": "NHWC", "shape": (1, 60, 70, 4)}),
+    "pairs, one of which overhangs": (AvgPool(2, 2, rounding_type="ceil"), "slide", {"shape": (1, 1, 60, 71)}),
+    "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
+    "as many rows as do not pay": (AvgPool((4, 9), 1), "slide", {}),
+    "bins": (AdaptiveAvgPool(7), "each", {}),
+    "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
+    "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
+    "64-bit integers": (AvgPool(3, 2), "mean_wide", {"dtype": "int64"}),
+    "64-bit maxima": (MaxPool(3, 2), "slide", {"dtype": "int64"}),
+    "positions": (MaxPool(3, 2), "best_at", {"indices": True}),
+    "positions in bins": (AdaptiveMaxPool(3), "best_at", {"indices": True}),
+    "minima": (Under(MaxPool(3, 2), MINIMUM), "slide", {}),
+    "powers": (Under(AvgPool(3, 2), power(3)), "slide", {}),
+    "powers of 64-bit integers": (
+        Under(AvgPool(3, 2), power(3)), "slide", {"dtype": "int64", "output_dtype": "float32"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_each_plan_has_its_kernel(name: str) -> None:
+    op, kernel, more = KERNELS[name]
+    options = {"shape": WIDE, "dtype": "float32", **more}
+    indices = options.pop("indices", False)
+    plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
+    assert choose_kernel(whole(plan), indices).kernel == kernel
+
+
+def test_limits_can_be_lowered() -> None:
+    plan = AvgPool(3, 1).plan(WIDE)
+    assert choose_kernel(whole(plan)).kernel == "slide"
+    with patch("poolcli.engine.compiled.choose.LIMITS", Limits(blocks=2)):
+        assert choose_kernel(whole(plan)).kernel == "slide_blocks"
+
+
+HUGE = (1, 1, 3, 3)
+SUM = Reducer("sum", "sum", "number")
+REFUSED: dict[str, tuple[Any, str | None]] = {
+    "3 axes": (AvgPool(1).plan((1, 1, 2, 2, 2)), None),
+    "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, these are 4"),
+    "a divisor of 2**31 - 1": (AvgPool(1, divisor_override=2**31 - 1).plan(HUGE, output_dtype="float64"), None),
+    "a divisor of 2**31": (
+        AvgPool((2**16, 2**15), 1, 2**16, 2**16, exclude_pad=False).plan(HUGE),
+        "numba divides by numbers below 2**31, here are some up to 2147483648",
+    ),
+    "a maximum of 2**31": (MaxPool((2**16, 2**15), 1, 2**16 - 1, 2**16 - 1).plan(HUGE), None),
+    "a power of 6": (Under(AvgPool(1), power(6)).plan(HUGE), None),
+    "a power above 6": (
+        Under(AvgPool(1), power(6.5)).plan(HUGE), "numba adds powers up to 6 of numbers of up to 32 bits"
+    ),
+    "a power of float64": (
+        Under(AvgPool(1), power(2)).plan(HUGE, "float64"), "numba adds powers up to 6 of numbers of up to 32 bits"
+    ),
+    "a sum": (Under(AvgPool(1), SUM).plan(HUGE), "numba has no sum"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, reason = REFUSED[name]
+    expected = "numpy" if reason else "numba"
+    ran = []
+    for module in ("numpy", "compiled"):
+        monkeypatch.setattr(f"poolcli.engine.{module}.pool.pool", lambda *_, _m=module, **__: ran.append(_m))
+    assert prepare(plan, "numba") == choose_engine(plan, "numba").name == expected
+    assert engine_notes(plan, "numba") == ((f"computed by numpy: {reason}",) if reason else ())
+    assert engine_notes(plan, "auto") == engine_notes(plan, "numpy") == ()
+    x = np.broadcast_to(np.ones((), plan.dtype), plan.input_shape)
+    out = np.broadcast_to(np.ones((), plan.output_dtype), plan.output_shape)
+    with patch("poolcli.engine._output_array", lambda *_: out):
+        run(plan, x, engine="numba")
+    assert ran == ["numpy" if reason else "compiled"]
+
+
+def test_an_engine_nobody_knows_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^engine is 'cuda', it must be one of auto, numba, numpy$"):
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, engine="cuda")
+
+
+def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
+    np.save("deep.npy", np.ones((1, 1, 2, 4, 4, 4), np.float32))
+    done = cli("avg", "deep.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--engine", "numba", "--json")
+    assert done.code == 0
+    assert (done.json["engine"], done.json["threads"]) == ("numpy", 1)
+    assert "computed by numpy: numba computes up to 3 spatial axes, these are 4" in done.json["notes"]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolcli.engine.compiled.cache.purge", lambda: pytest.fail("the cache was emptied"))
+    out = np.zeros((1, 1, 2))
+    out.flags.writeable = False
+    with pytest.raises(RequestError, match=r"^out cannot be written to \(its writeable flag is off\)$"):
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, strides=2, engine=engine, out=out)
+    assert out.tolist() == [[[0, 0]]]
+
+
+def test_what_fails_when_compiled_afresh_too_is_no_fault_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled.load import load
+
+    monkeypatch.setattr("poolcli.engine.compiled.cache.purge", lambda: pytest.fail("the cache was emptied"))
+    with pytest.raises(Exception, match="slide"):
+        load("slide", "nothing that can be compiled", "float32", (None,) * 6)
+
+
+def test_with_its_compiler_switched_off_numba_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+
+    plan = AvgPool(3).plan((1, 1, 8, 8))
+    assert choose_engine(plan, "numba").name == "numba"
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    assert choose_engine(plan, "numba").name == "numpy"
+    assert engine_notes(plan, "numba") == ("computed by numpy: NUMBA_DISABLE_JIT switches numba off",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["auto", "numba"])
+def test_with_its_compiler_switched_off_the_numbers_are_right(engine: str) -> None:
+    code = f"import numpy, poolcli; print(poolcli.max_pool(numpy.arange(4.).reshape(1, 1, 4), 2, engine={engine!r}))"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[[[1. 2. 3.]]]\n", "")
