@@ -21,7 +21,7 @@ ARITHMETIC = {
 }  # fmt: skip
 
 
-TYPES = ("TypeVar(", "Literal[", "Callable[", "Sliding | Bins")
+TYPES = ("TypeVar(", "tuple[", "Literal[", "Callable[", "Sliding | Bins")
 SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least")  # functions whose arguments may change places
 
 

@@ -21,7 +21,7 @@ SECONDS = 900  # what takes longer hangs: tests of a room take a tenth of this
 TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/core/windows.py": ("test_windows.py", "plan", "explain/test_steps.py", "test_specs.py", "test_traps.py"),
     "poolcli/plan/*.py": (
-        "plan", "test_specs.py", "test_fields.py", "test_attributes.py", "explain/test_steps.py",
+        "plan", "test_windows.py", "test_specs.py", "test_fields.py", "test_attributes.py", "explain/test_steps.py",
         "explain/test_screens.py", "test_traps.py", "conformance/test_refusals.py",
     ),
     "poolcli/engine/*.py": ("test_traps.py", "test_threads.py", "test_engines.py", "test_attributes.py"),
