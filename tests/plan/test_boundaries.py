@@ -290,6 +290,10 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(1, 1, 8, 8, kernel=2, axis=-4), peak(1, 1, 8, 8, kernel=2, axis=-5),
         "axis is -5, it must be from -4 to 3 for a tensor of rank 4",
     ),
+    "OpenVINO: an axis that maxima are counted from, and another dialect's": (
+        peak(kernel=2, axis=1), peak(kernel=2, axis=1, like="onnx"),
+        "axis is an attribute of OpenVINO; ONNX fixes what its indices count from",
+    ),
     "an output of 1 and of 0": (bins(output_size=1), bins(output_size=0),
         "output_size is 0 on every axis, it must be at least 1",
     ),

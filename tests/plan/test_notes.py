@@ -78,3 +78,22 @@ FACTS: dict[str, tuple[Any, int, list[str]]] = {
 def test_an_axis_explains_what_its_windows_leave_out(name: str) -> None:
     op, size, expected = FACTS[name]
     assert facts(op.plan((1, 1, size)).explain().axes[0]) == expected
+
+
+BINS = {
+    1: ["bin i reads from floor(i * 8 / 1) to ceil((i + 1) * 8 / 1)",
+        "bin 0: 0/1 = 0, down to 0; 8/1 = 8, up to 8: 8 long"],
+    3: ["bin i reads from floor(i * 8 / 3) to ceil((i + 1) * 8 / 3)",
+        "bin 0: 0/3 = 0, down to 0; 8/3 = 2 and 2/3, up to 3: 3 long",
+        "bin 1: 8/3 = 2 and 2/3, down to 2; 16/3 = 5 and 1/3, up to 6: 4 long",
+        "bin 2: 16/3 = 5 and 1/3, down to 5; 24/3 = 8, up to 8: 3 long"],
+    4: ["bin i reads from floor(i * 8 / 4) to ceil((i + 1) * 8 / 4)",
+        "bin 0: 0/4 = 0, down to 0; 8/4 = 2, up to 2: 2 long",
+        "bin 1: 8/4 = 2, down to 2; 16/4 = 4, up to 4: 2 long",
+        "bin 3: 24/4 = 6, down to 6; 32/4 = 8, up to 8: 2 long"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", BINS)
+def test_bins_are_reckoned_for_the_first_two_and_the_last(output: int) -> None:
+    assert list(AdaptiveAvgPool(output).plan((1, 1, 8)).explain().axes[0].steps) == BINS[output]
