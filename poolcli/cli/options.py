@@ -75,9 +75,7 @@ OPTIONS: dict[str, Option | Argument] = {
     "output_size": Option("--output-size", WINDOWS, "Output length: 7, or 7,7 (order D,H,W). Needed.", "S"),
     "axis": Option("--axis", RESULT, "First axis that indices count over: 0 all (default), 2 inside a plane.", "N"),
     "index_element_type": Option("--index-element-type", RESULT, "Type of the indices: i64 (default) or i32.", "T"),
-    "like": Option(
-        "--like", WINDOWS, f"Whose rules: {listed(DIALECTS).replace('openvino', 'openvino (default)')}.", "NAME"
-    ),
+    "like": Option("--like", WINDOWS, f"Whose rules: {listed(DIALECTS)}.", "NAME"),
     "layout": Option(
         "--layout",
         RESULT,
@@ -145,20 +143,27 @@ OPTIONS: dict[str, Option | Argument] = {
 }
 
 
-def parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty, elements: str = "") -> inspect.Parameter:
-    """The parameter that typer reads an option from; a TypeError for a field that has no row."""
-    annotation = _annotation(name, TYPED.get(kind, kind), elements)
+def parameter(
+    name: str, kind: Any, default: Any = inspect.Parameter.empty, elements: str = "", marked: str | None = None
+) -> inspect.Parameter:
+    """The parameter that typer reads an option from, with the word `marked` in its help as the default.
+
+    A TypeError for a field that has no row.
+    """
+    annotation = _annotation(name, TYPED.get(kind, kind), elements, marked)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 @cache  # most options are those of several commands
-def _annotation(name: str, kind: Any, elements: str) -> Any:
+def _annotation(name: str, kind: Any, elements: str, marked: str | None) -> Any:
     if name not in OPTIONS:
         raise TypeError(f"the field {name} has no row in OPTIONS")
     row = OPTIONS[name]
     if isinstance(row, Argument):
         return Annotated[kind, typer.Argument(metavar=row.metavar, help=row.text, show_default=False)]
     text = row.text.replace(ELEMENTS, elements)
+    if marked:
+        text = text.replace(marked, f"{marked} (default)", 1)
     return Annotated[
         kind,
         typer.Option(*row.flags.split(), help=text, rich_help_panel=row.panel, show_default=False, metavar=row.metavar),

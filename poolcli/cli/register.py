@@ -46,7 +46,8 @@ def parameters(command: Command) -> Iterator[inspect.Parameter]:
     for field in fields(command.request):
         if field.name == "attributes":
             options = attribute_options(command.op) if command.op else all_attribute_options()
-            yield from (parameter(name, kind, None) for name, kind in options.items())
+            likes = {"like": OPERATORS[command.op or "avg"].like}
+            yield from (parameter(name, kind, None, marked=likes.get(name)) for name, kind in options.items())
         elif field.name not in command.without and not (field.name == "op" and command.op):
             default = inspect.Parameter.empty if field.default is MISSING else field.default
             yield parameter(field.name, hints[field.name], default, elements)

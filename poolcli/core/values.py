@@ -88,13 +88,13 @@ def whole_number(name: str, value: object) -> int:
 
 
 def number_from(least: float) -> Reader:
-    """A finite number of at least `least`; a whole one stays a whole one."""
+    """A finite number of at least `least`; a whole one becomes an integer."""
 
     def number(name: str, value: object) -> float:
         plain = _plain(value)
         if isinstance(plain, bool) or not isinstance(plain, int | float) or not least <= plain < inf:
             raise RequestError(f"{field(name)} is {value!r}, a number of at least {least:g} is needed")
-        return plain
+        return int(plain) if plain == int(plain) else plain
 
     return number
 

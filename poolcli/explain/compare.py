@@ -8,6 +8,7 @@ from math import prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
+from poolcli.core.windows import Sliding
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
@@ -15,6 +16,8 @@ from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttrib
 ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
 KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
+SIGNED = "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum"
+UNSIGNED = "it adds abs(x)**p, and a window's sum is what lies in it"
 DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
 
 
@@ -46,7 +49,8 @@ def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
         title = f"{dialect.title} {word}" if rounding else dialect.title
         chosen = like == plan.like and (rounding is None or word == getattr(op, "rounding_type", None))
         try:
-            other = make_plan(_under(op, like, word), plan.input_shape, plan.dtype, layout=plan.layout)
+            under = _under(op, like, word)
+            other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
             rows.append(Row(title, like, word, None, on_command_line(error.message), None, chosen, ()))
             continue
@@ -106,7 +110,9 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
     if chosen.output_shape == other.output_shape and not same_windows and not causes:
         causes.append("its windows lie elsewhere")
-    if chosen.reducer.divides and not _same_divisors(chosen, other):
+    if not same_reduction(chosen, other):
+        causes.append(SIGNED if other.reducer.signed else UNSIGNED)
+    elif chosen.reducer.divides and not _same_divisors(chosen, other):
         if a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} where nothing is said")
@@ -154,10 +160,19 @@ def _same_divisors(a: Plan, b: Plan) -> bool:
     )  # fmt: skip
 
 
+def same_reduction(a: Plan, b: Plan) -> bool:
+    """Whether the elements of equal windows become equal numbers: a sign is lost in even powers, and a sum that is
+    divided and multiplied by the whole kernel stays what it is where every window is full.
+    """
+    if a.reducer == b.reducer:
+        return True
+    power = a.reducer.power
+    even = power is not None and power == b.reducer.power and power % 2 == 0
+    return even and all(len(w.interior) == w.output for w in (*a.windows, *b.windows) if isinstance(w, Sliding))
+
+
 def same_divisors(a: object, b: object) -> bool:
     """Whether two axes with as many windows divide each by the same number; only windows at the ends can differ."""
-    from poolcli.core.windows import Sliding
-
     if not isinstance(a, Sliding) or not isinstance(b, Sliding):
         return a == b
     if a == replace(b, pad_end=a.pad_end) and (a.counted == "inside" or a.pad_end == b.pad_end):

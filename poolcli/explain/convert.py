@@ -11,7 +11,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
-from poolcli.explain.compare import same_divisors
+from poolcli.explain.compare import same_divisors, same_reduction
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
@@ -116,7 +116,7 @@ def _sliding(w: AxisWindows) -> Sliding | None:
 
 def _same(a: Plan, b: Plan) -> bool:
     """Whether two plans read the same elements, do the same with them, and divide by the same numbers."""
-    if not _same_reduction(a, b):
+    if not same_reduction(a, b):
         return False
     if a.output_shape != b.output_shape or a.divisor_override != b.divisor_override:
         return False
@@ -131,14 +131,3 @@ def _same(a: Plan, b: Plan) -> bool:
         if a.reducer.divides and b.reducer.divides and a.divisor_override is None and not same_divisors(one, two):
             return False
     return True
-
-
-def _same_reduction(a: Plan, b: Plan) -> bool:
-    """Whether the elements of equal windows become equal numbers: a sign is lost in even powers, and a sum that is
-    divided and multiplied by the whole kernel stays what it is where every window is full.
-    """
-    if a.reducer == b.reducer:
-        return True
-    power = a.reducer.power
-    even = power is not None and power == b.reducer.power and power % 2 == 0
-    return even and all(len(w.interior) == w.output for w in (*a.windows, *b.windows) if isinstance(w, Sliding))

@@ -77,7 +77,7 @@ def _check_dtypes(reducer: Reducer, source: DType, output_dtype: object) -> tupl
         )
     if reducer.result == "float" and target.kind != "float":
         raise RequestError(
-            f"the {reducer.noun} of {source.name} is no {target.name}; add {field('dtype', 'float32')} or float64"
+            f"an {reducer.noun} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
         )
     if target.kind == "float" or target == source:
         return source, target

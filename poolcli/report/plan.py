@@ -15,6 +15,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.plan import Plan
 from poolcli.report.text import number, printable
 
+OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
+
 
 def plan_view(plan: Plan, notes: Sequence[str]) -> RenderableType:
     """The report of a plan without any file."""
@@ -62,9 +64,9 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     words = [
-        f"{name} {number(plan.attributes[name])}"
-        for name in ("auto_pad", "rounding_type", "exclude_pad", "divisor_override")
-        if plan.attributes.get(name) is not None
+        f"{name} {number(value)}"
+        for name, value in plan.attributes.items()
+        if value is not None and not isinstance(value, list) and name not in OF_INDICES
     ]
     if words:
         table.add_row("rules", ", ".join(words))
