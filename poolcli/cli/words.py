@@ -31,6 +31,14 @@ OPERATOR_WORDS = {
         ),
         "maxima",
     ),
+    "min": Words(
+        "Minimum of every window, and where it is (the dual of MaxPool).",
+        (
+            "poolcli min depth.tif -o near.tif -k 4 -s 4",
+            "poolcli min x.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
+        ),
+        "minima",
+    ),
     "adaptive-avg": Words(
         "Averages to a given output size (OpenVINO AdaptiveAvgPool).",
         ("poolcli adaptive-avg photos/ -o thumbs/ --output-size 224,224",),

@@ -6,6 +6,7 @@ from poolcli.ops.adaptive_avg import AdaptiveAvgPool, adaptive_avg_pool
 from poolcli.ops.adaptive_max import AdaptiveMaxPool, adaptive_max_pool
 from poolcli.ops.avg import AvgPool, avg_pool
 from poolcli.ops.max import MaxPool, max_pool
+from poolcli.ops.min import MinPool, min_pool
 from poolcli.plan.attributes import Attributes
 
 __all__ = [
@@ -13,11 +14,13 @@ __all__ = [
     "AdaptiveMaxPool",
     "AvgPool",
     "MaxPool",
+    "MinPool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "avg_pool",
     "max_pool",
+    "min_pool",
 ]
 
-RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, AdaptiveAvgPool, AdaptiveMaxPool)
+RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, AdaptiveAvgPool, AdaptiveMaxPool)
 OPERATORS = {record.name: record for record in RECORDS}

@@ -96,7 +96,11 @@ REFUSALS: list[tuple[str, list[str], str]] = [
         ["avg", SHAPE, "-k", "2", "--like", "caffe"],
         "--like is 'caffe', it must be one of openvino, ngraph, onnx, pytorch, tensorflow",
     ),
-    ("unknown operator", ["median", SHAPE], "--op is 'median', it must be one of avg, max, adaptive-avg, adaptive-max"),
+    (
+        "unknown operator",
+        ["median", SHAPE],
+        "--op is 'median', it must be one of avg, max, min, adaptive-avg, adaptive-max",
+    ),
     ("option of another operator", ["max", SHAPE, "-k", "2", "--include-pad"], "max has no --exclude-pad"),
     (
         "ceil_torch outside OpenVINO",

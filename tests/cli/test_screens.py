@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poolcli.ops import OPERATORS
 from tests.conftest import SAMPLES, Cli
 
 TIMES = re.compile(r"[\d.]+ m?s\b")
@@ -113,7 +114,7 @@ def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: P
 
 
 def test_help_groups_the_options_and_ends_with_examples_and_exit_codes(cli: Cli) -> None:
-    for command in ("avg", "max", "adaptive-avg", "adaptive-max"):
+    for command in OPERATORS:
         text = cli(command, "--help").out
         for part in ("Windows", "Result", "Files", "Run and report", "Examples:", "Exit codes: 0 done"):
             assert part in text

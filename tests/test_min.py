@@ -1,0 +1,103 @@
+"""Minima: the dual of maxima, which frameworks have. What holds of every operator is tested with the others."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import MaxPool, MinPool, RequestError
+from poolcli.engine import run
+from tests.conformance.cases import Case, distinct_cases
+from tests.conformance.exclusions import excluded
+from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
+from tests.profiles import sized
+
+ENGINES = ("numpy", "numba")
+
+
+def dual(case: Case) -> Any:
+    """The minima of -x by the attributes of the maxima of x."""
+    return MinPool(**{own.name: getattr(case.op, own.name) for own in fields(case.op)})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("peer", [OPENVINO, ONNX, PYTORCH], ids=lambda peer: peer.framework)
+def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: Peer, engine: str) -> None:
+    cases = [case for case in distinct_cases(peer, "max", sized(60, 600)) if case.x.dtype.name == "float32"]
+    asked = [case for case in cases if not excluded(peer.name, "case", case).any()]
+    assert len(asked) > 10
+    for case, (values, indices) in zip(asked, peer.ask([(case.op, case.x) for case in asked]), strict=True):
+        op = dual(case)
+        found, at = run(op.plan(case.x.shape, case.x.dtype), -case.x, engine=engine, indices=True)
+        kept = ~excluded(peer.name, "value", case)
+        np.testing.assert_array_equal(found[kept], -values[kept], str(op))
+        kept = ~excluded(peer.name, "index", case)
+        assert at is not None
+        assert indices is not None
+        np.testing.assert_array_equal(at[kept], indices[kept], str(op))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64", "float16", "float64"])
+def test_minima_are_those_of_a_slow_loop(dtype: str, engine: str) -> None:
+    rng = np.random.default_rng(5)
+    limits = np.iinfo(dtype) if "int" in dtype else None
+    x = rng.integers(limits.min, limits.max, (2, 2, 9, 7), dtype) if limits else rng.normal(size=(2, 2, 9, 7))
+    x = x.astype(dtype)
+    for op in (MinPool(3, 2), MinPool(2, 1, dilations=2), MinPool((9, 1), 1), MinPool((4, 7), 3)):
+        plan = op.plan(x.shape, x.dtype)
+        rows, columns = ([w.span(o) for o in range(w.output)] for w in plan.windows)
+        expected = [[x[:, :, list(r)][:, :, :, list(c)].min((2, 3)) for c in columns] for r in rows]
+        values, at = op(x, return_indices=True, engine=engine)
+        np.testing.assert_array_equal(values, np.moveaxis(np.array(expected), (0, 1), (2, 3)))
+        np.testing.assert_array_equal(x.ravel()[at], values)
+        np.testing.assert_array_equal(op(x, engine=engine), values)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_value(engine: str) -> None:
+    def found(*values: float, dtype: str = "float32", **more: Any) -> Any:
+        x = np.array(values, dtype).reshape(1, 1, -1)
+        pooled, at = poolcli.min_pool(x, 2, strides=2, return_indices=True, engine=engine, **more)
+        return pooled.ravel().tolist(), at.ravel().tolist()
+
+    assert found(3, 3, 5, 1, np.inf, np.inf) == ([3, 1, np.inf], [0, 3, 4])
+    values, at = found(1, np.nan, np.nan, 0)
+    assert (np.isnan(values).all(), at) == (True, [1, 2])
+    x = np.ones((1, 1, 7), "int16")
+    pooled, at = poolcli.min_pool(x, 2, strides=4, rounding_type="ceil", return_indices=True, engine=engine)
+    assert (pooled.tolist(), at.tolist()) == ([[[1, 1, 2**15 - 1]]], [[[0, 4, -1]]])
+    pooled = poolcli.min_pool(x.astype("float32"), 2, strides=4, rounding_type="ceil", engine=engine)
+    assert pooled.tolist() == [[[1, 1, np.inf]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)], ids=["0 -0", "-0 0"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_among_zeros_of_both_signs_a_minimum_is_negative_and_a_maximum_positive(
+    dtype: str, zeros: tuple[float, float], engine: str
+) -> None:
+    x = np.array([[zeros * 8]], dtype)
+    for kernel in (2, 5):
+        for pool, negative in ((poolcli.min_pool, True), (poolcli.max_pool, False)):
+            values, _ = pool(x, kernel, return_indices=True, engine=engine)
+            alone = pool(x, kernel, engine=engine)
+            assert {*np.signbit(values).ravel().tolist(), *np.signbit(alone).ravel().tolist()} == {negative}
+
+
+def test_a_dialect_sets_the_windows_of_minima_and_no_framework_is_written_for() -> None:
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    assert MinPool(2, like="pytorch").plan(x.shape).attributes["strides"] == [2, 2]
+    values, at = poolcli.min_pool(x, 2, strides=1, like="tensorflow", return_indices=True, layout="NCHW")
+    assert (values.tolist(), at.tolist()) == ([[[[0, 1], [3, 4]]]], [[[[0, 1], [3, 4]]]])
+    with pytest.raises(RequestError, match=r"^PyTorch allows pads of at most 1 for a kernel of 2:"):
+        MinPool(2, pads_begin=2, pads_end=2, like="pytorch").plan(x.shape)
+    from poolcli.explain.convert import convert
+
+    found = convert(MinPool(2, 2).plan(x.shape), "pytorch")
+    assert (found.text, found.reason) == (None, "PyTorch has no min pooling")
+    assert MaxPool(2, 2).plan(x.shape).output_shape == MinPool(2, 2).plan(x.shape).output_shape
