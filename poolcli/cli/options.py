@@ -72,6 +72,7 @@ OPTIONS: dict[str, Option | Argument] = {
         "Leave padding out of the divisor (default), or count it (PyTorch's default).",
     ),
     "divisor_override": Option("--divisor-override", WINDOWS, "Divide every sum by N instead.", "N"),
+    "p": Option("--p", WINDOWS, "Power of the norm, 1 or more. 2 if left out.", "P"),
     "output_size": Option("--output-size", WINDOWS, "Output length: 7, or 7,7 (order D,H,W). Needed.", "S"),
     "axis": Option("--axis", RESULT, "First axis that indices count over: 0 all (default), 2 inside a plane.", "N"),
     "index_element_type": Option("--index-element-type", RESULT, "Type of the indices: i64 (default) or i32.", "T"),

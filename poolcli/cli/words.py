@@ -39,6 +39,10 @@ OPERATOR_WORDS = {
         ),
         "minima",
     ),
+    "lp": Words(
+        "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
+        ("poolcli lp x.npy -o y.npy -k 2 -s 2", "poolcli lp x.npy -o y.npy -k 3 -s 2 --p 3 --like pytorch"),
+    ),
     "adaptive-avg": Words(
         "Averages to a given output size (OpenVINO AdaptiveAvgPool).",
         ("poolcli adaptive-avg photos/ -o thumbs/ --output-size 224,224",),

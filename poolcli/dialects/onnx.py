@@ -1,11 +1,12 @@
-"""ONNX: AveragePool and MaxPool to opset 22, as their text and ONNX Runtime have them."""
+"""ONNX: AveragePool, MaxPool and LpPool to opset 22, as their text and ONNX Runtime have them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from poolcli.core.fields import field
 from poolcli.core.values import AUTO_PADS
-from poolcli.dialects.dialect import Dialect, There
+from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import counts_pads, is_ceil, is_dilated, numbers, too_many_axes
 
 if TYPE_CHECKING:
@@ -27,7 +28,15 @@ def write(plan: Plan) -> str:
     parts.append(f"ceil_mode={int(is_ceil(plan))}")
     if plan.reducer.divides:
         parts.append(f"count_include_pad={int(counts_pads(plan))}")
+    if "p" in plan.attributes:
+        parts.append(f"p={plan.attributes['p']}")
     return f'onnx.helper.make_node("{ONNX.operators[plan.op].name}", ["x"], ["y"], {", ".join(parts)})'
+
+
+def refuses(call: Call) -> str | None:
+    """The p of LpPool is a whole number."""
+    p = call.options.get("p", 1)
+    return None if isinstance(p, int) else f"the p of LpPool is a whole number, not {p}; use {field('like', 'pytorch')}"
 
 
 def cannot_write(plan: Plan) -> str | None:
@@ -45,6 +54,7 @@ ONNX = Dialect(
     operators={
         "avg": There(name="AveragePool", takes=(*SLIDING, "count_include_pad")),
         "max": There(name="MaxPool", takes=(*SLIDING, "storage_order")),
+        "lp": There(name="LpPool", takes=(*SLIDING, "p")),
     },
     write=write,
     default_strides="one",
@@ -55,5 +65,6 @@ ONNX = Dialect(
     included="clipped",
     index_axis=0,
     pad_limit="below_kernel",
+    refuses=refuses,
     cannot_write=cannot_write,
 )

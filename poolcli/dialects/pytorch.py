@@ -16,12 +16,14 @@ def write(plan: Plan) -> str:
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:
         return f"torch.nn.functional.{name}(x, {argument(plan, 'output_size')})"
-    parts = [argument(plan, "kernel"), f"stride={argument(plan, 'strides')}"]
-    parts.append(f"padding={argument(plan, 'pads_begin')}")
+    power = [str(plan.attributes["p"])] if plan.op == "lp" else []
+    parts = [*power, argument(plan, "kernel"), f"stride={argument(plan, 'strides')}"]
+    if PYTORCH.operators[plan.op].pads:
+        parts.append(f"padding={argument(plan, 'pads_begin')}")
     if is_dilated(plan):
         parts.append(f"dilation={argument(plan, 'dilations')}")
     parts.append(f"ceil_mode={is_ceil(plan)}")
-    if plan.reducer.divides:
+    if "exclude_pad" in plan.attributes:
         parts.append(f"count_include_pad={counts_pads(plan)}")
         if plan.divisor_override is not None:
             parts.append(f"divisor_override={plan.divisor_override}")
@@ -45,6 +47,7 @@ PYTORCH = Dialect(
     operators={
         "avg": There(name="avg_pool", dilations=False, divisor_override=True),
         "max": There(name="max_pool"),
+        "lp": There(name="lp_pool", dilations=False, pads=False, variant="signed"),
         "adaptive-avg": There(name="adaptive_avg_pool"),
         "adaptive-max": There(name="adaptive_max_pool"),
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from poolcli.ops.adaptive_avg import AdaptiveAvgPool, adaptive_avg_pool
 from poolcli.ops.adaptive_max import AdaptiveMaxPool, adaptive_max_pool
 from poolcli.ops.avg import AvgPool, avg_pool
+from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import MaxPool, max_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.plan.attributes import Attributes
@@ -13,14 +14,16 @@ __all__ = [
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "AvgPool",
+    "LpPool",
     "MaxPool",
     "MinPool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "avg_pool",
+    "lp_pool",
     "max_pool",
     "min_pool",
 ]
 
-RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, AdaptiveAvgPool, AdaptiveMaxPool)
+RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
 OPERATORS = {record.name: record for record in RECORDS}

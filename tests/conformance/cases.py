@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from poolcli.plan import Plan
 from tests.conformance.peers import HALVES, WIDE, Array, Peer
 
@@ -120,7 +120,7 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
     auto_pad = draw(st.sampled_from(peer.auto_pads))
     exclude = draw(st.sampled_from([True, False, None])) if op_name == "avg" else None
     limit = op_name == "avg" and exclude is not False
-    dilated = (peer.avg_dilation if op_name == "avg" else peer.max_dilation) and draw(st.booleans())
+    dilated = peer.dilates(op_name) and draw(st.booleans())
     axes = [draw(_axes(peer, ROOM[rank - 1], dilated, limit, auto_pad)) for _ in range(rank)]
     shared: dict[str, Any] = {
         "kernel": tuple(axis.kernel for axis in axes),
@@ -133,6 +133,12 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
         "like": peer.like,
     }
     sizes = [axis.size for axis in axes]
+    if op_name == "lp":
+        if peer.like == "pytorch":
+            shared |= {"pads_begin": 0, "pads_end": 0}
+        return LpPool(**shared, p=draw(st.sampled_from([1, 2, 2, 3, 4] + [2.5] * (peer.like == "pytorch")))), [
+            max(n, axis.kernel) if peer.like == "pytorch" else n for n, axis in zip(sizes, axes, strict=True)
+        ]
     if op_name == "max":
         if peer.like == "openvino":
             shared["axis"] = draw(st.one_of(st.none(), st.integers(-rank - 2, rank + 1)))

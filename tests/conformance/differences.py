@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 
 REFUSED = "refused"
 nan, inf = np.nan, np.inf
@@ -74,6 +74,7 @@ TOO_LARGE = "the rule for shapes leaves no window"
 ONE_RULE = "one rule for every type and shape"
 DIGITS = "large windows lose digits"
 CAN = "nothing stands against it"
+LEAVING = line(3 * 2**100, 4 * 2**100, 3 / 2**100, 4 / 2**100)
 
 DIFFERENCES = (
     Difference(
@@ -263,6 +264,21 @@ DIFFERENCES = (
     Difference(
         "float32-sum-pytorch", "PyTorch", "averages of float32", "summed in float32", "summed in float64", DIGITS,
         AvgPool(4, like="pytorch"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+    ),
+    Difference(
+        "lp-range-onnx", "ONNX Runtime", "Lp norms of numbers whose powers leave float32", "inf or 0",
+        "the norm, which is in range", EXACT,
+        LpPool(2, 2), LEAVING, [inf, 0], [5 * 2**100, 5 / 2**100],
+    ),
+    Difference(
+        "lp-range-pytorch", "PyTorch", "Lp norms of numbers whose powers leave float32", "inf or 0",
+        "the norm, which is in range", EXACT,
+        LpPool(2, like="pytorch"), LEAVING, [inf, 0], [5 * 2**100, 5 / 2**100],
+    ),
+    Difference(
+        "lp-digits-pytorch", "PyTorch", "signed sums of Lp norms that cancel", "summed in float32",
+        "summed in float64", DIGITS,
+        LpPool(4, p=1, like="pytorch"), line(2**24, 1, 1, -(2**24)), [0], [2],
     ),
     Difference(
         "override-1d", "PyTorch", "divisor_override with one spatial axis", "refused (2-D is not)", "computed",

@@ -13,6 +13,7 @@ from tests.conformance.peers import Answer, Array, spread
 
 OPSET = 22
 AUTO_PADS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
+NAMES = {"avg": "AveragePool", "max": "MaxPool", "lp": "LpPool"}
 REFUSALS = tuple(
     getattr(runtime_errors, name) for name in ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented")
 )
@@ -31,7 +32,9 @@ def node(op: Any, rank: int, source: str, targets: Sequence[str]) -> Any:
         attributes["strides"] = spread(op.strides, rank)
     if op.name == "avg" and op.exclude_pad is not None:
         attributes["count_include_pad"] = int(not op.exclude_pad)
-    return helper.make_node("AveragePool" if op.name == "avg" else "MaxPool", [source], list(targets), **attributes)
+    if op.name == "lp":
+        attributes["p"] = op.p
+    return helper.make_node(NAMES[op.name], [source], list(targets), **attributes)
 
 
 def ask(questions: Sequence[tuple[Any, Array]], indices: bool = True) -> list[Answer]:

@@ -31,6 +31,10 @@ class Peer:
     avg_dilation: bool = True
     max_dilation: bool = True
 
+    def dilates(self, op_name: str) -> bool:
+        """Whether the operator has dilations here."""
+        return self.avg_dilation if op_name in ("avg", "lp") else self.max_dilation
+
     @property
     def adapter(self) -> Any:
         """The module that asks the framework; PyTorch's tests are skipped where it is not installed."""
@@ -72,7 +76,11 @@ ONNX = Peer(
     "ONNX Runtime",
     "onnx",
     "onnx",
-    {"avg": ("float32", "float32", "float16"), "max": ("float32", "float32", "float64", "float16", *SMALL)},
+    {
+        "avg": ("float32", "float32", "float16"),
+        "max": ("float32", "float32", "float64", "float16", *SMALL),
+        "lp": ("float32", "float16"),
+    },
 )
 PYTORCH = Peer(
     "PyTorch",
@@ -81,6 +89,7 @@ PYTORCH = Peer(
     {
         "avg": ("float32", "float32", "float64", *HALVES, "int64"),
         "max": ("float32", "float32", "float64", *HALVES, *SMALL, "int16", "int32", "int64"),
+        "lp": ("float32", "float64"),
         "adaptive-avg": ("float32", "float32", "float64", *HALVES),
         "adaptive-max": ("float32", "float32", "float64", *HALVES),
     },

@@ -30,6 +30,8 @@ def _ask(op: Any, x: Array) -> Answer:
     if op.name == "adaptive-max":
         values, indices = function(data, spread(op.output_size, rank), return_indices=True)
         return _array(values, x.dtype), indices.numpy()
+    if op.name == "lp":
+        return _lp(function, op, data), None
     options: dict[str, Any] = {
         "stride": None if op.strides is None else spread(op.strides, rank),
         "padding": spread(op.pads_begin, rank),
@@ -44,6 +46,17 @@ def _ask(op: Any, x: Array) -> Answer:
         return _array(function(data, kernel, **options), x.dtype), None
     values, indices = function(data, kernel, dilation=spread(op.dilations, rank), return_indices=True, **options)
     return _array(values, x.dtype), indices.numpy()
+
+
+def _lp(function: Any, op: Any, data: Any) -> Array:
+    """lp_pool, which has neither padding nor dilation."""
+    rank = data.ndim - 2
+    if any(spread(op.pads_begin, rank) + spread(op.pads_end, rank)) or max(spread(op.dilations, rank)) > 1:
+        raise TypeError("no such keyword")
+    kernel = op.kernel if isinstance(op.kernel, int) else op.kernel[0] if rank == 1 else tuple(op.kernel)
+    stride = None if op.strides is None else spread(op.strides, rank)
+    values: Array = function(data, float(op.p), kernel, stride=stride, ceil_mode=op.rounding_type == "ceil").numpy()
+    return values
 
 
 def ask(questions: Sequence[tuple[Any, Array]]) -> list[Answer]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from tests.conformance.compare import REFUSALS_COMPARED
 from tests.conformance.differences import DIFFERENCES, Unchecked
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Array, Peer, spread
@@ -36,7 +36,7 @@ def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
     if op_name.startswith("adaptive"):
         record = AdaptiveAvgPool if op_name == "adaptive-avg" else AdaptiveMaxPool
         return Unchecked(record, output_size=numbers(1, 2, 1), like=peer.like), x
-    dilated = peer.avg_dilation if op_name == "avg" else peer.max_dilation
+    dilated = peer.dilates(op_name)
     begin = numbers(0, 4)
     shared: dict[str, Any] = {
         "kernel": numbers(1, 7),
@@ -48,6 +48,8 @@ def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
         "rounding_type": draw(st.sampled_from(peer.roundings)),
         "like": peer.like,
     }
+    if op_name == "lp":
+        return Unchecked(LpPool, **shared, p=draw(st.integers(1, 3))), x
     if op_name == "max":
         if peer.like == "openvino":
             shared["axis"] = draw(st.integers(-7, 7))

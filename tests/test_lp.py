@@ -1,0 +1,149 @@
+"""Lp norms: what frameworks compute is in the tests of conformance; here is what they cannot tell."""
+
+from __future__ import annotations
+
+import json
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import LpPool, RequestError
+from poolcli.explain.compare import compare
+from poolcli.explain.convert import convert
+from tests.conftest import Cli
+
+ENGINES = ("numpy", "numba")
+POWERS = (1, 1.5, 2, 3, 6, 7, 40)
+
+
+def line(*values: float, dtype: str = "float64") -> Any:
+    return np.array(values, dtype).reshape(1, 1, -1)
+
+
+def norm(window: Any, p: float) -> float:
+    """The p-norm of some numbers, scaled so that no power leaves its range."""
+    sizes = [abs(value) for value in window.ravel().tolist()]
+    largest = max(sizes, default=0.0)
+    return largest * fsum((size / largest) ** p for size in sizes) ** (1 / p) if largest else 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("p", POWERS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-300, 2.0**300], ids=["near 1", "tiny", "huge"])
+def test_every_window_has_its_norm_at_any_power_and_size(scale: float, dtype: str, p: float, engine: str) -> None:
+    if dtype != "float64" and scale != 1.0:
+        scale = {"float16": 2.0**12, "float32": 2.0**110}[dtype] ** (1 if scale > 1 else -1)
+    x = (np.random.default_rng(7).normal(size=(2, 3, 9, 8)) * scale).astype(dtype)
+    op = LpPool((3, 2), (2, 2), p=p, like="onnx" if isinstance(p, int) else "pytorch")
+    if op.like == "pytorch":
+        x = abs(x)
+    found = op(x, engine=engine)
+    plan = op.plan(x.shape, dtype)
+    rows, columns = ([w.span(o) for o in range(w.output)] for w in plan.windows)
+    wide = x.astype(np.float64)
+    expected = np.array([[[[norm(wide[n, c][r.start : r.stop, s.start : s.stop], p) for s in columns] for r in rows]
+                          for c in range(3)] for n in range(2)])  # fmt: skip
+    unit = np.spacing(expected.astype(dtype)).astype(np.float64)
+    assert found.dtype == dtype
+    assert (abs(found.astype(np.float64) - expected) <= 2 * unit).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_padding_and_windows_of_nothing_add_0_and_special_values_stay_in_their_windows(engine: str) -> None:
+    x = line(3, 4, 0, np.nan, 1, -np.inf, 2, 2, dtype="float32")
+    found = poolcli.lp_pool(x, 2, strides=2, engine=engine).ravel()
+    np.testing.assert_array_equal(found, np.array([5, np.nan, np.inf, 8**0.5], np.float32))
+    ends = poolcli.lp_pool(line(3, 4), 2, strides=3, pads_begin=1, pads_end=1, engine=engine)
+    np.testing.assert_array_equal(ends, line(3))
+    assert poolcli.lp_pool(line(7), 2, dilations=2, pads_begin=1, pads_end=1, engine=engine).tolist() == [[[0.0]]]
+    assert LpPool(2, dilations=2, pads_begin=1, pads_end=1).plan((1, 1, 1)).notes[-1].endswith("the Lp norm is 0")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_integers_need_a_float_type_and_are_then_exact(engine: str) -> None:
+    x = line(3, 4, 255, 0, dtype="uint8")
+    found = poolcli.lp_pool(x, 2, strides=2, dtype="float32", engine=engine)
+    np.testing.assert_array_equal(found, line(5, 255, dtype="float32"))
+    with pytest.raises(RequestError) as caught:
+        poolcli.lp_pool(x, 2)
+    assert str(caught.value) == "an Lp norm of uint8 needs a float type: add dtype='float32' or float64"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_cuts_and_threads_change_no_bit(engine: str, cli: Cli, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 120, 90)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    whole = poolcli.lp_pool(x, 5, strides=2, pads_begin=2, pads_end=2, engine=engine)
+    arguments = ("lp", tmp_path / "x.npy", "-o", tmp_path / "y.npy", "-k", 5, "-s", 2, "-p", 2, "--engine", engine)
+    assert cli(*arguments, "--max-memory", "300K", "-q").code == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy").view(np.uint32), whole.view(np.uint32))
+
+
+REFUSED: tuple[tuple[str, Any, str], ...] = (
+    ("OpenVINO", LpPool(2, like="openvino"), "OpenVINO has no Lp pooling; use like='onnx' or like='pytorch'"),
+    ("a broken power in ONNX", LpPool(2, p=2.5),
+     "ONNX: the p of LpPool is a whole number, not 2.5; use like='pytorch'"),
+    ("pads in PyTorch", LpPool(3, 1, 1, 1, like="pytorch"),
+     "PyTorch has no explicit pads in Lp pooling; leave them out, or use another like"),
+    ("dilation in PyTorch", LpPool(2, dilations=2, like="pytorch"),
+     "PyTorch has no dilation in Lp pooling; leave out dilations or use another like"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_what_a_framework_lacks_is_refused_by_name(op: Any, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        op.plan((1, 1, 8))
+    assert str(caught.value) == message
+
+
+def test_a_power_below_1_is_refused_and_a_whole_one_is_an_integer() -> None:
+    for p in (0.5, 0, -2, float("inf"), float("nan"), True, "2"):
+        with pytest.raises(RequestError, match=r"^p is .*, a number of at least 1 is needed$"):
+            LpPool(2, p=p)  # type: ignore[arg-type]
+    assert LpPool(2, p=3.0) == LpPool(2, p=3)
+    assert LpPool(2, p=3.0).plan((1, 1, 4)).attributes["p"] == 3
+
+
+def test_comparison_and_conversion_tell_where_signs_matter() -> None:
+    even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
+    rows = {row.like: row for row in compare(odd, odd.plan((1, 1, 8)))}
+    assert rows["pytorch"].causes == (
+        "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum",
+    )
+    causes = {row.like: row.causes for row in compare(even, even.plan((1, 1, 8))) if row.plan}
+    assert causes == {"onnx": (), "pytorch": ()}
+    assert convert(even.plan((1, 1, 8, 8)), "pytorch").text == (
+        "torch.nn.functional.lp_pool2d(x, 2, 2, stride=2, ceil_mode=False)"
+    )
+    assert convert(odd.plan((1, 1, 8)), "pytorch").text is None
+    assert convert(LpPool(2, p=4, like="pytorch").plan((1, 1, 8)), "onnx").text == (
+        'onnx.helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 0], ceil_mode=0, p=4)'
+    )
+
+
+def test_the_command_line_reports_the_power_and_json_holds_it(cli: Cli) -> None:
+    assert "rules  auto_pad explicit, rounding_type floor, p 3\n" in cli("shape", "lp", "1,1,8", "-k", 2, "--p", 3).out
+    document = cli("shape", "lp", "1,1,8", "-k", 2, "--p", "2.5", "--like", "pytorch", "--json").json
+    assert (document["op"], document["like"], document["attributes"]["p"]) == ("lp", "pytorch", 2.5)
+    assert "onnx (default)" in cli("lp", "--help", columns=120).out
+
+
+def test_check_reads_lp_layers_of_onnx_models(cli: Cli, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="ONNX models are checked where onnx is installed")
+    node = onnx.helper.make_node("LpPool", ["x"], ["y"], "norm", kernel_shape=[3, 3], strides=[2, 2], p=3)
+    values = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 3, 9, 9]), ("y", [1, 3, 5, 5]))
+    ]
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    result = cli("check", tmp_path / "m.onnx", "--json")
+    (layer,) = json.loads(result.out)["layers"]
+    assert (result.code, layer["verdict"], layer["computed"]) == (1, "differs", [1, 3, 4, 4])
+    assert (layer["type"], layer["attributes"]["p"], layer["warnings"]) == ("LpPool", "3", [])
