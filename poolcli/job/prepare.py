@@ -23,7 +23,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     indices = None
     if job.indices:
         if plan.index is None:
-            raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
+            raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
         indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
     colour = choose_colour(plan, header, settings.linear_light)
     ran = engine_notes(plan, settings.engine)
