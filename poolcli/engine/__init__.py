@@ -47,7 +47,7 @@ def run_region(
     plan = region.plan
     chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
-        raise RequestError(f"{plan.op} has no indices; only max and adaptive-max do")
+        raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
     _check_size(plan)
     if slab.shape != region.input_shape:
         raise RequestError(f"the input has shape {slab.shape}, the plan reads {region.input_shape}")

@@ -9,7 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool, max_pool
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MinPool,
+    RequestError,
+    avg_pool,
+    lp_pool,
+    max_pool,
+    min_pool,
+)
+from poolcli.ops import OPERATORS
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import Table
@@ -25,9 +38,9 @@ def line(*values: float, dtype: str = "float32") -> Any:
 
 
 def fits(op: Any, dtype: str = "float32", n: int = 8) -> bool:
-    """Whether the operator takes a tensor of `n` elements."""
+    """Whether the operator, or the one that a call makes, takes a tensor of `n` elements."""
     try:
-        op.plan((1, 1, n), dtype)
+        (op if hasattr(op, "plan") else op()).plan((1, 1, n), dtype)
     except RequestError:
         return False
     return True
@@ -102,12 +115,6 @@ def _override(row: Row) -> None:
 @row_of(RULES, "window without input")
 def _nothing(row: Row) -> None:
     shape: dict[str, Any] = {"strides": 4, "rounding_type": "ceil"}
-    if "index" in row[1]:
-        values, indices = max_pool(line(*range(7)), 2, **shape, return_indices=True)
-        assert (values.tolist(), indices.tolist()) == ([[[1, 5, -np.inf]]], [[[1, 5, -1]]])
-        values, _ = max_pool(line(*range(7), dtype="int8"), 2, **shape, return_indices=True)
-        assert values.tolist() == [[[1, 5, -128]]]
-        return
     assert isnan(avg_pool(line(*range(7)), 2, **shape)[0, 0, 2])
     assert avg_pool(line(*range(6)), 2, pads_begin=1, exclude_pad=False, **shape)[0, 0, 2] == 0
     assert not fits(AvgPool(2, **shape), "int8", 7)
@@ -130,35 +137,123 @@ def _doubles(row: Row) -> None:
     assert avg_pool(line(2**53, 1, 1, 1, 1, 1, 1, 1, dtype="float64"), 8).tolist() == [[[2**50 + 0.875]]]
 
 
-@row_of(RULES, "value", "nan", "-inf")
-def _maxima(row: Row) -> None:
-    examples: dict[str, tuple[list[float], float, int]] = {
-        "value": ([1, 5, 5, 2], 5, 1),
-        "nan": ([1, np.nan, 9, np.nan], np.nan, 1),
-        "-inf": ([-np.inf, -np.inf], -np.inf, 0),
-    }
-    given, value, index = examples[row[0]]
-    values, indices = max_pool(line(*given), len(given), return_indices=True)
-    np.testing.assert_array_equal(values, line(value))
-    assert indices.tolist() == [[[index]]]
+@table_of(RULES, "maxima")
+def _extremes(table: Table) -> None:
+    for row in table.rows:
+        EXTREMES[row[0]]()
+    assert [row[0] for row in table.rows] == list(EXTREMES)
 
 
-@row_of(RULES, "indices of `max`", "indices of `adaptive-max`")
-def _indices(row: Row) -> None:
+def wins(given: list[float], largest: tuple[float, int], smallest: tuple[float, int]) -> None:
+    """Which element of one window wins, and where it is; signs of zeros count."""
+    for pool, (value, index) in ((max_pool, largest), (min_pool, smallest)):
+        values, indices = pool(line(*given), len(given), return_indices=True)
+        assert [str(float(v)) for v in values.ravel()] == [str(float(value))]
+        assert indices.tolist() == [[[index]]]
+
+
+def _infinities() -> None:
+    for infinity in (-np.inf, np.inf):
+        wins([infinity, infinity], (infinity, 0), (infinity, 0))
+
+
+def _zeros() -> None:
+    wins([0.0, -0.0], (0.0, 0), (-0.0, 0))
+    wins([-0.0, 0.0], (0.0, 0), (-0.0, 0))
+
+
+def _nothing_to_compare() -> None:
+    for dtype, lowest, highest in (("float32", -np.inf, np.inf), ("int8", -128, 127)):
+        for pool, nothing in ((max_pool, lowest), (min_pool, highest)):
+            x = line(*range(7), dtype=dtype)
+            values, indices = pool(x, 2, strides=4, rounding_type="ceil", return_indices=True)
+            assert (values[0, 0, 2], indices[0, 0, 2]) == (nothing, -1)
+
+
+def _positions() -> None:
+    for pool, ends in ((max_pool, (15, 7, 3)), (min_pool, (0, 0, 0))):
+        x = np.arange(16, dtype="float32").reshape(2, 2, 4)
+        found = [pool(x, 4, strides=1, axis=axis, return_indices=True)[1] for axis in (0, 1, 2)]
+        corner = -1 if pool is max_pool else 0
+        assert tuple(int(at.ravel()[corner]) for at in found) == ends
+
+
+def _positions_of_bins() -> None:
     x = np.arange(16, dtype="float32").reshape(2, 2, 4)
-    if "adaptive" in row[0]:
-        assert AdaptiveMaxPool(2)(x, return_indices=True)[1].tolist() == [[[1, 3]] * 2] * 2
-        return
-    for axis, last in ((0, 15), (1, 7), (2, 3)):
-        assert max_pool(x, 2, axis=axis, return_indices=True)[1].max() == last
+    assert AdaptiveMaxPool(2)(x, return_indices=True)[1].tolist() == [[[1, 3]] * 2] * 2
+
+
+EXTREMES: dict[str, Callable[[], None]] = {
+    "value": lambda: wins([3, 5, 5, 2, 2], (5, 1), (2, 3)),
+    "nan": lambda: wins([1, np.nan, 9, np.nan], (np.nan, 1), (np.nan, 1)),
+    "infinities": _infinities,
+    "zeros of both signs": _zeros,
+    "window without input": _nothing_to_compare,
+    "indices": _positions,
+    "indices, adaptive": _positions_of_bins,
+}
+
+
+def norms(x: Any, p: float, **more: Any) -> list[Any]:
+    """The Lp norms of windows of 2 that do not overlap."""
+    found: list[Any] = lp_pool(x, 2, strides=2, p=p, **more).tolist()[0][0]
+    return found
+
+
+@row_of(RULES, "norm")
+def _norm(row: Row) -> None:
+    assert norms(line(3, -4, 0, -5), 2) == [5, 5]
+    assert norms(line(3, -4, 0, -5), 1) == [7, 5]
+    assert LpPool(2).p == 2
+    assert not fits(lambda: LpPool(2, p=0.5))
+
+
+@row_of(RULES, "padding")
+def _norm_of_padding(row: Row) -> None:
+    assert lp_pool(line(3, 4), 2, strides=2, pads_begin=1, pads_end=1).tolist() == [[[3, 4]]]
+    assert lp_pool(line(3, 4), 2, dilations=3, pads_begin=1, pads_end=1).tolist() == [[[0]]]
+
+
+@row_of(RULES, "range")
+def _norm_in_range(row: Row) -> None:
+    for scale in (2.0**100, 2.0**-100):
+        assert norms(line(3 * scale, 4 * scale), 2) == [5 * scale]
+    for scale in (2.0**1000, 2.0**-1000):
+        assert norms(line(3 * scale, 4 * scale, dtype="float64"), 2) == [5 * scale]
+
+
+@row_of(RULES, "integers, bool")
+def _norm_of_integers(row: Row) -> None:
+    assert [fits(LpPool(2), dtype) for dtype in ("int8", "bool", "float16")] == [False, False, True]
+    assert norms(line(3, 4, dtype="uint8"), 2, dtype="float32") == [5]
+
+
+@row_of(RULES, "without `--like`", "`--like onnx`", "`--like openvino`, `ngraph`, `tensorflow`")
+def _norm_by_dialect(row: Row) -> None:
+    assert LpPool(2).like == "onnx"
+    assert [fits(lambda p=p: LpPool(2, p=p)) for p in (1, 3, 2.5)] == [True, True, False]
+    assert [fits(LpPool(2, 2, like=like)) for like in ("openvino", "ngraph", "tensorflow")] == [False] * 3
+
+
+@row_of(RULES, "`--like pytorch`")
+def _norm_of_pytorch(row: Row) -> None:
+    assert norms(line(3, -4, -3, 4), 1, like="pytorch") == [-1, 1]
+    assert isnan(norms(line(-3, 2), 3, like="pytorch")[0])
+    clipped = lp_pool(line(1, 1, 2), 2, strides=2, p=1, rounding_type="ceil", like="pytorch")
+    assert clipped.tolist() == [[[2, 4]]]
+    padded = LpPool(2, 2, pads_begin=1, pads_end=1, like="pytorch")
+    refused = [fits(op) for op in (padded, LpPool(2, 2, dilations=2, like="pytorch"))]
+    assert refused == [False, False]
 
 
 @table_of(RULES, "option")
 def _attributes(table: Table) -> None:
-    known = {field.name for op in (AvgPool, MaxPool, AdaptiveAvgPool, AdaptiveMaxPool) for field in fields(op)}
+    known = {field.name for op in OPERATORS.values() for field in fields(op)}
     assert {plain(name) for row in table.rows for name in row[1].split(", ")} == known - {"like"}
-    plan = AvgPool(2).plan((1, 1, 8)).attributes | MaxPool(2).plan((1, 1, 8)).attributes
-    text = " ".join(typed(f"$ poolcli {op} --help")[0] for op in ("avg", "max", "adaptive-avg"))
+    plan = {
+        name: value for op in (AvgPool, MaxPool, LpPool) for name, value in op(2).plan((1, 1, 8)).attributes.items()
+    }
+    text = " ".join(typed(f"$ poolcli {op} --help")[0] for op in ("avg", "max", "lp", "adaptive-avg"))
     defaults = {"strides": "1", "dilations": "1", "pads_begin": "0", "pads_end": "0", "exclude_pad": "exclude",
                 "divisor_override": "none"}  # fmt: skip
     for options, names, default, _ in table.rows:
@@ -240,6 +335,12 @@ def _pads_exclude(like: str) -> str:
     return found
 
 
+def both(ask: Callable[[Any], str]) -> str:
+    """What holds of maxima and of minima."""
+    (found,) = {ask(op) for op in (MaxPool, MinPool)}
+    return found
+
+
 DIALECT: dict[str, Callable[[str], str]] = {
     "strides left out": _strides,
     "padding counted by default": _counted,
@@ -248,12 +349,15 @@ DIALECT: dict[str, Callable[[str], str]] = {
     "auto_pad": _auto_pad,
     "overhang of a ceil window counted (include)": _overhang,
     "max indices count over": _counts_over,
-    "pads of maxima": lambda like: _pads(lambda b, e: MaxPool(5, 1, b, e, like=like)),
+    "pads of maxima and minima": lambda like: both(lambda op: _pads(lambda b, e: op(5, 1, b, e, like=like))),
     "pads of averages, include": lambda like: _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=False, like=like)),
     "pads of averages, exclude": _pads_exclude,
     "dilation in averages": lambda like: "yes" if fits(AvgPool(2, 1, dilations=2, like=like)) else "no",
-    "dilation in maxima": lambda like: "yes" if fits(MaxPool(2, 1, dilations=2, like=like)) else "no",
+    "dilation in maxima and minima": lambda like: both(
+        lambda op: "yes" if fits(op(2, 1, dilations=2, like=like)) else "no"
+    ),
     "adaptive poolings": lambda like: "yes" if fits(AdaptiveAvgPool(2, like=like)) else "no",
+    "Lp norms": lambda like: "yes" if fits(LpPool(2, 2, like=like)) else "no",
 }
 
 
