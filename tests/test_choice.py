@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -142,6 +143,15 @@ def test_with_its_compiler_switched_off_numba_is_not_used(monkeypatch: pytest.Mo
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
     assert choose_engine(plan, "numba").name == "numpy"
     assert engine_notes(plan, "numba") == ("computed by numpy: NUMBA_DISABLE_JIT switches numba off",)
+
+
+@pytest.mark.parametrize(("value", "name"), [("0", "numba"), ("1", "numpy")])
+def test_while_another_thread_imports_numba_the_environment_is_asked(
+    value: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))  # as it stands there until it is whole
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
+    assert choose_engine(AvgPool(3).plan((1, 1, 8, 8)), "numba").name == name
 
 
 @pytest.mark.slow

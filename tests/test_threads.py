@@ -57,7 +57,8 @@ if child:
 
 def test_a_fork_after_a_call_can_call_too() -> None:
     code = "import poolcli.engine.compiled.pool\n" + FORKED
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of every such fork
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

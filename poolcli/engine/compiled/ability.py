@@ -36,7 +36,7 @@ def largest_divisor(plan: Plan) -> int:
 
 
 def _is_switched_off() -> bool:
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        return bool(numba.config.DISABLE_JIT)
+    config = getattr(sys.modules.get("numba"), "config", None)  # None also while another thread imports numba
+    if config is not None:
+        return bool(config.DISABLE_JIT)
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
