@@ -74,7 +74,8 @@ def test_the_root_of_a_sum_of_powers_is_the_nearest_number(name: str, dtype: str
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("p", "sizes"),
-    [(2, [1e200, 3e200, 0.0, 5.0]), (2, [1e-200, 3e-200, 0.0, 2e-200]), (100, [3.0, 2.0, 1e-3, 0.0]),
+    [(2, [1e200, 3e200, 0.0, 5.0]), (2, [1e-200, 3e-200, 0.0, 2e-200]),
+     (2, [1e-160, 3e-161, 0.0, 7e-161]), (2, [0.0, 0.0, 0.0, 0.0]), (100, [3.0, 2.0, 1e-3, 0.0]),
      (100, [1e-30, 3e-30, 0.0, 0.0]), (3, [1e308, 1e308, 1e308, 1e308]), (2, [5e-324, 0.0, 0.0, 0.0])],
 )  # fmt: skip
 def test_powers_beyond_the_range_of_float64_give_the_root_within_it(p: float, sizes: list[float], engine: str) -> None:
@@ -213,15 +214,23 @@ def test_quotients_beside_a_half_are_rounded_to_their_own_side(
     count = shape[0] * shape[1]
     divisor = override or count
     high = np.iinfo(dtype).max
-    for half in {1, min(257, high * count // divisor - 1), high // 2 * 2 * count // divisor // 2 * 2 - 1}:
+    largest = 2 * int(high) * count // divisor
+    for half in {half for half in (1, 3, 257, (largest - 1) // 2 * 2 - 1) if 0 < half < largest}:
         for total in (half * divisor // 2, half * divisor // 2 + 1):
             quotient, rest = divmod(total, count)
-            if total < 0 or quotient > high or (quotient == high and rest):
-                continue
             x = np.full(count, quotient, dtype)
             x[:rest] += 1
             y = poolcli.avg_pool(x.reshape(1, 1, *shape), shape, divisor_override=override, engine=engine)
             assert y.item() == round(Fraction(total, divisor))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("less", range(6))
+def test_quotients_of_sums_that_float64_cannot_halve_are_rounded_exactly(less: int, engine: str) -> None:
+    x = np.full((1, 1, 1253, 1259), 2**32 - 1, np.uint32)
+    x[0, 0, 0, 0] -= less
+    y = poolcli.avg_pool(x, x.shape[2:], divisor_override=3, dtype="uint64", engine=engine)
+    assert y.item() == round(Fraction((2**32 - 1) * x.size - less, 3))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -236,7 +245,8 @@ def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: str) -> N
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
-    x = (np.random.default_rng(10).normal(size=20_000) * 1000).astype(np.float32)
+    noise = np.random.default_rng(10).normal(size=(2, 20_000))
+    x = (noise[0] * np.exp(noise[1] * 8)).astype(np.float32)
     exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
     y = poolcli.avg_pool(x.reshape(1, 1, -1), x.size, dtype="float64", engine=engine)
     assert units_from(y[0, 0, 0], exact) <= 0.5001

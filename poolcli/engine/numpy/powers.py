@@ -19,15 +19,18 @@ def power_mean(region: Region, x: Array) -> Array:
     """The root of the sum of powers of every window."""
     reducer = region.plan.reducer
     power, x = reducer.power or 1, x.astype(np.float64)
-    sums = float_sums(region, _raised(x if reducer.signed else abs(x), power))
+    terms = _raised(x if reducer.signed else abs(x), power)
+    sums = float_sums(region, terms)
     total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
     found = _root(_counted(region, total), power)
     lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
+    if lost.any() and not ((terms == 0) & (x != 0)).any():
+        lost &= total != 0  # of zeros alone
     if not lost.any():
         return found
     unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
     largest, ratios = reduce(region, (abs(x), unit), _add_ratios(power))
-    return np.where(lost & (largest != 0), largest * _root(_counted(region, ratios), power), found)
+    return np.where(lost, largest * _root(_counted(region, ratios), power), found)
 
 
 def _raised(x: Array, power: float) -> Array:
