@@ -97,3 +97,13 @@ BINS = {
 @pytest.mark.parametrize("output", BINS)
 def test_bins_are_reckoned_for_the_first_two_and_the_last(output: int) -> None:
     assert list(AdaptiveAvgPool(output).plan((1, 1, 8)).explain().axes[0].steps) == BINS[output]
+
+
+@pytest.mark.parametrize(
+    ("word", "size", "formula"),
+    [("floor", 8, "(8+1+2-3)//3 + 1 = 3"), ("ceil", 9, "ceil((9+1+2-3)/3) + 1 = 4"),
+     ("ceil", 10, "ceil((10+1+2-3)/3) + 1 = 5"), ("ceil_torch", 10, "ceil((10+1+2-3)/3) + 1 - 1 = 4")],
+)  # fmt: skip
+def test_the_length_of_an_axis_is_shown_as_it_was_reckoned(word: str, size: int, formula: str) -> None:
+    plan = AvgPool(3, 3, 1, 2, rounding_type=word, exclude_pad=False).plan((1, 1, size))
+    assert plan.axes[0].formula == formula
