@@ -110,19 +110,35 @@ def test_a_root_of_nothing_is_0(engine: str) -> None:
     assert run(plan, np.full((1, 1, 3), 2, np.float32), engine=engine)[0].tolist() == [[[0, 2, 2, 0]]]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("p", [1, 2, 3, 2.5])
-@pytest.mark.parametrize("size", [1.0, 1e130])
-def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(p: float, size: float, engine: str) -> None:
-    x = np.random.default_rng(3).normal(size=(1, 1, 6, 8)) + 0.3
+SIGNED = [
+    *(("float64", p, size) for p in (1, 2, 3, 2.5) for size in (1.0, 1e130)),
+    *(("float32", p, 1.0) for p in (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "p", "size", "engine"), by_engine(*SIGNED, compiled=(("float32", 3, 1.0),)))
+def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(
+    dtype: str, p: float, size: float, engine: str
+) -> None:
+    x = (np.random.default_rng(3).normal(size=(1, 1, 6, 8)) + 0.3).astype(dtype)
     op = AvgPool(3, 2, rounding_type="ceil", like="pytorch")
-    y, _ = run(Under(op, power(p, signed=True)).plan(x.shape, "float64"), x * size, engine=engine)
-    plan = op.plan(x.shape, "float64")
+    y, _ = run(Under(op, power(p, signed=True)).plan(x.shape, dtype), x * x.dtype.type(size), engine=engine)
+    plan = op.plan(x.shape, dtype)
     with np.errstate(invalid="ignore"):
-        for place, elements in windows_of(plan, x):
+        for place, elements in windows_of(plan, x.astype(np.float64)):
             divisor = prod(w.divisor(o) for w, o in zip(plan.windows, place[2:], strict=True))
             total = np.sum(np.array(elements) ** p) / divisor * 9
-            np.testing.assert_allclose(y[place] / size, total if p == 1 else total ** (1 / p), rtol=1e-12)
+            exact = total if p == 1 else total ** (1 / p)
+            np.testing.assert_allclose(y[place] / size, exact, rtol=1e-12 if dtype == "float64" else 6e-8)
+
+
+@pytest.mark.parametrize(("p", "engine"), by_engine((1,), (2,), (3,), compiled=()))
+def test_float64_roots_of_float32_keep_every_digit(p: float, engine: str) -> None:
+    noise = np.random.default_rng(10).normal(size=(2, 2000))
+    x = (noise[0] * np.exp(noise[1] * 4)).astype(np.float32)
+    plan = Under(AvgPool(2000), power(p)).plan((1, 1, 2000), output_dtype="float64")
+    y, _ = run(plan, x.reshape(1, 1, -1), engine=engine)
+    assert units_from(y[0, 0, 0], root_of(x.tolist(), p)) <= 1.5
 
 
 @pytest.mark.parametrize(
@@ -254,6 +270,20 @@ def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
     exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
     y = poolcli.avg_pool(x.reshape(1, 1, -1), x.size, dtype="float64", engine=engine)
     assert units_from(y[0, 0, 0], exact) <= 0.5001
+
+
+@pytest.mark.parametrize("dtype", ["float32", *(pytest.param(dtype, marks=slow) for dtype in ("float16", "float64"))])
+@pytest.mark.parametrize("kind", ["wide", "zeros"])
+def test_the_engines_give_the_same_bits(kind: str, dtype: str) -> None:
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(2, 3, 33, 41)) * 10.0 ** rng.integers(-2, 3, (2, 3, 33, 41))
+    if kind == "zeros":
+        x = np.where(rng.random(x.shape) < 0.9, rng.choice([0.0, -0.0], x.shape), x)
+    x = x.astype(dtype)
+    for op in (AvgPool(3, 2, 1, 1), AvgPool(2, 2), AvgPool(9, 1, 4, 4), AvgPool(3, 2, 1, 1, exclude_pad=False)):
+        plan = op.plan(x.shape, dtype)
+        a, b = (run(plan, x, engine=engine)[0] for engine in ENGINES)
+        np.testing.assert_array_equal(a.view(f"i{a.itemsize}"), b.view(f"i{b.itemsize}"))
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(7, 2), (5, 1), (3, 2), (2, 2)])

@@ -223,7 +223,7 @@ def _whole(total, outer_divisor, divisor, how):
 
 @inlined
 def _divided(total, outer_divisor, divisor, how):
-    return float(total) / (outer_divisor * divisor)
+    return (float(total) + 0.0) / (outer_divisor * divisor)  # a sum that is -0 becomes 0, as sums from 0 on do
 
 
 @inlined
