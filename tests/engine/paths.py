@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled.choose import Choice
+from poolcli.engine.compiled.choose import LIMITS, Choice, Limits
 from poolcli.engine.compiled.geometry import Across
 from poolcli.engine.compiled.view import View
 from poolcli.plan import Plan
@@ -92,7 +92,8 @@ def _r(*numbers: int) -> range:
 
 ANY, ONE, SHORT = _r(1, 4), _r(1), _r(0, 9)
 LONG = _r(260, 300)  # more than half of a task's row buffers, so that a task is one row
-VERY_LONG = _r(9000, 9100)  # longer than a row buffer
+VERY_LONG = _r(9000, 9100)  # longer than a row buffer of this many bytes, whatever the type:
+SHORT_BUFFERS = Limits(row=1 << 13)
 
 Check = Callable[[Taken, Plan], bool]
 
@@ -101,13 +102,14 @@ Check = Callable[[Taken, Plan], bool]
 class Path:
     """A path: poolings that take it, how to tell that they did, and the types on which quick runs take it too.
 
-    `reducers`: `mean`, `max`, or `at` for maxima with indices.
+    `reducers`: `mean`, `max`, or `at` for maxima with indices. `limits` are those of the choice of kernels meanwhile.
     """
 
     poolings: st.SearchStrategy[Pooling]
     took: Check
     quick: tuple[str, ...] = ("float32", "uint8")
     reducers: tuple[str, ...] = ("mean", "max")
+    limits: Limits = LIMITS
 
 
 @st.composite
@@ -192,11 +194,12 @@ PATHS: dict[str, Path] = {
         sliding((_r(2, 3), ANY), (ONE, ONE), (_r(0, 3), LONG), channels=ONE), _slides(lambda t: _group(t) == 1)
     ),
     "slide, in pieces": Path(
-        sliding((_r(1, 2), ANY), (ONE, _r(1, 3)), (ONE, VERY_LONG), channels=ONE), _slides(_in_pieces), ("float32",)
+        sliding((_r(1, 2), ANY), (ONE, _r(1, 3)), (ONE, VERY_LONG), channels=ONE),
+        _slides(_in_pieces), ("float32",), limits=SHORT_BUFFERS,
     ),
     "slide, in pieces of channels": Path(
         sliding((_r(1, 2), _r(2, 4)), (ONE, _r(1, 2)), (ONE, _r(95, 120)), channels=_r(96), last=True),
-        _slides(_in_pieces), ("float32",),
+        _slides(_in_pieces), ("float32",), limits=SHORT_BUFFERS,
     ),
     "slide, dilated": Path(
         sliding((ANY, _r(2, 4)), (_r(1, 2), ONE), (SHORT, SHORT), _r(2, 3)), _slides(lambda t: t.across.dilation > 1)
@@ -231,7 +234,7 @@ PATHS: dict[str, Path] = {
     ),
     "slide_blocks, in pieces": Path(
         sliding((_r(5, 7), ANY), (ONE, ONE), (_r(0, 4), VERY_LONG), channels=ONE),
-        _is("slide_blocks", _in_pieces), ("float32",),
+        _is("slide_blocks", _in_pieces), ("float32",), limits=SHORT_BUFFERS,
     ),
     "halve": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
