@@ -60,7 +60,7 @@ def _load() -> None:
 
     picture = Path(__file__).parents[1] / "samples" / "astronaut.png"
     with TemporaryDirectory() as folder:
-        run(["avg", str(picture), "-o", f"{folder}/y.npy", "-k", "99", "-q"])
+        run(["avg", str(picture), "-o", f"{folder}/y.npy", "-k", "2", "-s", "2", "--engine", "numba", "-q"])
 
 
 def _main(folder: Path, arguments: tuple[str, ...]) -> None:

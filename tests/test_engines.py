@@ -269,6 +269,7 @@ def test_out_may_be_the_input(engine: str) -> None:
     np.testing.assert_array_equal(poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine, out=x), expected)
 
 
+@pytest.mark.slow
 def test_every_float16_and_every_tie_between_two_is_rounded_as_numpy_does() -> None:
     every = np.arange(65536, dtype=np.uint16).view(np.float16)
     finite = np.unique(every[np.isfinite(every)].astype(np.float32))

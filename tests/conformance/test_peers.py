@@ -14,11 +14,15 @@ from tests.profiles import sized
 
 CASES = {"numpy": sized(120, 2000), "numba": sized(30, 200)}  # drawn; what is drawn twice or refused does not count
 BATCH = 50  # questions in one model
-PAIRS = [(peer, op) for peer in PEERS for op in peer.dtypes]
+ON_ENGINES = [
+    pytest.param(peer, op, engine, id=f"{peer.framework}-{peer.like}-{op}-{engine}", marks=marks)
+    for peer in PEERS
+    for op in peer.dtypes
+    for engine, marks in (("numpy", []), ("numba", [pytest.mark.slow] * (op == "lp")))  # a kernel for each power
+]
 
 
-@pytest.mark.parametrize("engine", CASES)
-@pytest.mark.parametrize(("peer", "op"), PAIRS, ids=[f"{peer.framework}-{peer.like}-{op}" for peer, op in PAIRS])
+@pytest.mark.parametrize(("peer", "op", "engine"), ON_ENGINES)
 def test_the_framework_gives_the_same_shapes_values_and_indices(peer: Peer, op: str, engine: str) -> None:
     # every further type has kernels of its own to compile
     dtypes = sized(("float32", "uint8") if "avg" in op else ("float32",), None) if engine == "numba" else None

@@ -2,8 +2,9 @@
 
 numba's own disk cache breaks in three ways: two processes that compile at once can mix up each other's
 entries, a truncated index ends in an exception, and without a writable folder it fails on import. So kernels
-are compiled and loaded under a lock, in a folder of poolcli's own that only its owner may write to (entries
-are code); a folder that cannot be used, or that breaks, means compiling for this run alone.
+are compiled and loaded under a lock for each name, because numba keeps an index for each, in a folder of
+poolcli's own that only its owner may write to (entries are code); a folder that cannot be used, or that
+breaks, means compiling for this run alone.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def _say_nothing(text: str) -> None:
 
 announce: Callable[[str], None] = _say_nothing
 
+LOCK = ".lock"
 _spent: list[float] = []
 
 
@@ -88,8 +90,8 @@ def usable_folder() -> Path | None:
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Holds the cache for this process alone; without a usable folder there is nothing to hold."""
+def locked(kernel: str) -> Iterator[None]:
+    """Holds what is kept of one kernel for this process alone; without a usable folder there is nothing to hold."""
     path = usable_folder()
     if path is None:
         yield
@@ -97,7 +99,7 @@ def locked() -> Iterator[None]:
     import fcntl
 
     try:
-        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(path / f"{kernel}{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         yield
         return
@@ -139,14 +141,14 @@ def mark_ready(kernel: str) -> None:
 
 
 def purge() -> None:
-    """Removes every entry of the current folder, but not its lock, which this process may hold."""
+    """Removes every entry of the current folder, but not the locks, which processes may hold."""
     path = usable_folder()
     if path is None:
         return
     for entry in path.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
-        elif entry.name != "lock":
+        elif entry.suffix != LOCK:
             with suppress(OSError):
                 entry.unlink()
 

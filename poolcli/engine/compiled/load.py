@@ -18,7 +18,7 @@ _preparing = threading.Lock()
 def load(name: str, variant: str, dtype: str, arguments: tuple[Any, ...]) -> Kernel:
     """The kernel, compiled for the types of `arguments` (which `variant` names), to be called with them and tasks."""
     if variant not in _ready:
-        with _preparing, cache.timed(), cache.locked():
+        with _preparing, cache.timed(), cache.locked(name):
             if variant not in _ready:
                 _prepare(name, variant, dtype, arguments)
                 _ready.add(variant)
