@@ -119,7 +119,7 @@ def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
 def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poolcli.engine.compiled.cache.purge", lambda: pytest.fail("the cache was emptied"))
+    monkeypatch.setattr("poolcli.engine.compiled.load.load", lambda _: pytest.fail("a kernel was asked for"))
     out = np.zeros((1, 1, 2))
     out.flags.writeable = False
     with pytest.raises(RequestError, match=r"^out cannot be written to \(its writeable flag is off\)$"):
@@ -127,12 +127,12 @@ def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
     assert out.tolist() == [[[0, 0]]]
 
 
-def test_what_fails_when_compiled_afresh_too_is_no_fault_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled.load import load
-
-    monkeypatch.setattr("poolcli.engine.compiled.cache.purge", lambda: pytest.fail("the cache was emptied"))
-    with pytest.raises(Exception, match="slide"):
-        load("slide", "nothing that can be compiled", "float32", (None,) * 6)
+def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = AvgPool(3).plan((1, 1, 100, 100)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
+    for loaded in (False, True, False):
+        for module in ("numba", "poolcli.engine.compiled.pool"):
+            monkeypatch.setitem(sys.modules, module, ModuleType(module) if loaded else None)
+        assert (choose_engine(small).name, choose_engine(large).name) == ("numpy", "numba")
 
 
 def test_with_its_compiler_switched_off_numba_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli import AvgPool
+from poolcli import AvgPool, FileError, RequestError
 from poolcli.batch.executors.table import EXECUTORS
 from poolcli.batch.executors.workers import Workers
 from poolcli.batch.manifest import Manifest
+from poolcli.batch.record import record_of
 from poolcli.batch.run_all import run_all
 from poolcli.batch.task import Runner, Task
 from poolcli.formats import Source
+from poolcli.formats.atomic import reported
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings
+from poolcli.job.tiles import tile_for
 
 OP = AvgPool(2, 2)
 
@@ -135,3 +138,34 @@ def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
     monkeypatch.setattr(Workers, "_start", starting)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
     assert (outcome.error, len(started)) == (None, 2)
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:
+    with pytest.raises(FileError, match=r"^/proc/nothing/\.poolcli\.jsonl: No such file or directory$"):
+        list(run_all(jobs, OP, Settings(), executor="here", count=1, folder="/proc/nothing", progress=nothing))
+
+
+def test_only_inputs_of_up_to_256_mib_are_known_by_their_hash(tmp_path: Path) -> None:
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    y.write_bytes(b"")
+    for size, hashed in ((2**20, True), (2**28 + 1, False)):
+        with x.open("wb") as file:
+            file.truncate(size)  # sparse: no disk is filled
+        found = record_of(Job(Source(str(x)), str(y)), "options", str(tmp_path))
+        assert (found.input_size, found.input_hash is not None) == (size, hashed)
+
+
+def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:
+    with pytest.raises(FileError, match=r"^inner: is broken$"), reported("outer"):
+        raise FileError("inner: is broken")
+
+
+def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
+    plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
+    smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
+    assert tile_for(plan, 2 * smallest) >= 1
+    with pytest.raises(RequestError) as caught:
+        tile_for(plan, 2 * smallest - 1)
+    assert str(caught.value) == (
+        "the smallest part that can be pooled by itself needs 2 MiB, the limit is 2 MiB; raise max_memory"
+    )

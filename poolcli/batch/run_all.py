@@ -75,7 +75,7 @@ def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, S
     threads = min(settings.threads or cores, cores)
     count = max(1, min(asked or (cores // threads if settings.threads else cores), jobs, cores))
     memory = settings.max_memory // count if settings.max_memory else None
-    return count, replace(settings, threads=max(1, min(threads, cores // count)), max_memory=memory, many=jobs > 1)
+    return count, replace(settings, threads=max(1, min(threads, cores // count)), max_memory=memory)
 
 
 def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from poolcli.cli.requests import CacheRequest
 from poolcli.core.values import one_of
-from poolcli.engine.compiled import cache as kernels
+from poolcli.engine.compiled import store as kernels
 
 
 def cache(request: CacheRequest) -> int:

@@ -18,7 +18,7 @@ from poolcli.cli.settings import dataset_of, settings_of
 from poolcli.cli.stop import Stopped
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.engine.compiled import cache as kernels
+from poolcli.engine.compiled import store as kernels
 from poolcli.formats.atomic import is_device
 from poolcli.job.job import Job, existing_outputs
 from poolcli.job.outcome import Settings

@@ -12,6 +12,7 @@ HEAVY = {
     "h5py": "h5py",
     "hdf5plugin": "hdf5plugin",
     "imagecodecs": "imagecodecs",
+    "llvmlite": "llvmlite",
     "ml_dtypes": "ml_dtypes",
     "numba": "numba",
     "onnx": "onnx",

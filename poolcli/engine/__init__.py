@@ -63,9 +63,9 @@ def run_region(
     return target, plane_to_plan(flat, region, plan.index)
 
 
-def prepare(plan: Plan, engine: str = "auto", many: bool = False) -> str:
-    """The engine that will run `plan`, by its name, loaded; `many` like it will follow."""
-    chosen = choose_engine(plan, engine, many)
+def prepare(plan: Plan, engine: str = "auto") -> str:
+    """The engine that will run `plan`, by its name, loaded."""
+    chosen = choose_engine(plan, engine)
     chosen.load()
     return chosen.name
 

@@ -1,4 +1,4 @@
-"""The engine that computes a plan: the one asked for, and under `auto` numpy where starting numba would cost more."""
+"""The engine that computes a plan: the one asked for, and under `auto` the compiled one where it saves time."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from poolcli.core.windows import Sliding
 from poolcli.engine.table import ENGINES, NUMBA, NUMPY, Engine
 from poolcli.plan import Plan
 
-# Measured on 2 cores: importing numba and loading a cached kernel takes 350 ms, in which numpy does 18 (float64
-# averages) to 100 (float32 averages) million of these operations. Once started, a call costs 0.3 ms more than
-# numpy's, which numpy needs for 0.2 to 0.3 million.
-WORTH_STARTING = 30_000_000
-WORTH_CALLING = 300_000
-WORTH_STARTING_ONCE = 3_000_000  # where at least ten such files share the start
+# Measured on 2 cores: loading the first kernel takes a process 60 ms, in which numpy does 3 (float64 averages) to 17
+# (float32 averages) million of these operations. Later calls pay from 0.3 million on, and there may be many.
+WORTH_LOADING = 1_000_000
 WORDS = ("auto", *ENGINES)
 
 
-def choose_engine(plan: Plan, word: str = "auto", many: bool = False) -> Engine:
+def choose_engine(plan: Plan, word: str = "auto") -> Engine:
     """The engine that computes `plan` where `word` is asked for; numpy where that one cannot.
 
-    `auto` goes by the plan and whether numba is loaded already; for `many` by the plan alone, so that the same file
-    gives the same bits whichever files went before it.
+    `auto` goes by the plan alone, so that the same call gives the same bits whatever was called, loaded or kept before.
     """
     one_of("engine", word, WORDS)
-    engine = ENGINES.get(word) or (NUMBA if work_of(plan) > _least(many) else NUMPY)
+    engine = ENGINES.get(word) or (NUMBA if work_of(plan) > WORTH_LOADING else NUMPY)
     return NUMPY if engine.refusal(plan) else engine
 
 
@@ -33,12 +29,6 @@ def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:
     """Why the engine that was asked for is not the one that computes `plan`."""
     reason = ENGINES[word].refusal(plan) if word in ENGINES else None
     return (f"computed by numpy: {reason}",) if reason else ()
-
-
-def _least(many: bool) -> int:
-    if many:
-        return WORTH_STARTING_ONCE
-    return WORTH_CALLING if NUMBA.is_loaded else WORTH_STARTING
 
 
 def work_of(plan: Plan) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,11 +25,6 @@ class Engine:
     module: str
     is_threaded: bool
     refusal: Callable[[Plan], str | None]
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether its module has been imported."""
-        return self.module in sys.modules
 
     def load(self) -> Pool:
         """Its function that pools, imported at need."""

@@ -16,8 +16,7 @@ class Settings:
     """What holds for every job of a run.
 
     `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
-    of a file that holds several, () is all of them and None the one that is named with the file; `many` jobs let auto
-    take numba for less work, as it starts once.
+    of a file that holds several, () is all of them and None the one that is named with the file.
     """
 
     layout: str | None = None
@@ -37,7 +36,6 @@ class Settings:
     overwrite: bool = False
     skip_existing: bool = False
     resume: bool = False
-    many: bool = False
 
     @property
     def read_options(self) -> ReadOptions:

@@ -69,7 +69,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
             "(one array of a .h5 file, or of a .npy file in C order, can be pooled in parts, this cannot)"
         )
     with clock.phase("compute"):
-        engine = prepare(plan, settings.engine, many=settings.many)
+        engine = prepare(plan, settings.engine)
     return Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress)
 
 

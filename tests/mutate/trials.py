@@ -15,7 +15,7 @@ from tests.mutate.mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("poolcli", "tests", "samples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
-SECONDS = 900  # what takes longer hangs: tests of a room take a tenth of this
+SECONDS = 300  # what takes longer hangs: tests of a room take a tenth of this
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -26,11 +26,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "poolcli/engine/*.py": ("test_traps.py", "test_threads.py", "test_engines.py", "test_attributes.py"),
     "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py"),
-    "poolcli/engine/compiled/[!ck]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
-    "poolcli/job/tiles.py": ("test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_many_files.py"),
-    "poolcli/batch/manifest.py": ("cli/test_many_files.py",),
-    "poolcli/batch/record.py": ("cli/test_many_files.py",),
-    "poolcli/formats/atomic.py": ("formats/test_contract.py", "cli/test_many_files.py"),
+    "poolcli/engine/compiled/[!bks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
+    "poolcli/engine/compiled/store.py": ("test_cache.py",),
+    "poolcli/job/tiles.py": (
+        "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_many_files.py",
+    ),
+    "poolcli/batch/manifest.py": ("test_executors.py", "cli/test_many_files.py"),
+    "poolcli/batch/record.py": ("test_executors.py", "cli/test_many_files.py"),
+    "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
-from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, Plain, compute
-from poolcli.engine.compiled.geometry import Across, Down, Geometry, Wide
+from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
+from poolcli.engine.compiled.geometry import Across, Down, Geometry, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Limits(NamedTuple):
@@ -38,25 +41,44 @@ LIMITS = Limits()
 class Choice:
     """A kernel by its name, and what it is given beside the arrays.
 
-    `dtype` is the type of the elements, `made` that of what the kernel writes, `more` what this kernel alone is given.
+    `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
+    what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
     """
 
     kernel: str
     dtype: str
     view: View
     how: Arithmetic | Wide
+    source: np.dtype[Any]
     made: np.dtype[Any]
     geometry: Geometry
     more: tuple[Any, ...]
     tasks: int
+    scratch: int
+    lines: int
 
     @cached_property
     def variant(self) -> str:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
-        divisor = self.geometry.divisors[0].dtype
-        types = [self.made.name, *([divisor.name] if divisor != NONE else [])]
+        types = [self.made.name, *([self.divisor.name] if self.divisor != NONE else [])]
         return "-".join([self.kernel, self.dtype, *steps, *types])
+
+    @property
+    def totals(self) -> np.dtype[Any]:
+        """The type of totals."""
+        return np.dtype(np.int64) if isinstance(self.how, Wide) else self.how.total.nothing.dtype
+
+    @property
+    def divisor(self) -> np.dtype[Any]:
+        """The type of divisors."""
+        return self.geometry.divisors[0].dtype
+
+    @cached_property
+    def numbers(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The integers that the kernel is given, and the divisors."""
+        result = None if isinstance(self.how, Wide) else self.how.result
+        return flat(self.geometry, self.more, int(result.elements) if isinstance(result, OfKernel) else 0)
 
 
 def choose_kernel(region: Region, indices: bool = False) -> Choice:
@@ -70,38 +92,44 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
     if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
         return _wide(plan, view)
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
-    loops = Loops("best_at", (), view.rows) if indices else _loops(view, computed.how.total.nothing.itemsize, limits)
+    width, source = view.input_shape[3], seen_as(plan.dtype)
+    how, itemsize = computed.how, computed.how.total.nothing.itemsize
+    loops = Loops("best_at", (), view.rows, width) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel == "each")
-    return Choice(loops.kernel, plan.dtype, view, computed.how, computed.made, geometry, loops.more, loops.tasks)
+    return Choice(loops.kernel, plan.dtype, view, how, source, computed.made, geometry, *loops[1:], width * indices)
 
 
 class Loops(NamedTuple):
-    """A kernel by its name, what it alone is given, and how many tasks it has."""
+    """A kernel by its name, what it alone is given, how many tasks it has, and how many totals it needs at a time."""
 
     kernel: str
     more: tuple[Any, ...]
     tasks: int
+    scratch: int
 
 
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes."""
     w, h = across(view, itemsize, limits), down(view, limits)
+    width, size = view.input_shape[3], view.output_shape[3]
     if w is None:
-        return Loops("each", (view.axes[2].entire.longest,), view.rows)
+        return Loops("each", (view.axes[2].entire.longest,), view.rows, width + size)
     if is_halving(view):
-        return Loops("halve", (), view.rows)
-    pieces = ceil_div(w.outputs, w.piece)
+        return Loops("halve", (), view.rows, 2 * size)
+    pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if h is not None:
-        return Loops("slide_blocks", (w, h), view.rows // view.axes[1].output * h.blocks * pieces)
-    group = max(1, limits.short // (w.reach * view.inner))
-    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces)
+        tasks = view.rows // view.axes[1].output * h.blocks * pieces
+        return Loops("slide_blocks", (w, h), tasks, 3 * length + sampled + length + (h.kernel + 1) * length)
+    group = max(1, limits.short // length)
+    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces, 3 * length * group + sampled)
 
 
 def _wide(plan: Plan, view: View) -> Choice:
     """Means of 64-bit integers; the rounded ones are made as int64, which has the bits of those of uint64."""
     rounded = lookup(plan.output_dtype).is_integer
     how, made = Wide(plan.dtype.startswith("u"), rounded), np.dtype(np.int64 if rounded else np.float64)
-    return Choice("mean_wide", plan.dtype, view, how, made, view.geometry(np.dtype(np.int64)), (), view.rows)
+    source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
+    return Choice("mean_wide", plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0)
 
 
 def is_halving(view: View) -> bool:
@@ -143,6 +171,6 @@ def down(view: View, limits: Limits) -> Down | None:
 
 
 def _word(step: Any) -> str:
-    """The name of a step, and of the type of totals."""
-    name = type(step).__name__.lower()
-    return f"{name}-{step.nothing.dtype.name}" if hasattr(step, "nothing") else name
+    """The name of a step, the type of totals and the power of terms, as constants of the kernel."""
+    more = [step.nothing.dtype.name] if hasattr(step, "nothing") else [repr(getattr(step, "power", ""))]
+    return "-".join([type(step).__name__.lower(), *(word for word in more if word != "''")])

@@ -1,4 +1,4 @@
-"""Where kernels read and write, as records of integers and arrays of them."""
+"""Where kernels read and write, as records of integers and arrays of them, and all of a record as two flat arrays."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Geometry(NamedTuple):
 
     Window o of an axis reads begins[o] + j * step for j < counts[o]; `input` is D, H and W * inner of what is read,
     `output` is D and H of what is made, whose rows are of `size`. An output is divided by the product of its axes'
-    divisors.
+    divisors. `rows` is the number of output rows.
     """
 
+    rows: int
     inner: int
     input: tuple[int, int, int]
     output: tuple[int, int]
@@ -27,6 +28,21 @@ class Geometry(NamedTuple):
     counts: Indices
     steps: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+MORE = 13  # where in the flat integers those begin that one kernel alone is given
+ARRAYS = MORE + 11  # where the begins follow, and then the counts
+
+
+def flat(geometry: Geometry, more: tuple[Any, ...], elements: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All integers of a geometry, what one kernel alone is given, and the elements of a window; and all divisors."""
+    import numpy as np
+
+    own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
+    rest = (geometry.size, *geometry.steps, geometry.begins[2].size, elements)
+    head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
+    head += [0] * (ARRAYS - len(head))
+    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(geometry.divisors)
 
 
 class Across(NamedTuple):

@@ -1,32 +1,40 @@
-"""The loops of the numba engine, on one canonical view: (outer, D, H, W * inner), given flat.
+"""The loops of the compiled engine, on one canonical view: (outer, D, H, W * inner), given flat.
 
 A task makes one output row (outer, d, h), or the rows whose windows start in one block of input rows. The
 rows of a window are joined in a row buffer, which is contiguous and vectorises for any number of inner
 channels; then windows are taken along the buffer. How elements are joined (added, or the best of them
 taken) is up to the arithmetic, `how`; where they lie to the `geometry`. Every output is made inside one
 task and by the same order of operations wherever it lies, so results depend neither on threads nor on how
-tasks are shared out. `tasks` are the first and one past the last.
+tasks are shared out.
 
-Kernels release the global interpreter lock and start no threads themselves (`compiled` does).
+A kernel is made for one arithmetic, whose types and numbers are constants in it, and gets raw pointers: to
+what is read and written, to row buffers (`work`, of totals, and `lines`), to the integers and the divisors
+of the geometry; then its first task and one past the last. It allocates nothing, so it knows no reference
+counts and no exceptions, and its machine code asks nothing of numba when it is loaded by another process.
 
-Rows are named by where they begin in a flat array. A slice of its own would cost a reference count, which a
-row of 35 elements feels, and a signed position in the innermost loop a check for wrap-around, which keeps
-that loop scalar; so the loops at the bottom turn positions into unsigned numbers first.
+A signed position in the innermost loop keeps some of them from vectorising; so the loops at the bottom turn
+positions into unsigned numbers first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-from poolcli.engine.compiled.cache import usable_folder
-from poolcli.engine.compiled.numbers import beats, finish, join, join_elements, join_totals, lift, totals
+from poolcli.engine.compiled.numbers import beats, finish, join, join_elements, join_totals, lift
+from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, down_at, geometry_at, inlined, more_at
 
-kernel = njit(nogil=True, error_model="numpy", cache=usable_folder() is not None)
-uncached = njit(nogil=True, error_model="numpy")
-inlined = njit(forceinline=True)
 unsigned = np.uint64
 SHORT = 4  # taps
+KERNELS: dict[str, Callable[..., Any]] = {}  # by name: what makes the kernel for an arithmetic
+
+
+def kernel(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Enters a maker of kernels under its name."""
+    KERNELS[make.__name__] = make
+    return make
 
 
 @inlined
@@ -230,34 +238,39 @@ def _piece(p, across, width, inner, work, rows, how):
 
 
 @kernel
-def slide(x, out, how, geometry, across, group, tasks):
+def slide(arithmetic):
     """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
-    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-    (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
-    steps = geometry.steps[0] * height * width, geometry.steps[1] * width
-    divisor_d, divisor_h, divisor_w = geometry.divisors
-    taps, stride, dilation, _, reach, outputs, piece = across
-    length, pieces, last = reach * inner, -(-outputs // piece), out.size // size
-    sampled = 3 * length * group
-    work = totals(sampled + piece * inner, how)
-    _fill(work, 0, length * group, how)
-    for t in range(tasks[0], tasks[1]):
-        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, group, how)
-        row, to = t // pieces * group, before
-        some, (o, d, h) = min(group, last - row), _task(row, shape)
-        for _ in range(some):
-            line = (o * depth + begin_d[d]) * height + begin_h[h]
-            _join_rows(work, to, used, x, line * width + low, count_d[d], count_h[h], steps, how)
-            to, (o, d, h) = to + length, _next(o, d, h, shape)
-        at, (o, d, h) = row * size + first, _task(row, shape)
-        terms, a, b, c = _windows(work, length * group, taps, dilation * inner, _whole(taps, stride, inner), how)
-        for _ in range(some):
-            if stride > 1:
-                _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
-            whole = divisor_d[d] * divisor_h[h]
-            left, found = (1, sampled) if stride > 1 else (terms, a)
-            _finish(out, at, many, work, left, found, b, c, whole, divisor_w, first, how)
-            a, b, c, at, (o, d, h) = a + length, b + length, c + length, at + size, _next(o, d, h, shape)
+
+    def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        across, group = across_at(numbers), more_at(numbers, 7)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        divisor_d, divisor_h, divisor_w = geometry.divisors
+        taps, stride, dilation, _, reach, outputs, piece = across
+        length, pieces, last = reach * inner, -(-outputs // piece), geometry.rows
+        sampled = 3 * length * group
+        _fill(work, 0, length * group, how)
+        for t in range(first_task, last_task):
+            first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, group, how)
+            row, to = t // pieces * group, before
+            some, (o, d, h) = min(group, last - row), _task(row, shape)
+            for _ in range(some):
+                line = (o * depth + begin_d[d]) * height + begin_h[h]
+                _join_rows(work, to, used, x, line * width + low, count_d[d], count_h[h], steps, how)
+                to, (o, d, h) = to + length, _next(o, d, h, shape)
+            at, (o, d, h) = row * size + first, _task(row, shape)
+            terms, a, b, c = _windows(work, length * group, taps, dilation * inner, _whole(taps, stride, inner), how)
+            for _ in range(some):
+                if stride > 1:
+                    _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
+                whole = divisor_d[d] * divisor_h[h]
+                left, found = (1, sampled) if stride > 1 else (terms, a)
+                _finish(out, at, many, work, left, found, b, c, whole, divisor_w, first, how)
+                a, b, c, at, (o, d, h) = a + length, b + length, c + length, at + size, _next(o, d, h, shape)
+
+    return slide
 
 
 @inlined
@@ -276,44 +289,50 @@ def _block_ends(ends, height, size, x, at, width, first, rows, how):
 
 
 @kernel
-def slide_blocks(x, out, how, geometry, across, down, tasks):
+def slide_blocks(arithmetic):
     """Sliding windows of many overlapping rows, of one plane each. A task is a piece of a block of rows.
 
     Rows, padding included, are cut into blocks of a window's height. A window is the end of one block, whose
     joins are made once from its last row upwards, and the beginning of the next, joined row by row.
     """
-    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-    begin_d, (divisor_d, divisor_h, divisor_w) = geometry.begins[0], geometry.divisors
-    taps, stride, dilation, _, reach, outputs, piece = across
-    rows, down_stride, above, blocks = down
-    length, pieces = reach * inner, -(-outputs // piece)
-    sampled = 3 * length
-    prefix = sampled + piece * inner
-    work, ends = totals(prefix + length, how), totals((rows + 1) * length, how)
-    _fill(work, 0, length, how)
-    for t in range(tasks[0], tasks[1]):
-        o, d, block = _task(t // pieces, (shape[0], blocks))
-        first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, 1, how)
-        at, top = (o * depth + begin_d[d]) * height * width + low, block * rows - above
-        _fill(ends, rows * used, used, how)
-        _block_ends(ends, rows, used, x, at, width, top, height, how)
-        _fill(work, prefix, used, how)
-        done = top + rows
-        for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
-            start = h * down_stride - above
-            fresh, stop = max(done, 0), min(start + rows, height)
-            for r in range(fresh, stop):
-                _join_row(work, prefix, used, x, at + r * width, how)
-            done = max(done, start + rows)
-            middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
-            for w in range(unsigned(used)):
-                work[middle + w] = join(ends[end + w], work[beginning + w], how)
-            terms, a, b, c = _windows(work, length, taps, dilation * inner, _whole(taps, stride, inner), how)
-            if stride > 1:
-                _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
-                terms, a = 1, sampled
-            target, whole = ((o * shape[0] + d) * shape[1] + h) * size + first, divisor_d[d] * divisor_h[h]
-            _finish(out, target, many, work, terms, a, b, c, whole, divisor_w, first, how)
+
+    def slide_blocks(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        across, down = across_at(numbers), down_at(numbers)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        begin_d, (divisor_d, divisor_h, divisor_w) = geometry.begins[0], geometry.divisors
+        taps, stride, dilation, _, reach, outputs, piece = across
+        rows, down_stride, above, blocks = down
+        length, pieces = reach * inner, -(-outputs // piece)
+        sampled = 3 * length
+        prefix = sampled + piece * inner
+        ends = behind(work, prefix + length)
+        _fill(work, 0, length, how)
+        for t in range(first_task, last_task):
+            o, d, block = _task(t // pieces, (shape[0], blocks))
+            first, many, low, used, before = _piece(t % pieces, across, width // inner, inner, work, 1, how)
+            at, top = (o * depth + begin_d[d]) * height * width + low, block * rows - above
+            _fill(ends, rows * used, used, how)
+            _block_ends(ends, rows, used, x, at, width, top, height, how)
+            _fill(work, prefix, used, how)
+            done = top + rows
+            for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
+                start = h * down_stride - above
+                fresh, stop = max(done, 0), min(start + rows, height)
+                for r in range(fresh, stop):
+                    _join_row(work, prefix, used, x, at + r * width, how)
+                done = max(done, start + rows)
+                middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
+                for w in range(unsigned(used)):
+                    work[middle + w] = join(ends[end + w], work[beginning + w], how)
+                terms, a, b, c = _windows(work, length, taps, dilation * inner, _whole(taps, stride, inner), how)
+                if stride > 1:
+                    _sample(work, sampled, many, terms, a, b, c, stride, inner, how)
+                    terms, a = 1, sampled
+                target, whole = ((o * shape[0] + d) * shape[1] + h) * size + first, divisor_d[d] * divisor_h[h]
+                _finish(out, target, many, work, terms, a, b, c, whole, divisor_w, first, how)
+
+    return slide_blocks
 
 
 @inlined
@@ -324,45 +343,49 @@ def _pair_of_pairs(x, a, b, i, j, how):
 
 
 @kernel
-def halve(x, out, how, geometry, tasks):
+def halve(arithmetic):
     """Windows of 2 along W that do not overlap, for 1 or 3 inner elements; of two rows, in one pass from x to out."""
-    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-    (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
-    steps = geometry.steps[0] * height * width, geometry.steps[1] * width
-    divisor_d, divisor_h, divisor_w = geometry.divisors
-    one, two, three, four, five, six = unsigned(1), unsigned(2), unsigned(3), unsigned(4), unsigned(5), unsigned(6)
-    used = 2 * size
-    work = totals(used, how)
-    for t in range(tasks[0], tasks[1]):
-        o, d, h = _task(t, shape)
-        first, to, n = ((o * depth + begin_d[d]) * height + begin_h[h]) * width, unsigned(t * size), unsigned(size)
-        rows, whole = count_d[d] * count_h[h], divisor_d[d] * divisor_h[h]
-        if rows == 2:
-            a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-            if inner == 1:
-                for w in range(n):
-                    total = _pair_of_pairs(x, a, b, two * w, two * w + one, how)
-                    out[to + w] = finish(total, whole, divisor_w[w], how, out)
+
+    def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        divisor_d, divisor_h, divisor_w = geometry.divisors
+        one, two, three, four, five, six = unsigned(1), unsigned(2), unsigned(3), unsigned(4), unsigned(5), unsigned(6)
+        used = 2 * size
+        for t in range(first_task, last_task):
+            o, d, h = _task(t, shape)
+            first, to, n = ((o * depth + begin_d[d]) * height + begin_h[h]) * width, unsigned(t * size), unsigned(size)
+            rows, whole = count_d[d] * count_h[h], divisor_d[d] * divisor_h[h]
+            if rows == 2:
+                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+                if inner == 1:
+                    for w in range(n):
+                        total = _pair_of_pairs(x, a, b, two * w, two * w + one, how)
+                        out[to + w] = finish(total, whole, divisor_w[w], how, out)
+                else:
+                    for w in range(n // three):
+                        i, r = six * w, three * w
+                        total = _pair_of_pairs(x, a, b, i, i + three, how)
+                        out[to + r] = finish(total, whole, divisor_w[r], how, out)
+                        total = _pair_of_pairs(x, a, b, i + one, i + four, how)
+                        out[to + r + one] = finish(total, whole, divisor_w[r], how, out)
+                        total = _pair_of_pairs(x, a, b, i + two, i + five, how)
+                        out[to + r + two] = finish(total, whole, divisor_w[r], how, out)
             else:
-                for w in range(n // three):
-                    i, r = six * w, three * w
-                    total = _pair_of_pairs(x, a, b, i, i + three, how)
-                    out[to + r] = finish(total, whole, divisor_w[r], how, out)
-                    total = _pair_of_pairs(x, a, b, i + one, i + four, how)
-                    out[to + r + one] = finish(total, whole, divisor_w[r], how, out)
-                    total = _pair_of_pairs(x, a, b, i + two, i + five, how)
-                    out[to + r + two] = finish(total, whole, divisor_w[r], how, out)
-        else:
-            _join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
-            if inner == 1:
-                for w in range(n):
-                    total = join(work[two * w], work[two * w + one], how)
-                    out[to + w] = finish(total, whole, divisor_w[w], how, out)
-            else:
-                for w in range(n // three):
-                    for c in range(three):
-                        total = join(work[six * w + c], work[six * w + three + c], how)
-                        out[to + three * w + c] = finish(total, whole, divisor_w[three * w], how, out)
+                _join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+                if inner == 1:
+                    for w in range(n):
+                        total = join(work[two * w], work[two * w + one], how)
+                        out[to + w] = finish(total, whole, divisor_w[w], how, out)
+                else:
+                    for w in range(n // three):
+                        for c in range(three):
+                            total = join(work[six * w + c], work[six * w + three + c], how)
+                            out[to + three * w + c] = finish(total, whole, divisor_w[three * w], how, out)
+
+    return halve
 
 
 @inlined
@@ -377,29 +400,34 @@ def _each_short(work, to, size, begin, count, step, longest, how):
 
 
 @kernel
-def each(x, out, how, geometry, longest, tasks):
+def each(arithmetic):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
-    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-    (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
-    steps, step_w = (geometry.steps[0] * height * width, geometry.steps[1] * width), geometry.steps[2] * inner
-    divisor_d, divisor_h, divisor_w = geometry.divisors
-    work = totals(width + size, how)
-    for t in range(tasks[0], tasks[1]):
-        o, d, h = _task(t, shape)
-        rows, whole = count_d[d] * count_h[h], divisor_d[d] * divisor_h[h]
-        in_place = rows == 1 and longest > SHORT
-        first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
-        if not in_place:
-            _join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
-        if longest <= SHORT:
-            _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
-        elif in_place:
-            for w in range(size):
-                work[width + w] = join_elements(x, first + begin_w[w], count_w[w], step_w, how)
-        else:
-            for w in range(size):
-                work[width + w] = join_totals(work, begin_w[w], count_w[w], step_w, how)
-        _finish(out, t * size, size, work, 1, width, 0, 0, whole, divisor_w, 0, how)
+
+    def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        longest = more_at(numbers, 0)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+        steps, step_w = (geometry.steps[0] * height * width, geometry.steps[1] * width), geometry.steps[2] * inner
+        divisor_d, divisor_h, divisor_w = geometry.divisors
+        for t in range(first_task, last_task):
+            o, d, h = _task(t, shape)
+            rows, whole = count_d[d] * count_h[h], divisor_d[d] * divisor_h[h]
+            in_place = rows == 1 and longest > SHORT
+            first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
+            if not in_place:
+                _join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
+            if longest <= SHORT:
+                _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
+            elif in_place:
+                for w in range(size):
+                    work[width + w] = join_elements(x, first + begin_w[w], count_w[w], step_w, how)
+            else:
+                for w in range(size):
+                    work[width + w] = join_totals(work, begin_w[w], count_w[w], step_w, how)
+            _finish(out, t * size, size, work, 1, width, 0, 0, whole, divisor_w, 0, how)
+
+    return each
 
 
 @inlined
@@ -416,74 +444,84 @@ def _wide_half_even(high, low, divisor):
 
 
 @kernel
-def mean_wide(x, out, how, geometry, tasks):
+def mean_wide(arithmetic):
     """Means of 64-bit integers, summed exactly in halves of 32 bits."""
-    (depth, height, width), shape, inner = geometry.input, geometry.output, geometry.inner
-    begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors
-    mask = np.int64(0xFFFFFFFF)
-    high_mask = mask if how.unsigned else np.int64(-1)
-    row = np.empty((2, width), np.int64)
-    for t in range(tasks[0], tasks[1]):
-        o, d, h = _task(t, shape)
-        row[:] = 0
-        for i in range(count[0][d]):
-            for j in range(count[1][h]):
-                line = (o * depth + begin[0][d] + i * step[0]) * height + begin[1][h] + j * step[1]
-                for w in range(width):
-                    row[0, w] += (x[line * width + w] >> 32) & high_mask
-                    row[1, w] += x[line * width + w] & mask
-        outer_divisor = divisor[0][d] * divisor[1][h]
-        for w in range(begin[2].size):
-            whole = outer_divisor * divisor[2][w * inner]
-            sign = -1 if whole < 0 else 1
-            for c in range(inner):
-                high, low, at = np.int64(0), np.int64(0), begin[2][w] * inner + c
-                for _ in range(count[2][w]):
-                    high += row[0, at]
-                    low += row[1, at]
-                    at += step[2] * inner
-                to = t * geometry.size + w * inner + c
-                if how.rounded:
-                    out[to] = _wide_half_even(sign * high, sign * low, sign * whole)
-                else:
-                    out[to] = (float(high) * 4294967296.0 + float(low)) / whole
+
+    def mean_wide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), shape, inner = geometry.input, geometry.output, geometry.inner
+        begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors
+        mask = np.int64(0xFFFFFFFF)
+        high_mask = mask if how.unsigned else np.int64(-1)
+        for t in range(first_task, last_task):
+            o, d, h = _task(t, shape)
+            for w in range(2 * width):
+                work[w] = 0
+            for i in range(count[0][d]):
+                for j in range(count[1][h]):
+                    line = (o * depth + begin[0][d] + i * step[0]) * height + begin[1][h] + j * step[1]
+                    for w in range(width):
+                        work[w] += (x[line * width + w] >> 32) & high_mask
+                        work[width + w] += x[line * width + w] & mask
+            outer_divisor = divisor[0][d] * divisor[1][h]
+            for w in range(geometry.size // inner):
+                whole = outer_divisor * divisor[2][w * inner]
+                sign = -1 if whole < 0 else 1
+                for c in range(inner):
+                    high, low, at = np.int64(0), np.int64(0), begin[2][w] * inner + c
+                    for _ in range(count[2][w]):
+                        high += work[at]
+                        low += work[width + at]
+                        at += step[2] * inner
+                    to = t * geometry.size + w * inner + c
+                    if how.rounded:
+                        out[to] = _wide_half_even(sign * high, sign * low, sign * whole)
+                    else:
+                        out[to] = (float(high) * 4294967296.0 + float(low)) / whole
+
+    return mean_wide
 
 
 @kernel
-def best_at(x, out, where, how, geometry, tasks):
+def best_at(arithmetic):
     """The best elements and their positions inside the plane: the first in row-major order, -1 for none."""
-    (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-    (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
-    step_d, step_h, step_w = geometry.steps
-    row, lines, n = totals(width, how), np.empty(width, np.int32), unsigned(width)
-    for t in range(tasks[0], tasks[1]):
-        o, d, h = _task(t, shape)
-        rows = count_d[d] * count_h[h]
-        for r in range(rows):
-            plane = o * depth + begin_d[d] + r // count_h[h] * step_d
-            at, line = unsigned((plane * height + begin_h[h] + r % count_h[h] * step_h) * width), np.int32(r)
-            if r == 0:
-                for w in range(n):
-                    row[w], lines[w] = lift(x[at + w], how), line
-            else:
-                for w in range(n):
-                    value = lift(x[at + w], how)
-                    lines[w] = line if beats(value, row[w], how) else lines[w]
-                    row[w] = join(value, row[w], how)
-        for w in range(size // inner):
-            for c in range(inner):
-                best, best_line, best_at = how.total.nothing, np.int32(rows), -1
-                for j in range(count_w[w] if rows else 0):
-                    at = begin_w[w] + j * step_w
-                    value, line = row[unsigned(at * inner + c)], lines[unsigned(at * inner + c)]
-                    # among equal values that of the smaller line comes first in row-major order
-                    first = (line < best_line) & ((value == best) | (value != value))
-                    taken = beats(value, best, how) | first  # no branch: which is better cannot be foreseen
-                    best = join(value, best, how)
-                    best_line = line if taken else best_line
-                    best_at = at if taken else best_at
-                if best_at >= 0:
-                    in_d, in_h = best_line // count_h[h] * step_d, best_line % count_h[h] * step_h
-                    best_at += ((begin_d[d] + in_d) * height + begin_h[h] + in_h) * (width // inner)
-                out[t * size + w * inner + c] = finish(best, 1, 1, how, out)
-                where[t * size + w * inner + c] = best_at
+
+    def best_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+        step_d, step_h, step_w = geometry.steps
+        n = unsigned(width)
+        for t in range(first_task, last_task):
+            o, d, h = _task(t, shape)
+            rows = count_d[d] * count_h[h]
+            for r in range(rows):
+                plane = o * depth + begin_d[d] + r // count_h[h] * step_d
+                at, line = unsigned((plane * height + begin_h[h] + r % count_h[h] * step_h) * width), np.int32(r)
+                if r == 0:
+                    for w in range(n):
+                        work[w], lines[w] = lift(x[at + w], how), line
+                else:
+                    for w in range(n):
+                        value = lift(x[at + w], how)
+                        lines[w] = line if beats(value, work[w], how) else lines[w]
+                        work[w] = join(value, work[w], how)
+            for w in range(size // inner):
+                for c in range(inner):
+                    best, best_line, best_at = how.total.nothing, np.int32(rows), -1
+                    for j in range(count_w[w] if rows else 0):
+                        at = begin_w[w] + j * step_w
+                        value, line = work[unsigned(at * inner + c)], lines[unsigned(at * inner + c)]
+                        # among equal values that of the smaller line comes first in row-major order
+                        first = (line < best_line) & ((value == best) | (value != value))
+                        taken = beats(value, best, how) | first  # no branch: which is better cannot be foreseen
+                        best = join(value, best, how)
+                        best_line = line if taken else best_line
+                        best_at = at if taken else best_at
+                    if best_at >= 0:
+                        in_d, in_h = best_line // count_h[h] * step_d, best_line % count_h[h] * step_h
+                        best_at += ((begin_d[d] + in_d) * height + begin_h[h] + in_h) * (width // inner)
+                    out[t * size + w * inner + c] = finish(best, 1, 1, how, out)
+                    where[t * size + w * inner + c] = best_at
+
+    return best_at

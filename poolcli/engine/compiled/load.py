@@ -1,45 +1,47 @@
-"""Kernels by name, loaded from the cache or compiled, once for all types that they are called with."""
+"""Kernels by what tells them apart: in this process, else in the cache, else built."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from poolcli.engine.compiled import cache
+from poolcli.engine.compiled import store
+from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 
-Kernel = Callable[..., None]
+if TYPE_CHECKING:
+    from poolcli.engine.compiled.choose import Choice
 
-_kernels: dict[str, Kernel] = {}
-_ready: set[str] = set()
+_kernels: dict[str, LoadedKernel] = {}
 _preparing = threading.Lock()
 
 
-def load(name: str, variant: str, dtype: str, arguments: tuple[Any, ...]) -> Kernel:
-    """The kernel, compiled for the types of `arguments` (which `variant` names), to be called with them and tasks."""
-    if variant not in _ready:
-        with _preparing, cache.timed(), cache.locked(name):
-            if variant not in _ready:
-                _prepare(name, variant, dtype, arguments)
-                _ready.add(variant)
-    return _kernels[name]
+def load(choice: Choice) -> Kernel:
+    """The kernel that was chosen, as a function of pointers and a range of tasks; it lets other threads run."""
+    kernel = _kernels.get(choice.variant)
+    if kernel is None:
+        with _preparing, store.timed():
+            kernel = _kernels.get(choice.variant)
+            if kernel is None:
+                kernel = _kernels[choice.variant] = _kept(choice) or _built(choice)
+    return kernel.call
 
 
-def _prepare(name: str, variant: str, dtype: str, arguments: tuple[Any, ...]) -> None:
-    """Loads or compiles by a call without tasks. Where that fails but compiling afresh does not, what failed was an
-    entry of the cache (damaged ones raise many kinds of exception): the cache is emptied.
-    """
-    from poolcli.engine.compiled import kernels
+def _kept(choice: Choice) -> LoadedKernel | None:
+    code = store.read(choice.variant)
+    return loaded(code) if code else None
 
-    kernel = _kernels.setdefault(name, getattr(kernels, name))
-    if not cache.is_ready(variant):
-        cache.announce(f"compiling {name} for {dtype} (first use only)")
-    try:
-        kernel(*arguments, (0, 0))
-    except Exception:
-        fresh = kernels.uncached(getattr(kernels, name).py_func)
-        fresh(*arguments, (0, 0))
-        _kernels[name] = fresh
-        cache.purge()
-    else:
-        cache.mark_ready(variant)
+
+def _built(choice: Choice) -> LoadedKernel:
+    """Built here and kept, unless another process has just done so."""
+    with store.writing(choice.variant) as keep:
+        kernel = _kept(choice)
+        if kernel is None:
+            store.announce(f"compiling {choice.kernel} for {choice.dtype} (first use only)")
+            from poolcli.engine.compiled.build import build
+
+            code = build(choice)
+            kernel = loaded(code)
+            if kernel is None:
+                raise RuntimeError(f"the kernel {choice.variant} was built without its function")
+            keep(code)
+    return kernel

@@ -16,9 +16,9 @@ from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from poolcli.engine.compiled import arithmetic as names
+from poolcli.engine.compiled.pointers import INLINED, inlined
 
 BETTER = {total: better for better, total in names.BEST.items()}
-inlined = njit(forceinline=True, error_model="numpy")
 
 
 def _step(how, name):
@@ -29,17 +29,6 @@ def _step(how, name):
 def _total_type(how):
     """The type of totals, from the type of an arithmetic."""
     return how.types[how.fields.index("total")].types[0]
-
-
-def totals(size, how):
-    """An array of totals, not filled."""
-    raise NotImplementedError
-
-
-@overload(totals)
-def _totals(size, how):
-    dtype = as_dtype(_total_type(how))
-    return lambda size, how: np.empty(size, dtype)
 
 
 # From an element to a total
@@ -106,7 +95,7 @@ def lift(raw, how):
     raise NotImplementedError
 
 
-@overload(lift)
+@overload(lift, jit_options=INLINED)
 def _lift(raw, how):
     read, term = READ[_step(how, "read")], TERM[_step(how, "term")]
     if isinstance(_total_type(how), types.Complex):
@@ -123,7 +112,7 @@ def join(a, b, how):
     raise NotImplementedError
 
 
-@overload(join)
+@overload(join, jit_options=INLINED)
 def _join(a, b, how):
     if _step(how, "total") is names.Sum:
         return lambda a, b, how: a + b
@@ -147,7 +136,7 @@ def beats(a, b, how):
     raise NotImplementedError
 
 
-@overload(beats)
+@overload(beats, jit_options=INLINED)
 def _beats(a, b, how):
     better = BETTER[_step(how, "total")]
     if isinstance(a, types.Float):
@@ -160,7 +149,7 @@ def one_of_equals(a, b, how):
     raise NotImplementedError
 
 
-@overload(one_of_equals)
+@overload(one_of_equals, jit_options=INLINED)
 def _one_of_equals(a, b, how):
     number, bits = (np.float32, np.int32) if a.bitwidth == 32 else (np.float64, np.int64)
     both = operator.and_ if BETTER[_step(how, "total")](1, 0) else operator.or_  # the sign's bit is that of -0
@@ -170,7 +159,7 @@ def _one_of_equals(a, b, how):
 def _run_over(take):
     """The join of `count` elements of which `take` makes totals, `step` apart, and the same for sums of floats."""
 
-    @njit(fastmath={"reassoc"}, forceinline=True, error_model="numpy")
+    @njit(fastmath={"reassoc"}, **INLINED)
     def neighbours(values, first, count, how):
         """In the order that suits vectors, which is the same for all runs of one length."""
         total = how.total.nothing
@@ -210,10 +199,8 @@ def join_totals(values, first, count, step, how):
 
 
 # Inlined by force: the mean of 7x7 elements took a tenth longer where runs were calls.
-overload(join_elements, jit_options={"forceinline": True})(
-    _run_over(njit(lambda raw, how: lift(raw, how), forceinline=True))
-)
-overload(join_totals, jit_options={"forceinline": True})(_run_over(_itself))
+overload(join_elements, jit_options=INLINED)(_run_over(njit(lambda raw, how: lift(raw, how), **INLINED)))
+overload(join_totals, jit_options=INLINED)(_run_over(_itself))
 
 
 # From a total to what is stored
@@ -340,7 +327,7 @@ def finish(total, outer_divisor, divisor, how, out):
     raise NotImplementedError
 
 
-@overload(finish)
+@overload(finish, jit_options=INLINED)
 def _finish(total, outer_divisor, divisor, how, out):
     result, root = _result(total, divisor, how), ROOT[_step(how, "root")]
     write = WRITE.get(_step(how, "write"), as_dtype(out.dtype).type)

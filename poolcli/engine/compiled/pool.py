@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
+NOWHERE = ctypes.addressof(_unused := ctypes.create_string_buffer(64))  # for numba's result and exception, both none
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 
@@ -41,10 +43,20 @@ def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -
 
 def _run(choice: Choice, arrays: tuple[Array, ...], threads: int) -> None:
     """Runs the kernel over all tasks, in tiles that `threads` threads share."""
-    arguments = (*(array.reshape(-1) for array in arrays), choice.how, choice.geometry, *choice.more)
-    kernel = load(choice.kernel, choice.variant, choice.dtype, arguments)
+    kernel, (numbers, divisors) = load(choice), choice.numbers
+    x, out, where = (*map(_address, arrays), None)[:3]
+    plan = _address(numbers), _address(divisors)
+
+    def call(first: int, last: int) -> None:
+        totals, lines = np.empty(choice.scratch, choice.totals), np.empty(choice.lines, np.int32)
+        kernel(NOWHERE, NOWHERE, x, out, where, _address(totals), _address(lines), *plan, first, last)
+
     work = max(prod(choice.view.input_shape), prod(choice.view.output_shape))
-    share_out(lambda first, last: kernel(*arguments, (first, last)), choice.tasks, work, threads)
+    share_out(call, choice.tasks, work, threads)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def _can_overflow(choice: Choice) -> bool:
@@ -55,7 +67,6 @@ def _can_overflow(choice: Choice) -> bool:
 def _rescued(choice: Choice, x: Array, values: Array, threads: int) -> Array:
     """The means, where they are not finite from sums of scaled numbers: a sum may leave the range, its mean cannot."""
     smaller, scaled = x * SCALE, np.empty_like(values)
-    smaller.flags.writeable = False  # as what the kernel was compiled for
     _run(choice, (smaller, scaled), threads)
     with np.errstate(all="ignore"):
         return np.where(np.isfinite(values), values, scaled / SCALE)

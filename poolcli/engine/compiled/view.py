@@ -88,9 +88,7 @@ class View:
         """`x` in this view, contiguous and native; no copy where it lies so already. 16-bit floats become bits."""
         x = x.astype(x.dtype.newbyteorder("="), copy=False)
         x = x.view(seen_as(x.dtype.name))
-        source = np.ascontiguousarray(x.transpose(self.order)).reshape(self.input_shape).view()
-        source.flags.writeable = False  # one compiled variant serves writable and read-only arrays
-        return source
+        return np.ascontiguousarray(x.transpose(self.order)).reshape(self.input_shape)
 
     def target(self, out: Array, dtype: DTypeLike) -> Array:
         """`out` itself in this view where it is of that type and lies so; a new array otherwise."""
@@ -124,6 +122,7 @@ class View:
             count = np.repeat(count, self.inner)
         across = np.repeat(w.divisor, self.inner).astype(divisor)
         return Geometry(
+            self.rows,
             self.inner,
             (d.size, h.size, w.size * self.inner),
             (d.output, h.output),

@@ -1,0 +1,25 @@
+"""Building a kernel: numba makes a module of LLVM of its Python, for one arithmetic and its types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import from_dtype, njit, types
+
+from poolcli.engine.compiled.kernels import KERNELS
+from poolcli.engine.compiled.machine import Code, emit
+from poolcli.engine.compiled.pointers import LEAN
+
+if TYPE_CHECKING:
+    from poolcli.engine.compiled.choose import Choice
+
+
+def build(choice: Choice) -> Code:
+    """The machine code of the kernel that was chosen."""
+    x, out, work, divisor = (
+        types.CPointer(from_dtype(dtype)) for dtype in (choice.source, choice.made, choice.totals, choice.divisor)
+    )
+    places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
+    signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
+    compiled = njit(signature, **LEAN)(KERNELS[choice.kernel](choice.how))
+    return emit(compiled.inspect_llvm(compiled.signatures[0]))

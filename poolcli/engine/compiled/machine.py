@@ -1,0 +1,81 @@
+"""Machine code of kernels: made from a module of LLVM, and brought to life in any later process. llvmlite does both,
+so a process that finds its kernels made never imports numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+POINTERS, INTEGERS = 9, 2  # a kernel's arguments: the first two pointers are numba's own
+KNOWN = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint"}  # what every process has to link to
+
+Kernel = Callable[..., int]
+
+
+class Code(NamedTuple):
+    """Machine code as an object file, and the name of its function."""
+
+    symbol: str
+    data: bytes
+
+
+class LoadedKernel(NamedTuple):
+    """A function to call, and what must outlive it."""
+
+    call: Kernel
+    engine: Any
+
+
+@cache
+def binding() -> Any:
+    """llvmlite, ready for this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def description() -> str:
+    """The processor as far as code depends on it."""
+    llvm = binding()
+    features = llvm.get_host_cpu_features().flatten()
+    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features} LLVM {llvm.llvm_version_info}"
+
+
+def emit(text: str) -> Code:
+    """The machine code of a module's one function."""
+    llvm = binding()
+    module = llvm.parse_assembly(text)
+    (symbol,) = (function.name for function in module.functions if not function.is_declaration)
+    declared = {function.name for function in module.functions if function.is_declaration}
+    strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
+    if strange:
+        raise RuntimeError(f"a kernel needs what other processes may lack: {', '.join(sorted(strange))}")
+    return Code(symbol, _machine(llvm).emit_object(module))
+
+
+def loaded(code: Code) -> LoadedKernel | None:
+    """The function of some machine code; None where the code does not have it."""
+    llvm = binding()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
+    engine.finalize_object()
+    address = engine.get_function_address(code.symbol)
+    if not address:
+        return None
+    types = [ctypes.c_void_p] * POINTERS + [ctypes.c_int64] * INTEGERS
+    return LoadedKernel(ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address), engine)
+
+
+def _machine(llvm: Any) -> llvm.TargetMachine:
+    features = llvm.get_host_cpu_features().flatten()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="small"
+    )

@@ -1,0 +1,81 @@
+"""What kernels find behind the pointers that they are given; `geometry.flat` puts the integers there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit, types
+from numba.extending import intrinsic, overload
+
+from poolcli.engine.compiled import arithmetic
+from poolcli.engine.compiled.geometry import ARRAYS, MORE, Across, Down, Geometry
+
+# Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
+LEAN: Any = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INLINED: Any = {"forceinline": True, **LEAN}
+inlined = njit(**INLINED)
+
+
+@intrinsic
+def behind(typing, pointer, count):
+    """The pointer to `count` elements further."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return pointer(pointer, types.int64), generate
+
+
+@inlined
+def geometry_at(numbers, divisors):
+    """The geometry, with pointers for arrays."""
+    depth, height, columns = numbers[5], numbers[6], numbers[11]
+    begins = behind(numbers, ARRAYS)
+    counts = behind(begins, depth + height + columns)
+    return Geometry(
+        numbers[0],
+        numbers[1],
+        (numbers[2], numbers[3], numbers[4]),
+        (depth, height),
+        numbers[7],
+        (begins, behind(begins, depth), behind(begins, depth + height)),
+        (counts, behind(counts, depth), behind(counts, depth + height)),
+        (numbers[8], numbers[9], numbers[10]),
+        (divisors, behind(divisors, depth), behind(divisors, depth + height)),
+    )
+
+
+@inlined
+def more_at(numbers, place):
+    """One of the numbers that a kernel alone is given."""
+    return numbers[MORE + place]
+
+
+@inlined
+def across_at(numbers):
+    """The windows along W, which come first of what a kernel alone is given."""
+    n = behind(numbers, MORE)
+    return Across(n[0], n[1], n[2], n[3], n[4], n[5], n[6])
+
+
+@inlined
+def down_at(numbers):
+    """The windows along H, which come after those along W."""
+    n = behind(numbers, MORE + 7)
+    return Down(n[0], n[1], n[2], n[3])
+
+
+def arithmetic_at(steps, numbers):
+    """The arithmetic of a kernel, with the elements of its window where the result asks for them."""
+    raise NotImplementedError
+
+
+@overload(arithmetic_at, jit_options=INLINED)
+def _arithmetic_at(steps, numbers):
+    fields = getattr(steps, "fields", ())
+    if "result" not in fields or steps.types[fields.index("result")].instance_class is not arithmetic.OfKernel:
+        return lambda steps, numbers: steps
+    full, result = arithmetic.Arithmetic, arithmetic.OfKernel
+    return lambda steps, numbers: full(
+        steps.read, steps.term, steps.total, result(float(numbers[12])), steps.root, steps.write
+    )
