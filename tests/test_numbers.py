@@ -263,6 +263,15 @@ def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: str) -> N
         assert units_from(y[0, 0, 0], exact) <= 0.5001
 
 
+@pytest.mark.parametrize("divisor", [2**31 - 1, 3 * 2**29 - 5, 2**27 + 1, -(2**30 + 7)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_float64_sums_over_a_divisor_of_many_bits_are_rounded_once(engine: str, divisor: int) -> None:
+    x = np.random.default_rng(11).random((1, 1, 2000)) + 1
+    y = poolcli.avg_pool(x, 5, strides=5, divisor_override=divisor, engine=engine).ravel()
+    exact = [sum(map(Fraction, window), Fraction(0)) / divisor for window in x.reshape(-1, 5).tolist()]
+    assert y.tolist() == [float(value) for value in exact]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
     noise = np.random.default_rng(10).normal(size=(2, 20_000))

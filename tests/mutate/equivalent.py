@@ -10,4 +10,5 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::Sliding.interior: statement: low = min(low, self.output) -> pass": "empty, wherever it begins",
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",
+    "poolcli/engine/numpy/sums.py::_halves: number: 1 -> 2": "both halves are short enough either way",
 }
