@@ -40,7 +40,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     watched = config.option.usepdb or config.option.collectonly
     if shared and everything and not watched and config.option.numprocesses is None:
         config.option.numprocesses = allowed_threads()
-        config.option.dist = "loadgroup"
+        config.option.dist = "worksteal"  # whole files, mostly: what one compiles, another need not await
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -116,7 +116,7 @@ SIGNED = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "p", "size", "engine"), by_engine(*SIGNED, compiled=(("float32", 3, 1.0),)))
+@pytest.mark.parametrize(("dtype", "p", "size", "engine"), by_engine(*SIGNED, compiled=()))
 def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(
     dtype: str, p: float, size: float, engine: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_attributes_that_cannot_be_planned(data: str, verdict: str, cli: Cli, tm
     assert cli("check", path, "--json").json["layers"][0]["verdict"] == verdict
 
 
+@pytest.mark.slow
 def test_a_large_model_is_read_in_little_memory(tmp_path: Path) -> None:
     import resource
     import subprocess
