@@ -208,24 +208,27 @@ def _locked(part: str, place: int) -> int | None:
     import fcntl
 
     end = time.monotonic() + PATIENCE
-    while True:
+    while time.monotonic() < end:
         try:
             file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=place)
         except OSError:
             return None
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+            os.close(file)
+            return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            status = os.fstat(file)
-            if stat.S_ISREG(status.st_mode) and _is_own(status) and _is_still(status, part, place):
-                return file
         except BlockingIOError:
-            pass
+            os.close(file)
+            time.sleep(0.02)
+            continue
         except OSError:  # a file system without locks
             return file
+        if _is_still(status, part, place):
+            return file
         os.close(file)
-        if time.monotonic() > end:
-            return None
-        time.sleep(0.02)
+    return None
 
 
 def _is_still(status: os.stat_result, name: str, place: int) -> bool:
