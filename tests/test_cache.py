@@ -44,7 +44,7 @@ def run(
     cache: Path, *dtypes: str, before: Callable[[], None] | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME")}
-    places = {"XDG_CACHE_HOME": str(cache), "HOME": str(cache)} | environment
+    places = {"XDG_CACHE_HOME": str(cache), "HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | environment
     return subprocess.run(
         [sys.executable, "-c", CODE, *dtypes],
         env=kept | places, capture_output=True, text=True, timeout=300, preexec_fn=before,

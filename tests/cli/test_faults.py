@@ -402,6 +402,7 @@ FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+sys.dont_write_bytecode = True  # Python would take half a module of its own for a whole one
 from poolcli.__main__ import main
 main()
 """
