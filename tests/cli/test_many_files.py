@@ -398,7 +398,7 @@ def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     os.mkfifo("pipe.npy")
     command = [sys.executable, "-m", "poolcli", "avg", "long.npy", "-o", "pipe.npy", *HALVE, "--resume", "-q"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    read = subprocess.run(["cat", "pipe.npy"], capture_output=True, timeout=20)  # which would wait for ever for a writer
+    read = subprocess.run(["cat", "pipe.npy"], capture_output=True, timeout=20)  # which may never come
     assert len(read.stdout) == 128 + 4 * 1024 * 1024
     _, said = process.communicate(timeout=20)
     assert Path("pipe.npy").is_fifo()
