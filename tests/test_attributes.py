@@ -146,3 +146,21 @@ def test_a_model_s_limits_are_those_of_its_framework() -> None:
     )
     assert MaxPool(2, 2, (0, 1), like="tensorflow").plan((1, 1, 4, 4)).output_shape == (1, 1, 2, 2)
     assert MaxPool(2, 2, auto_pad="same_upper", like="tensorflow").plan(three).output_shape == (1, 1, 2, 2, 2)
+
+
+def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None:
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    for dtype in (None, "float64", np.float64, np.dtype("float16"), None):
+        found = poolcli.avg_pool(x, 2, strides=2, dtype=dtype)
+        assert found.dtype == (dtype or "float32")
+        assert found.tolist() == [[[0.5, 2.5, 4.5, 6.5]]]
+    assert poolcli.avg_pool(x, 1, strides=1, exclude_pad=True).tolist() == x.tolist()
+    for wrong in ({"kernel": True}, {"kernel": 1, "strides": True}, {"kernel": 1, "exclude_pad": 2}):
+        with pytest.raises(RequestError):
+            poolcli.avg_pool(x, **wrong)
+    for unknown in ([], {}, ["float32"], object()):
+        with pytest.raises(RequestError, match=r"dtype"):
+            poolcli.avg_pool(x, 2, dtype=unknown)
+    assert poolcli.avg_pool(x.astype(">f4"), 2, strides=2).tolist() == poolcli.avg_pool(x, 2, strides=2).tolist()
+    assert poolcli.max_pool(x.reshape(1, 8, 1), 2, layout="NWC").shape == (1, 7, 1)
+    assert poolcli.avg_pool(x.reshape(1, 8, 1), 2, layout="NWC").shape == (1, 7, 1)

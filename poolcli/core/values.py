@@ -82,6 +82,8 @@ def flag(name: str, value: object) -> bool:
 
 def whole_number(name: str, value: object) -> int:
     """A whole number, also numpy's or an array of one; fractions, words and truth values are refused."""
+    if type(value) is int:  # in a tenth of the time of what follows
+        return value
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
     raise RequestError(f"{field(name)} has {value!r}, a whole number is needed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
@@ -17,8 +18,11 @@ def allowed_threads(asked: int | None = None) -> int:
     return max(1, min(asked or cores, cores, _quota() or cores))
 
 
+@cache
 def _quota() -> int | None:
-    """Whole cores that the control group (version 2) grants, rounded up; None without a limit."""
+    """Whole cores that the control group (version 2) grants, rounded up; None without a limit. Read once: each reading
+    takes as long as pooling thousands of elements.
+    """
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return -(-int(quota) // int(period))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from poolcli.core.errors import RequestError
@@ -74,7 +75,7 @@ class Runs:
 
         _check(options)
         array = _array(x)
-        plan = self.plan(array.shape, array.dtype, layout=options.get("layout"), output_dtype=options.get("dtype"))
+        plan = _planned(self, array.shape, array.dtype, options.get("layout"), options.get("dtype"))
         return run(
             plan,
             array,
@@ -113,6 +114,19 @@ class Picking(Runs):
         """The pooled `x`, and where its elements were when `return_indices` is true; keywords as in the function."""
         values, indices = self._run(x, return_indices, options)
         return values if indices is None else (values, indices)
+
+
+def _planned(op: Any, shape: tuple[int, ...], dtype: object, layout: str | None, output_dtype: object) -> Plan:
+    """The plan, kept for calls to come: planning takes longer than pooling a few thousand elements."""
+    try:
+        return _kept_plan(op, shape, dtype, layout, output_dtype)
+    except TypeError:  # a type given as something that is no key, which the plan refuses in its own words
+        return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+
+
+@lru_cache(maxsize=64)
+def _kept_plan(op: Attributes, shape: tuple[int, ...], dtype: object, layout: str | None, output_dtype: object) -> Plan:
+    return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
 
 
 def _array(x: Any) -> Array:
