@@ -13,6 +13,8 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/numpy/sums.py::_halves: number: 1 -> 2": "both halves are short enough either way",
     "poolcli/engine/compiled/view.py::_entire: number: 0 -> -1": "there is a window, and none holds less than nothing",
     "poolcli/engine/compiled/view.py::_merged: number: 1 -> 2": "asked of the first axis alone, which is never merged",
-    "poolcli/engine/compiled/numbers.py::_one_of_equals: arguments: both(number(a).view(bits), number(b).view(bits)) -> "
-    "both(number(b).view(bits), number(a).view(bits))": "and, or: it is all the same which comes first",
+    "poolcli/engine/compiled/numbers.py::_one_of_equals: arguments: "
+    "both(number(a).view(bits), number(b).view(bits)) -> both(number(b).view(bits), number(a).view(bits))": (
+        "and, or: it is all the same which comes first"
+    ),
 }
