@@ -128,6 +128,8 @@ def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
 
 
 def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_000))).name == "numpy"
+    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_001))).name == "numba"
     small, large = AvgPool(3).plan((1, 1, 100, 100)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
     for loaded in (False, True, False):
         for module in ("numba", "poolcli.engine.compiled.pool"):

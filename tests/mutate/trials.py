@@ -26,7 +26,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "plan", "test_windows.py", "test_specs.py", "test_fields.py", "test_attributes.py", "explain/test_steps.py",
         "explain/test_screens.py", "test_traps.py", "conformance/test_refusals.py",
     ),
-    "poolcli/engine/*.py": ("test_traps.py", "test_threads.py", "test_engines.py", "test_attributes.py"),
+    "poolcli/engine/*.py": (
+        "test_traps.py", "test_choice.py", "test_threads.py", "test_engines.py", "test_parts.py", "test_attributes.py",
+        "conformance/test_differences.py",
+    ),
     "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py"),
     "poolcli/engine/compiled/[!bks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
     "poolcli/engine/compiled/store.py": ("test_cache.py",),
