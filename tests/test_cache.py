@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import resource
@@ -269,6 +270,21 @@ def test_a_folder_that_others_could_exchange_is_not_used(
     keep("new")
     assert sorted(place.iterdir()) == before
     [place, *place.parents][level].chmod(0o700)
+
+
+def test_a_group_of_ones_own_may_write_to_the_cache_and_no_other(place: Path) -> None:
+    group, cache = grp.getgrgid(os.getgid()), place.parents[1]
+    if os.getuid() != 0 or group.gr_name != "root" or set(group.gr_mem) - {"root"}:
+        pytest.skip("only root can give a folder to another group")
+    cache.chmod(0o775)
+    for owner, found in ((0, CODE_KEPT), (12345, None), (grp.getgrnam("daemon").gr_gid, None)):
+        os.chown(cache, -1, owner)
+        forget()
+        assert store.read(NAME) == found
+    os.chown(cache, -1, 0)
+    cache.chmod(0o777)
+    forget()
+    assert store.read(NAME) is None
 
 
 @pytest.mark.parametrize("level", [0, 1], ids=["the folder", "poolcli"])

@@ -23,7 +23,7 @@ def cache(request: CacheRequest) -> int:
         warm()
     found = kernels.info()
     document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
-    state = "" if found.usable else " (not writable: kernels are compiled for each run)"
+    state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
     _say(request, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
     return 0
 

@@ -130,8 +130,26 @@ def _is_own(status: os.stat_result) -> bool:
 def _is_out_of_reach(path: Path) -> bool:
     """Whether nobody but this user and the system can exchange what lies in a folder, or above it."""
     every = [os.stat(place) for place in (path, *path.parents)]
-    kept = (not status.st_mode & OTHERS_WRITE or bool(status.st_mode & stat.S_ISVTX) for status in every)
-    return all(kept) and all(status.st_uid in (0, os.getuid()) for status in every)
+    return all(status.st_uid in (0, os.getuid()) and not _is_open_to_others(status) for status in every)
+
+
+def _is_open_to_others(status: os.stat_result) -> bool:
+    """Whether others may exchange what lies in a folder; a group of this user alone is nobody else."""
+    if status.st_mode & stat.S_ISVTX or not status.st_mode & OTHERS_WRITE:
+        return False
+    return bool(status.st_mode & stat.S_IWOTH) or not _is_private(status.st_gid)
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is the one that many systems give each user, with the user's name and no other members."""
+    import grp
+    import pwd
+
+    try:
+        user, found = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return user.pw_gid == group and user.pw_name == found.gr_name and not set(found.gr_mem) - {user.pw_name}
 
 
 # Entries
