@@ -28,6 +28,12 @@ def slow(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    """Each case for the numpy engine, and for the numba engine: in quick runs those that are `compiled`."""
+    numba = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in cases]
+    return [*(pytest.param(*case, "numpy") for case in cases), *numba]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="every test with every example, as CI runs them")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,11 @@ from poolcli import LpPool, RequestError
 from poolcli.explain.compare import compare
 from poolcli.explain.convert import convert
 from tests.conftest import Cli
-from tests.profiles import slow
+from tests.profiles import by_engine, slow
 
 ENGINES = ("numpy", "numba")
 POWERS = (1, 1.5, 2, 3, 6, 7, 40)
-ON_ENGINES = [
-    *(("numpy", dtype, p) for dtype in ("float16", "float32", "float64") for p in POWERS),
-    *(
-        ("numba", dtype, p) if (dtype, p) in (("float32", 1.5), ("float32", 2)) else slow("numba", dtype, p)
-        for dtype in ("float16", "float32", "float64")
-        for p in POWERS
-    ),
-]
+NORMS = by_engine(*product(("float16", "float32", "float64"), POWERS), compiled=(("float32", 1.5), ("float32", 2)))
 
 
 def line(*values: float, dtype: str = "float64") -> Any:
@@ -40,7 +34,7 @@ def norm(window: Any, p: float) -> float:
     return largest * fsum((size / largest) ** p for size in sizes) ** (1 / p) if largest else 0.0
 
 
-@pytest.mark.parametrize(("engine", "dtype", "p"), ON_ENGINES)
+@pytest.mark.parametrize(("dtype", "p", "engine"), NORMS)
 @pytest.mark.parametrize("scale", [1.0, 2.0**-300, 2.0**300], ids=["near 1", "tiny", "huge"])
 def test_every_window_has_its_norm_at_any_power_and_size(scale: float, dtype: str, p: float, engine: str) -> None:
     if dtype != "float64" and scale != 1.0:

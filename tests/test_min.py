@@ -14,17 +14,11 @@ from poolcli.engine import run
 from tests.conformance.cases import Case, distinct_cases
 from tests.conformance.exclusions import excluded
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
-from tests.profiles import sized, slow
+from tests.profiles import by_engine, sized
 
 ENGINES = ("numpy", "numba")
-DTYPES = ("uint8", "int16", "uint32", "int64", "uint64", "float16", "float64")
-ZEROS = ("float16", "float32", "float64")
-
-
-def on_engines(dtypes: tuple[str, ...], *quick: str) -> list[Any]:
-    """Each type on numpy, and on numba, where types but those for `quick` runs have kernels of their own to compile."""
-    numba = [(dtype, "numba") if dtype in quick else slow(dtype, "numba") for dtype in dtypes]
-    return [*((dtype, "numpy") for dtype in dtypes), *numba]
+DTYPES = (("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",), ("float16",), ("float64",))
+ZEROS = (("float16",), ("float32",), ("float64",))
 
 
 def dual(case: Case) -> Any:
@@ -49,7 +43,7 @@ def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: P
         np.testing.assert_array_equal(at[kept], indices[kept], str(op))
 
 
-@pytest.mark.parametrize(("dtype", "engine"), on_engines(DTYPES))
+@pytest.mark.parametrize(("dtype", "engine"), by_engine(*DTYPES, compiled=()))
 def test_minima_are_those_of_a_slow_loop(dtype: str, engine: str) -> None:
     rng = np.random.default_rng(5)
     limits = np.iinfo(dtype) if "int" in dtype else None
@@ -82,7 +76,7 @@ def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_
     assert pooled.tolist() == [[[1, 1, np.inf]]]
 
 
-@pytest.mark.parametrize(("dtype", "engine"), on_engines(ZEROS, "float32"))
+@pytest.mark.parametrize(("dtype", "engine"), by_engine(*ZEROS, compiled=(("float32",),)))
 @pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)], ids=["0 -0", "-0 0"])
 def test_among_zeros_of_both_signs_a_minimum_is_negative_and_a_maximum_positive(
     dtype: str, zeros: tuple[float, float], engine: str

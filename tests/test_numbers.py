@@ -16,6 +16,7 @@ import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.engine import run
 from poolcli.plan import Plan
+from tests.profiles import by_engine
 from tests.reducers import MINIMUM, Under, power
 
 ENGINES = ("numpy", "numba")
@@ -45,12 +46,6 @@ def root_of(elements: list[Any], p: float) -> Decimal:
     with localcontext(prec=80):
         total = sum((abs(Decimal(float(e))) ** Decimal(p) for e in elements), Decimal(0))
         return total ** (1 / Decimal(p)) if total else Decimal(0)
-
-
-def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
-    """Each case for the numpy engine, and for the numba engine: in quick runs those that are `compiled`."""
-    numba = [pytest.param(*case, "numba", marks=() if case in compiled else slow) for case in cases]
-    return [*(pytest.param(*case, "numpy") for case in cases), *numba]
 
 
 ROOTS = list(product(["float16", "float32", "float64", "uint8", "int32"], [1, 2, 3, 2.5, 6], WINDOWS))

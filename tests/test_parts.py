@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from poolcli.engine import run, run_region
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
-from tests.profiles import sized, slow
+from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
 OPS: dict[str, Any] = {
@@ -66,18 +66,11 @@ def in_parts(plan: Plan, x: Any, regions: list[list[range]], engine: str, indice
 
 
 DTYPES = ("float32", "float64", "float16", "uint8", "int64")
-QUICK = {"float32": OPS, "uint8": [name for name in OPS if not name.startswith("lp")]}  # on numba
-ON_ENGINES = [
-    *((name, "numpy", dtype) for name in OPS for dtype in DTYPES),
-    *(
-        (name, "numba", dtype) if name in QUICK.get(dtype, ()) else slow(name, "numba", dtype)
-        for name in OPS
-        for dtype in DTYPES
-    ),
-]
+QUICK = [(name, "float32") for name in OPS] + [(name, "uint8") for name in OPS if not name.startswith("lp")]
+ON_ENGINES = by_engine(*product(OPS, DTYPES), compiled=tuple(QUICK))
 
 
-@pytest.mark.parametrize(("name", "engine", "dtype"), ON_ENGINES)
+@pytest.mark.parametrize(("name", "dtype", "engine"), ON_ENGINES)
 @settings(max_examples=sized(3, 6))
 @given(data=st.data())
 def test_every_cut_gives_the_bits_of_the_whole(name: str, engine: str, dtype: str, data: Any) -> None:

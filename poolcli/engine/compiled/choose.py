@@ -94,18 +94,19 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
     width, source = view.input_shape[3], seen_as(plan.dtype)
     how, itemsize = computed.how, computed.how.total.nothing.itemsize
-    loops = Loops("best_at", (), view.rows, width) if indices else _loops(view, itemsize, limits)
+    loops = Loops("best_at", (), view.rows, width, lines=width) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel == "each")
-    return Choice(loops.kernel, plan.dtype, view, how, source, computed.made, geometry, *loops[1:], width * indices)
+    return Choice(loops.kernel, plan.dtype, view, how, source, computed.made, geometry, *loops[1:])
 
 
 class Loops(NamedTuple):
-    """A kernel by its name, what it alone is given, how many tasks it has, and how many totals it needs at a time."""
+    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers that a run of them needs."""
 
     kernel: str
     more: tuple[Any, ...]
     tasks: int
     scratch: int
+    lines: int = 0
 
 
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
@@ -172,5 +173,6 @@ def down(view: View, limits: Limits) -> Down | None:
 
 def _word(step: Any) -> str:
     """The name of a step, the type of totals and the power of terms, as constants of the kernel."""
-    more = [step.nothing.dtype.name] if hasattr(step, "nothing") else [repr(getattr(step, "power", ""))]
-    return "-".join([type(step).__name__.lower(), *(word for word in more if word != "''")])
+    name = type(step).__name__.lower()
+    constant = step.nothing.dtype.name if hasattr(step, "nothing") else getattr(step, "power", None)
+    return name if constant is None else f"{name}-{constant}"

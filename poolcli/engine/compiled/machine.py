@@ -42,11 +42,17 @@ def binding() -> Any:
     return llvm
 
 
+@cache
+def _processor() -> tuple[str, str]:
+    """The name of this processor and its features."""
+    llvm = binding()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def description() -> str:
     """The processor as far as code depends on it."""
-    llvm = binding()
-    features = llvm.get_host_cpu_features().flatten()
-    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features} LLVM {llvm.llvm_version_info}"
+    llvm, (name, features) = binding(), _processor()
+    return f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
 
 
 def emit(text: str) -> Code:
@@ -75,7 +81,7 @@ def loaded(code: Code) -> LoadedKernel | None:
 
 
 def _machine(llvm: Any) -> llvm.TargetMachine:
-    features = llvm.get_host_cpu_features().flatten()
+    name, features = _processor()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="small"
+        cpu=name, features=features, opt=3, reloc="pic", codemodel="small"
     )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
-NOWHERE = ctypes.addressof(_unused := ctypes.create_string_buffer(64))  # for numba's result and exception, both none
+_NOTHING = ctypes.create_string_buffer(64)
+NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 

@@ -109,16 +109,23 @@ def _opened() -> int | None:
             return None
         place = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
         for name in (root().name, folder().name):
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=place)
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
-            os.close(place)
-            place = inner
-            if not _is_own(os.fstat(place)):
-                os.close(place)
-                return None
-    except (OSError, NotImplementedError):
+            place = _entered(name, place)
+    except OSError:
         return None
+    return place
+
+
+def _entered(name: str, above: int) -> int:
+    """A folder in another, made if need be, open instead of that; refused where it is a link or not this user's own."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+        place = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    finally:
+        os.close(above)
+    if not _is_own(os.fstat(place)):
+        os.close(place)
+        raise PermissionError(name)
     return place
 
 
