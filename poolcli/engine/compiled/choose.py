@@ -100,7 +100,7 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
 
 
 class Loops(NamedTuple):
-    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers that a run of them needs."""
+    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers of a run of them."""
 
     kernel: str
     more: tuple[Any, ...]
