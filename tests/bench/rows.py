@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -72,6 +72,15 @@ FURTHER = (
     Row("avg 8x64x112x112 k3 s2 p1 float64", _avg(3, 2, 1), (8, 64, 112, 112), "float64"),
     Row("avg 8x64x112x112 k3 s2 p1 float16", _avg(3, 2, 1), (8, 64, 112, 112), "float16"),
     Row("avg 1x3x2000x3000 k2 s2 uint16", _avg(2, 2), (1, 3, 2000, 3000), "uint16"),
+    Row("avg 1x3x2000x3000 k2 s2 int16", _avg(2, 2), (1, 3, 2000, 3000), "int16"),
+    Row("avg 1x3x2000x3000 k2 s2 uint8", _avg(2, 2), (1, 3, 2000, 3000), "uint8"),
+    Row("uint8 HWC 12 MP k8 s8", _avg(8, 8), (3000, 4000, 3), "uint8", "HWC"),
+    Row("avg 12 MP k5 s3", _avg(5, 3), MEGAPIXELS_12),
+    Row("max 12 MP k2 s2", _max(2, 2), MEGAPIXELS_12),
+    Row("avg 3-D 8x64x256x256 k3 s1 p1", _avg(3, 1, 1), (1, 8, 64, 256, 256)),
+    Row("adaptive-max 64x2048x7x7 to 1, indices", AdaptiveMaxPool(1), (64, 2048, 7, 7), indices=True),
+    Row("lp 8x64x112x112 k3 s2 p1", LpPool(3, 2, 1, 1), (8, 64, 112, 112)),
+    Row("min 8x64x112x112 k3 s2 p1", MinPool(3, 2, 1, 1), (8, 64, 112, 112)),
     Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
     Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
 )
