@@ -27,17 +27,24 @@ WIDE = (1, 1, 60, 70)
 KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "overlapping": (AvgPool(3, 2, 1, 1), "slide", {}),
     "pairs": (MaxPool(2, 2), "halve", {}),
-    "pairs of pixels": (AvgPool(2, 2), "halve", {"layout": "NHWC", "shape": (1, 60, 70, 3)}),
+    "pairs of pixels": (AvgPool(2, 2), "halve_pixels", {"layout": "NHWC", "shape": (1, 60, 70, 3)}),
     "pairs of four channels": (AvgPool(2, 2), "slide", {"layout": "NHWC", "shape": (1, 60, 70, 4)}),
     "pairs, one of which overhangs": (AvgPool(2, 2, rounding_type="ceil"), "slide", {"shape": (1, 1, 60, 71)}),
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
-    "as many rows as do not pay": (AvgPool((4, 9), 1), "slide", {}),
+    "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
     "64-bit integers": (AvgPool(3, 2), "mean_wide", {"dtype": "int64"}),
     "64-bit maxima": (MaxPool(3, 2), "slide", {"dtype": "int64"}),
     "positions": (MaxPool(3, 2), "best_at", {"indices": True}),
+    "positions in windows of a constant size": (
+        MaxPool(3, 2), "slide_at", {"indices": True, "shape": (1, 1, 1100, 1100)}
+    ),
+    "small maps": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 7)}),
+    "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
+    "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
+    "maps with long rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 65)}),
     "positions in bins": (AdaptiveMaxPool(3), "best_at", {"indices": True}),
     "minima": (Under(MaxPool(3, 2), MINIMUM), "slide", {}),
     "powers": (Under(AvgPool(3, 2), power(3)), "slide", {}),
@@ -91,13 +98,14 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     expected = "numpy" if reason else "numba"
     ran = []
     for module in ("numpy", "compiled"):
-        monkeypatch.setattr(f"poolcli.engine.{module}.pool.pool", lambda *_, _m=module, **__: ran.append(_m))
+        pool = lambda *_, _module=module: ran.append(_module)  # noqa: E731
+        monkeypatch.setattr(f"poolcli.engine.{module}.pool.prepare", lambda *_, _pool=pool: _pool)
     assert prepare(plan, "numba") == choose_engine(plan, "numba").name == expected
     assert engine_notes(plan, "numba") == ((f"computed by numpy: {reason}",) if reason else ())
     assert engine_notes(plan, "auto") == engine_notes(plan, "numpy") == ()
     x = np.broadcast_to(np.ones((), plan.dtype), plan.input_shape)
     out = np.broadcast_to(np.ones((), plan.output_dtype), plan.output_shape)
-    with patch("poolcli.engine._output_array", lambda *_: out):
+    with patch("poolcli.engine._new", lambda *_: out):
         run(plan, x, engine="numba")
     assert ran == ["numpy" if reason else "compiled"]
 
@@ -128,9 +136,11 @@ def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
 
 
 def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_000))).name == "numpy"
-    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_001))).name == "numba"
-    small, large = AvgPool(3).plan((1, 1, 100, 100)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
+    assert choose_engine(AvgPool(1).plan((1, 1, 30_000))).name == "numpy"
+    assert choose_engine(AvgPool(1).plan((1, 1, 30_001))).name == "numba"
+    assert prepare(AvgPool(1).plan((1, 1, 1_000_000))) == "numpy"
+    assert prepare(AvgPool(1).plan((1, 1, 1_000_001))) == "numba"
+    small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
     for loaded in (False, True, False):
         for module in ("numba", "poolcli.engine.compiled.pool"):
             monkeypatch.setitem(sys.modules, module, ModuleType(module) if loaded else None)

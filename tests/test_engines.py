@@ -204,10 +204,9 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
     except RequestError:
         return
     _, expected = by_definition(plan, x)
-    from poolcli.engine.numpy.pool import pool
+    from poolcli.engine.numpy.pool import prepare
 
-    out = np.empty(plan.output_shape, x.dtype)
-    at = pool(whole(plan), x, out, indices=True, threads=1)
+    at = prepare(whole(plan), True)(x, np.empty(plan.output_shape, x.dtype), 1)
     assert at is not None
     assert at.ravel().tolist() == expected
 
@@ -313,6 +312,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
 ) -> None:
     monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
     monkeypatch.setattr("poolcli.engine.compiled.tasks.SMALLEST_TILE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.tasks.WORTH_SHARING", 0)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]

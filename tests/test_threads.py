@@ -48,6 +48,7 @@ FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
 poolcli.engine.compiled.tasks.SMALLEST_TILE = 1000
+poolcli.engine.compiled.tasks.WORTH_SHARING = 0
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)

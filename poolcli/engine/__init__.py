@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
-from poolcli.engine.choose import choose_engine
+from poolcli.engine.choose import WORTH_LOADING, choose_engine
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.threads import allowed_threads
 from poolcli.plan import Plan
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from poolcli.engine.table import Pool
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 
@@ -44,28 +48,69 @@ def run_region(
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
     """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads."""
+    return call_of(region, indices=indices, engine=engine)(slab, out, threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A region and the function that pools it: all that need not be found anew for another array of that shape."""
+
+    region: Region
+    indices: bool
+    pool: Pool
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __call__(
+        self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
+        """Pooled values and indices, as `run_region` gives them."""
+        import numpy as np
+
+        if slab.shape != self.input_shape:
+            raise RequestError(f"the input has shape {slab.shape}, the plan reads {self.input_shape}")
+        if threads is not None:
+            threads = allowed_threads(threads)
+        if out is None:
+            target = _new(self.output_shape, self.dtype)
+        else:
+            target, slab = self._given(out), slab.copy() if np.may_share_memory(slab, out) else slab
+        if target.size:
+            flat = self.pool(slab, target, threads)
+        else:
+            flat = np.empty(target.shape, np.int64) if self.indices else None
+        index = self.region.plan.index
+        return target, None if flat is None or index is None else plane_to_plan(flat, self.region, index)
+
+    def _given(self, out: NDArray[Any]) -> NDArray[Any]:
+        if out.shape != self.output_shape or out.dtype != self.dtype:
+            wanted = f"the result has {self.output_shape} and {self.dtype}"
+            raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, {wanted}")
+        if not out.flags.writeable:
+            raise RequestError("out cannot be written to (its writeable flag is off)")
+        return out
+
+
+def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> Call:
+    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it."""
     plan = region.plan
     chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
     _check_size(plan)
-    if slab.shape != region.input_shape:
-        raise RequestError(f"the input has shape {slab.shape}, the plan reads {region.input_shape}")
-    target = _output_array(region, out)
-    if target.size:
-        flat = chosen.load()(region, slab, target, indices=indices, threads=allowed_threads(threads))
-    else:
-        import numpy as np
+    shapes = region.input_shape, region.output_shape
+    pool: Pool = chosen.load()(region, indices) if prod(shapes[1]) else _nothing
+    return Call(region, indices, pool, *shapes, numpy_dtype(plan.output_dtype))
 
-        flat = np.empty(target.shape, np.int64) if indices else None
-    if flat is None or plan.index is None:
-        return target, None
-    return target, plane_to_plan(flat, region, plan.index)
+
+def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:
+    """Pools into an array without elements."""
 
 
 def prepare(plan: Plan, engine: str = "auto") -> str:
-    """The engine that will run `plan`, by its name, loaded."""
-    chosen = choose_engine(plan, engine)
+    """The engine that will run `plan` once, by its name, loaded."""
+    chosen = choose_engine(plan, engine, WORTH_LOADING)
     chosen.load()
     return chosen.name
 
@@ -79,23 +124,14 @@ def _check_size(plan: Plan) -> None:
             )
 
 
-def _output_array(region: Region, out: NDArray[Any] | None) -> NDArray[Any]:
+def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     import numpy as np
 
-    dtype, shape = numpy_dtype(region.plan.output_dtype), region.output_shape
-    if out is None:
-        try:
-            return np.empty(shape, dtype)
-        except (MemoryError, ValueError) as error:
-            size = dtype.itemsize
-            for length in shape:
-                size *= length
-            raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
-    if out.shape != shape or out.dtype != dtype:
-        raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, the result has {shape} and {dtype}")
-    if not out.flags.writeable:
-        raise RequestError("out cannot be written to (its writeable flag is off)")
-    return out
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        size = prod(shape) * dtype.itemsize
+        raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

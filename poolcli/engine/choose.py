@@ -10,18 +10,20 @@ from poolcli.engine.table import ENGINES, NUMBA, NUMPY, Engine
 from poolcli.plan import Plan
 
 # Measured on 2 cores: loading the first kernel takes a process 60 ms, in which numpy does 3 (float64 averages) to 17
-# (float32 averages) million of these operations. Later calls pay from 0.3 million on, and there may be many.
-WORTH_LOADING = 1_000_000
+# (float32 averages) million of these operations.
+WORTH_LOADING = 1_000_000  # by a process that computes one plan
+WORTH_CALLING = 30_000  # by one that may compute it again and again: numpy needs 0.2 ms, which kernels never do
 WORDS = ("auto", *ENGINES)
 
 
-def choose_engine(plan: Plan, word: str = "auto") -> Engine:
+def choose_engine(plan: Plan, word: str = "auto", worth: int = WORTH_CALLING) -> Engine:
     """The engine that computes `plan` where `word` is asked for; numpy where that one cannot.
 
-    `auto` goes by the plan alone, so that the same call gives the same bits whatever was called, loaded or kept before.
+    `auto` goes by the plan alone (the compiled engine for more than `worth` operations), so that the same call gives
+    the same bits whatever was called, loaded or kept before.
     """
     one_of("engine", word, WORDS)
-    engine = ENGINES.get(word) or (NUMBA if work_of(plan) > WORTH_LOADING else NUMPY)
+    engine = ENGINES.get(word) or (NUMBA if work_of(plan) > worth else NUMPY)
     return NUMPY if engine.refusal(plan) else engine
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from poolcli.engine.compiled import ability
 from poolcli.plan import Plan
@@ -14,22 +14,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Pool = Callable[..., NDArray[np.int64] | None]  # pool(region, slab, out, *, indices, threads)
+    from poolcli.plan.region import Region
+
+    Array = NDArray[Any]
+    # pool(slab, out, threads) writes the pooled values to `out` and returns positions inside the plane of the slab (-1:
+    # none) where they were asked for; None for threads is as many as pay
+    Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine by its name; `module` holds its `pool`, `refusal` says why a plan is not for it."""
+    """An engine by its name; `module` holds its `prepare`, `refusal` says why a plan is not for it."""
 
     name: str
     module: str
     is_threaded: bool
     refusal: Callable[[Plan], str | None]
 
-    def load(self) -> Pool:
-        """Its function that pools, imported at need."""
-        pool: Pool = import_module(self.module).pool
-        return pool
+    def load(self) -> Callable[[Region, bool], Pool]:
+        """What makes of a region, and whether positions are wanted, the function that pools it; imported at need."""
+        prepare: Callable[[Region, bool], Pool] = import_module(self.module).prepare
+        return prepare
 
 
 NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, ability.refusal)

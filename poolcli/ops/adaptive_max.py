@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Picking, PickingBinOptions
+from poolcli.ops.record import Picking, PickingBinOptions, made
 from poolcli.plan.attributes import PickingBinAttributes
 from poolcli.plan.reducers import MAXIMUM, Reducer
 
@@ -61,5 +61,5 @@ def adaptive_max_pool(
     >>> adaptive_max_pool(np.array([[[1, 5, 2, 7, 3]]], dtype="int16"), 2, return_indices=True)
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
-    op = AdaptiveMaxPool(output_size, like, index_element_type)
+    op = made(AdaptiveMaxPool, output_size, like, index_element_type)
     return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Single
+from poolcli.ops.record import Single, made
 from poolcli.plan.attributes import DividingAttributes
 from poolcli.plan.reducers import MEAN, Reducer
 
@@ -57,7 +57,17 @@ def avg_pool(
     >>> avg_pool(x, 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False)
     array([[[1.       , 3.       , 1.3333334]]], dtype=float32)
     """
-    op = AvgPool(
-        kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, exclude_pad, divisor_override
+    op = made(
+        AvgPool,
+        kernel,
+        strides,
+        pads_begin,
+        pads_end,
+        dilations,
+        auto_pad,
+        rounding_type,
+        like,
+        exclude_pad,
+        divisor_override,
     )
     return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.record import Single
+from poolcli.ops.record import Single, made
 from poolcli.plan.attributes import SlidingAttributes
 from poolcli.plan.reducers import Reducer
 
@@ -66,5 +66,5 @@ def lp_pool(
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
-    op = LpPool(kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p)
+    op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p)
     return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

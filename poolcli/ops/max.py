@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Picking, PickingOptions
+from poolcli.ops.record import Picking, PickingOptions, made
 from poolcli.plan.attributes import PickingAttributes
 from poolcli.plan.reducers import MAXIMUM, Reducer
 
@@ -71,7 +71,17 @@ def max_pool(
     >>> max_pool(x, (1, 2), strides=2, return_indices=True)
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
-    op = MaxPool(
-        kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, axis, index_element_type
+    op = made(
+        MaxPool,
+        kernel,
+        strides,
+        pads_begin,
+        pads_end,
+        dilations,
+        auto_pad,
+        rounding_type,
+        like,
+        axis,
+        index_element_type,
     )
     return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from poolcli.core.errors import RequestError
 from poolcli.core.values import PerAxis, whole_number
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
+from poolcli.plan.region import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.engine import Call
+
     Array = NDArray[Any]
+
+
+Record = TypeVar("Record")
 
 
 class RunOptions(TypedDict, total=False):
@@ -70,20 +76,11 @@ class Runs:
         attributes: Attributes = self
         return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype)
 
-    def _run(self, x: Array, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
-        from poolcli.engine import run
-
+    def _run(self: Any, x: Array, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
         _check(options)
         array = _array(x)
-        plan = _planned(self, array.shape, array.dtype, options.get("layout"), options.get("dtype"))
-        return run(
-            plan,
-            array,
-            out=options.get("out"),
-            indices=indices,
-            engine=options.get("engine", "auto"),
-            threads=options.get("threads"),
-        )
+        words = options.get("layout"), options.get("dtype"), options.get("engine", "auto")
+        return _call(self, array.shape, array.dtype, *words, indices)(array, options.get("out"), options.get("threads"))
 
 
 class Single(Runs):
@@ -116,23 +113,54 @@ class Picking(Runs):
         return values if indices is None else (values, indices)
 
 
-def _planned(op: Any, shape: tuple[int, ...], dtype: object, layout: str | None, output_dtype: object) -> Plan:
-    """The plan, kept for calls to come: planning takes longer than pooling a few thousand elements."""
+def made(record: type[Record], *values: Any) -> Record:
+    """The record of these values, kept for calls to come: reading them takes longer than pooling hundreds of elements.
+
+    Records are kept by whole numbers and words alone, because other values may equal them and yet be refused.
+    """
+    for value in values:
+        if type(value) is tuple and any(type(number) is not int for number in value):
+            return record(*values)
     try:
-        return _kept_plan(op, shape, dtype, layout, output_dtype)
+        kept: Record = _kept_record(record, *values)  # type: ignore[arg-type]  # values that are no keys are caught
+    except TypeError:  # lists, arrays
+        return record(*values)
+    return kept
+
+
+@lru_cache(maxsize=256, typed=True)
+def _kept_record(record: Any, *values: Any) -> Any:
+    return record(*values)
+
+
+def _call(op: Any, *words: Any) -> Call:
+    """The call that computes an array of a shape and dtype, kept for calls to come: planning takes longer than pooling
+    thousands of elements.
+    """
+    try:
+        return _kept_call(op, *words)
     except TypeError:  # a type given as something that is no key, which the plan refuses in its own words
-        return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+        return _new_call(op, *words)
 
 
-@lru_cache(maxsize=64)
-def _kept_plan(op: Attributes, shape: tuple[int, ...], dtype: object, layout: str | None, output_dtype: object) -> Plan:
-    return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+def _new_call(
+    op: Attributes, shape: tuple[int, ...], dtype: Any, layout: Any, output_dtype: Any, engine: str, indices: bool
+) -> Call:
+    from poolcli.engine import call_of
+
+    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+    return call_of(whole(plan), indices=indices, engine=engine)
+
+
+_kept_call = lru_cache(maxsize=64)(_new_call)
 
 
 def _array(x: Any) -> Array:
     """`x` as an array; a masked one is refused, because its mask would be passed over."""
     import numpy as np
 
+    if type(x) is np.ndarray:
+        return x
     if isinstance(x, np.ma.MaskedArray):
         raise RequestError("x is a masked array, whose mask would be ignored; give x.filled(value), or x.data for all")
     return np.asanyarray(x)
@@ -140,12 +168,13 @@ def _array(x: Any) -> Array:
 
 def _check(options: RunOptions) -> None:
     """Refuses keywords of other types than they are read as."""
-    import numpy as np
-
     layout, out, threads = options.get("layout"), options.get("out"), options.get("threads")
     if layout is not None and not isinstance(layout, str):
         raise RequestError(f"layout is {layout!r}, a word such as 'NCHW' is needed")
-    if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
-        raise RequestError(f"out is a {type(out).__name__}, a numpy array is needed")
+    if out is not None:
+        import numpy as np
+
+        if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+            raise RequestError(f"out is a {type(out).__name__}, a numpy array is needed")
     if threads is not None:
         whole_number("threads", threads)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.engine.compiled import pool as engine
 from poolcli.engine.compiled.choose import LIMITS, Choice, Limits
-from poolcli.engine.compiled.geometry import Across
+from poolcli.engine.compiled.geometry import Across, Taps
 from poolcli.engine.compiled.view import View
 from poolcli.plan import Plan
 
@@ -30,6 +30,7 @@ class Taken:
     """What the compiled engine was seen to do: the kernel, the view that it worked on, and the numbers it was given."""
 
     kernel: str
+    taps: Taps | None
     view: View
     rest: tuple[Any, ...]
 
@@ -57,7 +58,7 @@ def watched() -> Iterator[list[Taken]]:
     run = engine._run
 
     def seen(choice: Choice, *arguments: Any) -> None:
-        taken.append(Taken(choice.kernel, choice.view, choice.more))
+        taken.append(Taken(choice.kernel, choice.taps, choice.view, choice.more))
         run(choice, *arguments)
 
     with patch.object(engine, "_run", seen):
@@ -91,9 +92,10 @@ def _r(*numbers: int) -> range:
 
 
 ANY, ONE, SHORT = _r(1, 4), _r(1), _r(0, 9)
-LONG = _r(260, 300)  # more than half of a task's row buffers, so that a task is one row
+LONG = _r(520, 560)  # more than half of a task's row buffers, so that a task is one row
 VERY_LONG = _r(9000, 9100)  # longer than a row buffer of this many bytes, whatever the type:
-SHORT_BUFFERS = Limits(row=1 << 13)
+SHORT_BUFFERS = Limits(row=1 << 13, block_row=1 << 13)
+CONSTANT = Limits(constant=0, constant_at=0)  # kernels for one size of windows, however small the work
 
 Check = Callable[[Taken, Plan], bool]
 
@@ -165,6 +167,10 @@ def _slides(check: Callable[[Taken], bool]) -> Check:
     return _is("slide", check)
 
 
+def _is_by(kernel: int, stride: int, check: Callable[[Taken], bool] = lambda taken: True) -> Check:
+    return lambda taken, plan: taken.kernel == "slide" and taken.taps == Taps(kernel, stride) and check(taken)
+
+
 def _in_pieces(taken: Taken) -> bool:
     return taken.across.outputs > taken.across.piece
 
@@ -228,31 +234,59 @@ PATHS: dict[str, Path] = {
         sliding((_r(2, 3), _r(1, 3), ANY), (ANY, ANY, ONE), (_r(0, 3), _r(0, 4), SHORT)),
         _slides(lambda t: max(t.rows) > 1 and t.view.axes[0].size > 1),
     ),
-    "slide_blocks": Path(sliding((_r(5, 8), ANY), (ONE, ONE), (SHORT, SHORT)), _is("slide_blocks")),
+    "slide_blocks": Path(sliding((_r(9, 12), ANY), (ONE, ONE), (SHORT, SHORT)), _is("slide_blocks")),
     "slide_blocks, windows far apart": Path(
-        sliding((_r(9, 15), ANY), (_r(2), _r(1, 3)), (SHORT, SHORT)), _is("slide_blocks")
+        sliding((_r(17, 20), ANY), (_r(2), _r(1, 3)), (SHORT, SHORT)), _is("slide_blocks")
     ),
     "slide_blocks, in pieces": Path(
-        sliding((_r(5, 7), ANY), (ONE, ONE), (_r(0, 4), VERY_LONG), channels=ONE),
+        sliding((_r(9, 10), ANY), (ONE, ONE), (_r(0, 4), VERY_LONG), channels=ONE),
         _is("slide_blocks", _in_pieces), ("float32",), limits=SHORT_BUFFERS,
+    ),
+    "slide by 1 over 3": Path(
+        sliding((ANY, _r(3)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is_by(3, 1), limits=CONSTANT
+    ),
+    "slide by 2 over 3": Path(sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is_by(3, 2), limits=CONSTANT),
+    "slide by 3 over 5": Path(sliding((ANY, _r(5)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(5, 3), (), limits=CONSTANT),
+    "slide by 4 over 9": Path(sliding((ANY, _r(9)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(9, 4), (), limits=CONSTANT),
+    "slide by 3 over 1": Path(sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(1, 3), (), limits=CONSTANT),
+    "slide by 2 over 3 of many channels": Path(
+        sliding((_r(1, 2), _r(3)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(16, 18), last=True),
+        _is_by(3, 2), ("float32",), limits=CONSTANT,
+    ),
+    "slide by 2 over 3 in pieces": Path(
+        sliding((_r(1, 2), _r(3)), (ONE, _r(2)), (ONE, VERY_LONG), channels=ONE),
+        _is_by(3, 2, _in_pieces), ("float32",), limits=CONSTANT,
+    ),
+    "slide_blocks by 2 over 3": Path(
+        sliding((_r(9, 12), _r(3)), (ONE, _r(2)), (SHORT, SHORT)),
+        lambda t, plan: t.kernel == "slide_blocks" and t.taps == Taps(3, 2), ("float32",), limits=CONSTANT,
+    ),
+    "slide_planes": Path(
+        st.builds(
+            lambda n, k, h, w, pad, d, e: Pooling((n, 3, h + k - 1, w + 2), {"kernel": (k, 3), "strides": (1, 1),
+                "pads_begin": (min(pad, k - 1), d), "pads_end": (k - 1, d), "dilations": (1, d), "exclude_pad": e}),
+            st.integers(1, 20), st.integers(1, 8), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
+            st.integers(1, 2), st.booleans(),
+        ),
+        _is("slide_planes"), limits=CONSTANT,
     ),
     "halve": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
-        _is("halve", lambda t: t.rows == {2} and t.view.inner == 1),
+        _is("halve", lambda t: t.rows == {2}),
     ),
     "halve of 3 channels": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("halve", lambda t: t.rows == {2} and t.view.inner == 3),
+        _is("halve_pixels", lambda t: t.rows == {2}),
     ),
     "halve of 1 or 3 rows": Path(
         sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False)
         | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False),
-        _is("halve", lambda t: t.rows != {2} and t.view.inner == 1),
+        _is("halve", lambda t: t.rows != {2}),
     ),
     "halve of 1 or 3 rows of 3 channels": Path(
         sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True)
         | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("halve", lambda t: t.rows != {2} and t.view.inner == 3),
+        _is("halve_pixels", lambda t: t.rows != {2}),
     ),
     "halve of 2 planes": Path(
         sliding((_r(2), _r(1), _r(2)), (ANY, ONE, _r(2)), (SHORT, _r(0, 3), SHORT), padded=False),
@@ -311,6 +345,19 @@ PATHS: dict[str, Path] = {
     "best_at": Path(
         _any_two_axes(),
         _is("best_at"), reducers=("at",),
+    ),
+    "slide_at by 2 over 3": Path(
+        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_at"), reducers=("at",), limits=CONSTANT
+    ),
+    "slide_at by 1 over 2": Path(
+        sliding((_r(1, 9), _r(2)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is("slide_at"), (), ("at",), limits=CONSTANT
+    ),
+    "slide_at of several planes and channels": Path(
+        sliding((_r(2, 3), ANY, _r(3)), (ANY, ANY, ONE), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
+        _is("slide_at", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
+    ),
+    "best_at, of many elements in one line": Path(
+        adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("best_at", lambda t: 1 in t.rows), reducers=("at",)
     ),
     "best_at, of several planes and channels": Path(
         sliding((_r(2, 3), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),

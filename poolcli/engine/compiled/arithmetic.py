@@ -88,6 +88,12 @@ class HalfEven(NamedTuple):
     """The nearest integer to the quotient, of two the even one, computed in the type of the divisor."""
 
 
+class Shift(NamedTuple):
+    """The nearest integer to the quotient by 2**bits, of two the even one, computed in the type of totals."""
+
+    bits: int
+
+
 class OfKernel(NamedTuple):
     """The quotient times the elements of a whole kernel."""
 
@@ -110,7 +116,7 @@ class Arithmetic(NamedTuple):
     read: Plain | Float16Bits | BFloat16Bits
     term: Itself | Size | Square | Power | PowerOfSize
     total: Sum | SumWithError | Largest | Smallest
-    result: Itself | Quotient | HalfEven | OfKernel
+    result: Itself | Quotient | HalfEven | Shift | OfKernel
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
 
@@ -167,16 +173,30 @@ def _float_mean(plan: Plan) -> Computed:
 
 def _integer_mean(plan: Plan, longest: int) -> Computed:
     source, target = lookup(plan.dtype), lookup(plan.output_dtype)
-    largest = max(map(abs, source.limits)) * longest
+    bits = _divisor_bits(plan) if target.is_integer else None
+    largest = max(map(abs, source.limits)) * longest + (1 << bits if bits else 0)
     total = Sum(np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0))
     made = seen_as(target.name)
     if target.kind == "float":
         write = STORED.get(target.name, Plain())
         how = Arithmetic(Plain(), Itself(), total, Quotient(), Itself(), write)
         return Computed(how, made, np.dtype(np.float64))
+    if bits is not None:
+        return Computed(
+            Arithmetic(Plain(), Itself(), total, Shift(bits) if bits else Itself(), Itself(), Plain()), made, NONE
+        )
     largest = max(largest, largest_divisor(plan))
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
     return Computed(Arithmetic(Plain(), Itself(), total, HalfEven(), Itself(), Plain()), made, np.dtype(divisor))
+
+
+def _divisor_bits(plan: Plan) -> int | None:
+    """Of the one divisor of all sums, the power of two; None where there are several, or it is no such power."""
+    factors = [windows.divisor(np.arange(windows.output)) for windows in plan.windows]
+    if plan.divisor_override is None and any((factor != factor[0]).any() for factor in factors):
+        return None
+    divisor = plan.divisor_override or prod(int(factor[0]) for factor in factors)
+    return divisor.bit_length() - 1 if divisor > 0 and divisor & (divisor - 1) == 0 else None
 
 
 def _root(plan: Plan) -> Computed:

@@ -25,7 +25,7 @@ def build(choice: Choice) -> Code:
     places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
     with _without_collector():
-        compiled = njit(signature, **LEAN)(KERNELS[choice.kernel](choice.how))
+        compiled = njit(signature, **LEAN)(KERNELS[choice.kernel](choice.how, choice.taps))
         return emit(compiled.inspect_llvm(compiled.signatures[0]))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
-from poolcli.engine.compiled.geometry import Across, Down, Geometry, Wide, flat
+from poolcli.engine.compiled.geometry import Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -29,9 +29,16 @@ class Limits(NamedTuple):
 
     run: int = 16  # elements of windows that do not overlap: from here on each is joined on its own
     merged: int = 4096  # elements; whole planes shorter than this are glued to rows of about this length
-    row: int = 1 << 15  # bytes of a row buffer: the three of a task stay in the second cache
-    short: int = 512  # elements of a task's row buffers together, where rows are shorter than that
-    blocks: int = 4  # rows of a window for each row of stride, above which blocks pay
+    row: int = 1 << 13  # bytes of a row buffer: those of a task stay in the first cache
+    block_row: int = 1 << 15  # the same where rows are taken in blocks, which stay in the second
+    short: int = 1024  # elements of a task's row buffers together, where rows are shorter than that
+    blocks: int = 8  # rows of a window for each row of stride, above which blocks pay
+    constant: int = 1 << 18  # elements of an output; from here on a kernel of its own for a small window pays
+    constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
+    taps: int = 9  # the largest window along W that has a kernel of its own
+    by: int = 4  # the largest stride along W that has one
+    short_row: int = 64  # elements of a row that hardly fills vectors
+    channels: int = 16  # inner elements, from which a row of them fills vectors
 
 
 LIMITS = Limits()
@@ -43,9 +50,11 @@ class Choice:
 
     `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
     what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
+    `taps` are constants of the kernel, where it is made for one size of windows.
     """
 
     kernel: str
+    taps: Taps | None
     dtype: str
     view: View
     how: Arithmetic | Wide
@@ -62,7 +71,8 @@ class Choice:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
         types = [self.made.name, *([self.divisor.name] if self.divisor != NONE else [])]
-        return "-".join([self.kernel, self.dtype, *steps, *types])
+        size = [] if self.taps is None else [f"{self.taps.kernel}by{self.taps.stride}"]
+        return "-".join([self.kernel, *size, self.dtype, *steps, *types])
 
     @property
     def totals(self) -> np.dtype[Any]:
@@ -80,6 +90,36 @@ class Choice:
         result = None if isinstance(self.how, Wide) else self.how.result
         return flat(self.geometry, self.more, int(result.elements) if isinstance(result, OfKernel) else 0)
 
+    @cached_property
+    def addresses(self) -> tuple[int, int]:
+        """Where those are."""
+        integers, divisors = self.numbers
+        return address(integers), address(divisors)
+
+    @cached_property
+    def lines_at(self) -> int:
+        """Bytes of the buffer of totals, behind which that of lines is."""
+        return ceil_div(self.scratch * self.totals.itemsize, 64) * 64
+
+    @cached_property
+    def buffered(self) -> int:
+        """Bytes of both."""
+        return self.lines_at + self.lines * 4
+
+    @cached_property
+    def work(self) -> int:
+        """Elements that go through it, those of windows of several rows as often as they are read."""
+        d, h, _ = self.view.axes
+        joined = (
+            prod(self.view.output_shape[:3]) * self.view.input_shape[3] * min(d.entire.longest * h.entire.longest, 8)
+        )
+        return max(prod(self.view.input_shape), prod(self.view.output_shape), joined)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where its elements begin."""
+    return int(array.__array_interface__["data"][0])
+
 
 def choose_kernel(region: Region, indices: bool = False) -> Choice:
     """The kernel that computes a region (with positions where `indices` is true), and all that it is given."""
@@ -92,11 +132,15 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
     if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
         return _wide(plan, view)
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
-    width, source = view.input_shape[3], seen_as(plan.dtype)
-    how, itemsize = computed.how, computed.how.total.nothing.itemsize
-    loops = Loops("best_at", (), view.rows, width, lines=width) if indices else _loops(view, itemsize, limits)
-    geometry = view.geometry(computed.divisor, spread=loops.kernel == "each")
-    return Choice(loops.kernel, plan.dtype, view, how, source, computed.made, geometry, *loops[1:])
+    source, how, itemsize = seen_as(plan.dtype), computed.how, computed.how.total.nothing.itemsize
+    loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
+    geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
+    if loops.kernel == "slide_planes":
+        geometry = geometry.of_planes(loops.more[1])
+    named = loops.kernel, loops.taps, plan.dtype
+    return Choice(
+        *named, view, how, source, computed.made, geometry, loops.more, loops.tasks, loops.scratch, loops.lines
+    )
 
 
 class Loops(NamedTuple):
@@ -107,22 +151,67 @@ class Loops(NamedTuple):
     tasks: int
     scratch: int
     lines: int = 0
+    taps: Taps | None = None
+
+
+SPREAD = ("each", "best_at")  # kernels to which windows along W are given for every inner element
+
+
+def _best_at(view: View, limits: Limits) -> Loops:
+    """The loops of positions."""
+    width, size, taps = view.input_shape[3], view.output_shape[3], constant_taps(view, limits)
+    w = across(view, limits)
+    if w is None or taps is None or prod(view.output_shape) < limits.constant_at:
+        some = view.axes[2].entire.longest + 32
+        return Loops("best_at", (), view.rows, width + some, lines=width + some)
+    w = by_strides(w)
+    length = w.reach * view.inner
+    return Loops("slide_at", (w,), view.rows, 2 * length, 2 * length + 2 * size, taps)
 
 
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes."""
-    w, h = across(view, itemsize, limits), down(view, limits)
+    w, h = across(view, limits), down(view, limits)
     width, size = view.input_shape[3], view.output_shape[3]
     if w is None:
         return Loops("each", (view.axes[2].entire.longest,), view.rows, width + size)
     if is_halving(view):
-        return Loops("halve", (), view.rows, 2 * size)
+        return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 1)
+    taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
+    most = limits.row if h is None else limits.block_row
+    w = in_pieces(w, most // itemsize // view.inner)
+    w = w if taps is None else by_strides(w)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if h is not None:
-        tasks = view.rows // view.axes[1].output * h.blocks * pieces
-        return Loops("slide_blocks", (w, h), tasks, 3 * length + sampled + length + (h.kernel + 1) * length)
+        tasks, scratch = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
+        return Loops("slide_blocks", (w, h), tasks, scratch + (h.kernel + 1) * length, taps=taps)
+    if taps is not None and is_small_map(view, limits):
+        return _planes(w, taps, view, limits)
     group = max(1, limits.short // length)
-    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces, 3 * length * group + sampled)
+    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces, 3 * length * group + sampled, taps=taps)
+
+
+def is_small_map(view: View, limits: Limits) -> bool:
+    """Whether windows slide by one over planes of short rows, and output rows are as long as those of the input."""
+    _, h, w = view.axes
+    if view.inner > 1 or view.axes[0].size > 1 or h.windows is None or w.windows is None:
+        return False
+    return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
+
+
+def _planes(w: Across, taps: Taps, view: View, limits: Limits) -> Loops:
+    """Whole planes, some of them in a task."""
+    size, planes = view.axes[1].output * view.axes[2].output, view.outer
+    group = max(1, limits.short // size)
+    whole = group * size
+    return Loops(
+        "slide_planes",
+        (w, group, planes),
+        ceil_div(planes, group),
+        whole + 2 * w.kernel * w.dilation + 64,
+        lines=w.kernel * whole,
+        taps=taps,
+    )
 
 
 def _wide(plan: Plan, view: View) -> Choice:
@@ -130,7 +219,16 @@ def _wide(plan: Plan, view: View) -> Choice:
     rounded = lookup(plan.output_dtype).is_integer
     how, made = Wide(plan.dtype.startswith("u"), rounded), np.dtype(np.int64 if rounded else np.float64)
     source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
-    return Choice("mean_wide", plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0)
+    return Choice("mean_wide", None, plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0)
+
+
+def constant_taps(view: View, limits: Limits) -> Taps | None:
+    """The size of regular windows along W, where a kernel for that size alone pays."""
+    w = view.axes[2].windows
+    if w is None or w.kernel > limits.taps or w.stride > limits.by:
+        return None
+    side_by_side = w.stride == 1 or (w.dilation == 1 and (view.inner == 1 or view.inner >= limits.channels))
+    return Taps(w.kernel, w.stride) if side_by_side else None
 
 
 def is_halving(view: View) -> bool:
@@ -141,10 +239,8 @@ def is_halving(view: View) -> bool:
     return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
 
 
-def across(view: View, itemsize: int, limits: Limits) -> Across | None:
-    """The windows along W where they are regular; None where they are better taken each on its own. Totals are of
-    `itemsize` bytes.
-    """
+def across(view: View, limits: Limits) -> Across | None:
+    """The windows along W, a row as one piece, where they are regular; None where each is better taken on its own."""
     axis = view.axes[2]
     w = axis.windows
     if w is None or (w.stride >= w.extent and w.kernel >= limits.run):
@@ -152,12 +248,19 @@ def across(view: View, itemsize: int, limits: Limits) -> Across | None:
     if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged:
         return None
     reach = (axis.output - 1) * w.stride + w.extent
-    piece = axis.output
-    most = limits.row // itemsize // view.inner
-    if reach > most:
-        piece = min(axis.output, max(1, (most + w.extent) // w.stride))
-    reach = (piece - 1) * w.stride + w.extent
-    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, piece)
+    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output)
+
+
+def in_pieces(w: Across, most: int) -> Across:
+    """The same in pieces that reach over about `most` inputs, where a row reaches over more."""
+    extent = (w.kernel - 1) * w.dilation + 1
+    piece = w.piece if w.reach <= most else min(w.outputs, max(1, (most + extent) // w.stride))
+    return w._replace(piece=piece, reach=(piece - 1) * w.stride + extent)
+
+
+def by_strides(w: Across) -> Across:
+    """The same with a reach of whole strides, so that elements of one residue can be brought side by side."""
+    return w._replace(reach=ceil_div(w.reach, w.stride) * w.stride)
 
 
 def down(view: View, limits: Limits) -> Down | None:
@@ -172,7 +275,7 @@ def down(view: View, limits: Limits) -> Down | None:
 
 
 def _word(step: Any) -> str:
-    """The name of a step, the type of totals and the power of terms, as constants of the kernel."""
-    name = type(step).__name__.lower()
-    constant = step.nothing.dtype.name if hasattr(step, "nothing") else getattr(step, "power", None)
-    return name if constant is None else f"{name}-{constant}"
+    """The name of a step, the type of totals, and the power or the bits, as constants of the kernel."""
+    constants = [value.dtype.name if isinstance(value, np.generic) else str(value) for value in step]
+    own = [] if isinstance(step, OfKernel) else constants
+    return "-".join([type(step).__name__.lower(), *own])

@@ -29,6 +29,13 @@ class Geometry(NamedTuple):
     steps: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
+    def of_planes(self, group: int) -> Geometry:
+        """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
+        import numpy as np
+
+        d, h, w = self.divisors
+        return self._replace(divisors=(d, np.ones_like(h), np.tile(np.outer(h, w).reshape(-1), group)))
+
 
 MORE = 13  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 11  # where the begins follow, and then the counts
@@ -43,6 +50,20 @@ def flat(geometry: Geometry, more: tuple[Any, ...], elements: int) -> tuple[NDAr
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
     return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(geometry.divisors)
+
+
+class Share(NamedTuple):
+    """What the sums of one output row are divided by: a number for all of them, and an array along it."""
+
+    outer: Any
+    along: Any
+
+
+class Taps(NamedTuple):
+    """The size and the stride of windows along W, as constants of a kernel."""
+
+    kernel: int
+    stride: int
 
 
 class Across(NamedTuple):

@@ -16,7 +16,7 @@ from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from poolcli.engine.compiled import arithmetic as names
-from poolcli.engine.compiled.pointers import INLINED, inlined
+from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
 
 BETTER = {total: better for better, total in names.BEST.items()}
 
@@ -156,6 +156,53 @@ def _one_of_equals(a, b, how):
     return lambda a, b, how: bits(both(number(a).view(bits), number(b).view(bits))).view(number)
 
 
+def rank(value, how):
+    """An integer that grows with how good a value is: highest for NaN, for one zero higher than for the other."""
+    raise NotImplementedError
+
+
+@overload(rank, jit_options=INLINED)
+def _rank(value, how):
+    turned = BETTER[_step(how, "total")](0, 1)  # the smallest is best
+    if not isinstance(value, types.Float):
+        kind = as_dtype(value).type
+        return (lambda value, how: kind(~value)) if turned else (lambda value, how: value)
+    number, bits, sign, highest = _parts_of(value)
+
+    def ranked(value, how):
+        raw = number(value).view(bits)
+        rising = bits(raw ^ bits(bits(raw >> sign) & highest))
+        return highest if value != value else bits(~rising) if turned else rising
+
+    return ranked
+
+
+def of_rank(ranked, how):
+    """The value of a rank."""
+    raise NotImplementedError
+
+
+@overload(of_rank, jit_options=INLINED)
+def _of_rank(ranked, how):
+    turned, total = BETTER[_step(how, "total")](0, 1), _total_type(how)
+    if not isinstance(total, types.Float):
+        kind = as_dtype(total).type
+        return (lambda ranked, how: kind(~ranked)) if turned else (lambda ranked, how: ranked)
+    number, bits, sign, highest = _parts_of(total)
+
+    def value(ranked, how):
+        rising = bits(~ranked) if turned and ranked != highest else ranked
+        return bits(rising ^ (bits(rising >> sign) & highest)).view(number)
+
+    return value
+
+
+def _parts_of(total):
+    """Of a type of floats: its class, that of integers of its size, the place of its sign, the largest such integer."""
+    number, bits = (np.float32, np.int32) if total.bitwidth == 32 else (np.float64, np.int64)
+    return number, bits, bits(total.bitwidth - 1), bits(np.iinfo(bits).max)
+
+
 def _run_over(take):
     """The join of `count` elements of which `take` makes totals, `step` apart, and the same for sums of floats."""
 
@@ -207,22 +254,21 @@ overload(join_totals, jit_options=INLINED)(_run_over(_itself))
 
 
 @inlined
-def _whole(total, outer_divisor, divisor, how):
+def _whole(total, divisor, how):
     return total
 
 
 @inlined
-def _divided(total, outer_divisor, divisor, how):
-    return (float(total) + 0.0) / (outer_divisor * divisor)  # a sum that is -0 becomes 0, as sums from 0 on do
+def _divided(total, divisor, how):
+    return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
 
 
 @inlined
-def _divided_pair(total, outer_divisor, divisor, how):
+def _divided_pair(total, divisor, how):
     """The quotient of a sum and its error, with the quotient's own rounding error put right."""
-    whole = outer_divisor * divisor
-    found = total.real / whole
-    product, lost = _product(found, whole)
-    better = found + ((total.real - product) - lost + total.imag) / whole
+    found = total.real / divisor
+    product, lost = _product(found, divisor)
+    better = found + ((total.real - product) - lost + total.imag) / divisor
     return better if np.isfinite(better) else found
 
 
@@ -237,13 +283,13 @@ def _product(a, b):
 
 
 @inlined
-def _of_kernel(total, outer_divisor, divisor, how):
-    return total / (outer_divisor * divisor) * how.result.elements
+def _of_kernel(total, divisor, how):
+    return total / divisor * how.result.elements
 
 
 @inlined
-def _of_kernel_pair(total, outer_divisor, divisor, how):
-    return _sum_of_pair(total) / (outer_divisor * divisor) * how.result.elements
+def _of_kernel_pair(total, divisor, how):
+    return _sum_of_pair(total) / divisor * how.result.elements
 
 
 @inlined
@@ -252,27 +298,31 @@ def _sum_of_pair(total):
 
 
 @inlined
-def _whole_pair(total, outer_divisor, divisor, how):
+def _whole_pair(total, divisor, how):
     return _sum_of_pair(total)
 
 
 def _rounded_in(exact):
     """To the nearest integer by a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
-    return inlined(lambda total, outer_divisor, divisor, how: np.rint(exact(total) / (outer_divisor * divisor)))
+    return inlined(lambda total, divisor, how: np.rint(exact(total) / divisor))
 
 
 @inlined
-def _half_even(total, outer_divisor, divisor, how):
+def _half_even(total, divisor, how):
     """total / divisor to the nearest integer, halves to even, in integers."""
-    whole = outer_divisor * divisor
-    sign = -1 if whole < 0 else 1
-    total, whole = sign * total, sign * whole
-    quotient = total // whole
-    twice = 2 * (total - quotient * whole)
-    return quotient + (twice > whole or (twice == whole and quotient & 1 == 1))
+    sign = -1 if divisor < 0 else 1
+    total, divisor = sign * total, sign * divisor
+    quotient = total // divisor
+    twice = 2 * (total - quotient * divisor)
+    return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
 
 
-RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel}
+@inlined
+def _shifted(total, divisor, how):
+    return half_even_shift(total, how.result.bits)
+
+
+RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel, names.Shift: _shifted}
 RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
 
 
@@ -322,16 +372,16 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
 WRITE = {names.Float16Bits: float16_bits, names.BFloat16Bits: bfloat16_bits}
 
 
-def finish(total, outer_divisor, divisor, how, out):
-    """What is stored in `out` of a total."""
+def finish(total, share, w, how, out):
+    """What is stored in `out` of the total of element w of an output row."""
     raise NotImplementedError
 
 
 @overload(finish, jit_options=INLINED)
-def _finish(total, outer_divisor, divisor, how, out):
-    result, root = _result(total, divisor, how), ROOT[_step(how, "root")]
+def _finish(total, share, w, how, out):
+    result, root = _result(total, share.types[0], how), ROOT[_step(how, "root")]
     write = WRITE.get(_step(how, "write"), as_dtype(out.dtype).type)
-    return lambda total, outer_divisor, divisor, how, out: write(root(result(total, outer_divisor, divisor, how), how))
+    return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))
 
 
 def _result(total, divisor, how):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from poolcli.engine.compiled import arithmetic
-from poolcli.engine.compiled.geometry import ARRAYS, MORE, Across, Down, Geometry
+from poolcli.engine.compiled.geometry import ARRAYS, MORE, Across, Down, Geometry, Share
 
 # Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
 LEAN: Any = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -24,6 +25,37 @@ def behind(typing, pointer, count):
         return builder.gep(arguments[0], [arguments[1]])
 
     return pointer(pointer, types.int64), generate
+
+
+@intrinsic
+def copy_four(typing, target, source):
+    """Copies four elements at once."""
+
+    def generate(context, builder, signature, arguments):
+        size = 4 * context.get_abi_sizeof(context.get_data_type(source.dtype))
+        four = ir.VectorType(ir.IntType(8), size).as_pointer()
+        to, found = (builder.bitcast(pointer, four) for pointer in arguments)
+        builder.store(builder.load(found, align=1), to, align=1)
+        return context.get_dummy_value()
+
+    return types.void(target, source), generate
+
+
+@intrinsic
+def half_even_shift(typing, total, bits):
+    """total / 2**bits to the nearest integer, halves to even. Its steps are as wide as the total, where those of Python
+    are of 64 bits, which fill vectors with a fourth of the numbers.
+    """
+
+    def generate(context, builder, signature, arguments):
+        value, wide = arguments
+        one = value.type(1)
+        by = builder.trunc(wide, value.type) if value.type.width < 64 else wide
+        odd = builder.and_(builder.ashr(value, by), one)
+        below_half = builder.sub(builder.shl(one, builder.sub(by, one)), one)
+        return builder.ashr(builder.add(builder.add(value, odd), below_half), by)
+
+    return total(total, types.int64), generate
 
 
 @inlined
@@ -43,6 +75,13 @@ def geometry_at(numbers, divisors):
         (numbers[8], numbers[9], numbers[10]),
         (divisors, behind(divisors, depth), behind(divisors, depth + height)),
     )
+
+
+@inlined
+def share_at(geometry, d, h):
+    """What sums of the output row (d, h) are divided by."""
+    divisors_d, divisors_h, divisors = geometry.divisors
+    return Share(divisors_d[d] * divisors_h[h], divisors)
 
 
 @inlined

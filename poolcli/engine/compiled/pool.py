@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poolcli.engine.compiled.arithmetic import Quotient
-from poolcli.engine.compiled.choose import Choice, choose_kernel
+from poolcli.engine.compiled.choose import Choice, address, choose_kernel
 from poolcli.engine.compiled.geometry import Wide
 from poolcli.engine.compiled.load import load
 from poolcli.engine.compiled.tasks import share_out
@@ -18,46 +19,64 @@ from poolcli.plan.region import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.engine.table import Pool
+
 Array = np.ndarray[Any, np.dtype[Any]]
+LINE = 64  # bytes of a line of the cache
 _NOTHING = ctypes.create_string_buffer(64)
 NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 
-def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    """Writes the pooled values to `out`; returns positions inside the plane of `x` (-1: none) when asked."""
+def prepare(region: Region, indices: bool) -> Pool:
+    """What pools the region, of any array that it reads."""
     choice = choose_kernel(region, indices)
-    source = choice.view.of_input(x.copy() if np.may_share_memory(x, out) else x)
-    source = source.view(np.int64) if isinstance(choice.how, Wide) else source
-    values = choice.view.target(out, choice.made)
-    if indices:
-        positions = np.empty(choice.view.output_shape, np.int64)
-        _run(choice, (source, values, positions), threads)
-        choice.view.store(out, values)
-        return _inside_plane(region, choice, positions)
-    _run(choice, (source, values), threads)
-    if _can_overflow(choice) and not np.isfinite(values).all():
-        values = _rescued(choice, source, values, threads)
-    choice.view.store(out, values)
-    return None
+
+    def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        source, values = choice.view.of_input(x, choice.source, threads), choice.view.target(out, choice.made)
+        if indices:
+            positions = np.empty(choice.view.output_shape, np.int64)
+            _run(choice, (source, values, positions), threads)
+            choice.view.store(out, values)
+            return _inside_plane(region, choice, positions)
+        _run(choice, (source, values), threads)
+        if _can_overflow(choice) and not np.isfinite(values).all():
+            values = _rescued(choice, source, values, threads)
+        if values is not out:
+            choice.view.store(out, values)
+        return None
+
+    return pool
 
 
-def _run(choice: Choice, arrays: tuple[Array, ...], threads: int) -> None:
-    """Runs the kernel over all tasks, in tiles that `threads` threads share."""
-    kernel, (numbers, divisors) = load(choice), choice.numbers
-    x, out, where = (*map(_address, arrays), None)[:3]
-    plan = _address(numbers), _address(divisors)
+def _run(choice: Choice, arrays: tuple[Array, ...], threads: int | None) -> None:
+    """Runs the kernel over all tasks, in tiles that threads share where the work is worth more than the hand-over."""
+    kernel, plan = load(choice), choice.addresses
+    x, out, where = (*map(address, arrays), None)[:3]
 
     def call(first: int, last: int) -> None:
-        totals, lines = np.empty(choice.scratch, choice.totals), np.empty(choice.lines, np.int32)
-        kernel(NOWHERE, NOWHERE, x, out, where, _address(totals), _address(lines), *plan, first, last)
+        totals, lines = _buffers.of(choice)
+        kernel(NOWHERE, NOWHERE, x, out, where, totals, lines, *plan, first, last)
 
-    work = max(prod(choice.view.input_shape), prod(choice.view.output_shape))
-    share_out(call, choice.tasks, work, threads)
+    share_out(call, choice.tasks, choice.work, threads)
 
 
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
+class Buffers(threading.local):
+    """The row buffers of a thread, kept for calls to come: to ask for them takes as long as a small kernel."""
+
+    def __init__(self) -> None:
+        self.kept: Array = np.empty(0, np.uint8)
+        self.begin = 0
+
+    def of(self, choice: Choice) -> tuple[int, int]:
+        """Addresses of buffers for totals and for lines, on lines of the cache."""
+        if self.kept.size < choice.buffered + LINE:
+            self.kept = np.empty(choice.buffered + LINE, np.uint8)
+            self.begin = -(-address(self.kept) // LINE) * LINE
+        return self.begin, self.begin + choice.lines_at
+
+
+_buffers = Buffers()
 
 
 def _can_overflow(choice: Choice) -> bool:
@@ -65,7 +84,7 @@ def _can_overflow(choice: Choice) -> bool:
     return choice.dtype == "float64" and not isinstance(choice.how, Wide) and isinstance(choice.how.result, Quotient)
 
 
-def _rescued(choice: Choice, x: Array, values: Array, threads: int) -> Array:
+def _rescued(choice: Choice, x: Array, values: Array, threads: int | None) -> Array:
     """The means, where they are not finite from sums of scaled numbers: a sum may leave the range, its mean cannot."""
     smaller, scaled = x * SCALE, np.empty_like(values)
     _run(choice, (smaller, scaled), threads)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from poolcli.engine.compiled.machine import Code, description
 
-SOURCES = ("arithmetic.py", "geometry.py", "kernels.py", "numbers.py", "pointers.py", "build.py", "machine.py")
+SOURCES = ("arithmetic", "geometry", "kernels/*", "numbers", "pointers", "build", "machine")
 PACKAGES = ("numba", "llvmlite")
 ENTRY, PART = ".kernel", ".part"
 LARGEST = 1 << 24  # bytes of an entry; kernels take some 30,000
@@ -81,7 +81,9 @@ def root() -> Path:
 @cache
 def key() -> str:
     """What machine code depends on beside its kernel: the sources, the compilers and the processor."""
-    sources = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)).hexdigest()
+    here = Path(__file__).parent
+    files = [file for name in SOURCES for file in sorted(here.glob(f"{name}.py"))]
+    sources = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return "; ".join([sources, *map(_version, PACKAGES), description()])
 
 

@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from poolcli.core.windows import ceil_div
+from poolcli.engine.threads import allowed_threads
 
 TILES = 4  # for each thread, so that threads share evenly
 SMALLEST_TILE = 1 << 15  # elements; fewer are not worth a call
+WORTH_SHARING = 1 << 18  # elements; fewer are done before a helper has begun, 100 to 200 us later
 LARGEST_TILE = 1 << 20  # elements, so that a stop request is heard soon
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -21,8 +23,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
 
-def share_out(call: Callable[[int, int], None], tasks: int, work: int, threads: int) -> None:
-    """Calls `call(first, last)` until all tasks are done, which go through `work` elements together."""
+def share_out(call: Callable[[int, int], None], tasks: int, work: int, threads: int | None) -> None:
+    """Calls `call(first, last)` until all tasks are done, through `work` elements together; None for threads is
+    as many as are allowed.
+    """
+    if work < WORTH_SHARING:
+        call(0, tasks)
+        return
+    threads = threads or allowed_threads()
     count = max(min(TILES * threads, work // SMALLEST_TILE), work // LARGEST_TILE, 1)
     tile = ceil_div(tasks, count)
     tiles = [(first, min(first + tile, tasks)) for first in range(0, tasks, tile)]

@@ -11,11 +11,12 @@ import numpy as np
 
 from poolcli.core.windows import AxisWindows, Sliding
 from poolcli.engine.compiled.arithmetic import seen_as
+from poolcli.engine.compiled.copying import contiguous
 from poolcli.engine.compiled.geometry import Geometry
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -79,25 +80,34 @@ class View:
         d, h, w = self.axes
         return self.outer, d.output, h.output, w.output * self.inner
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the axes of the layout are in the order of the view."""
+        return self.order == tuple(range(len(self.order)))
+
     @property
     def rows(self) -> int:
         """The number of output rows."""
         return prod(self.output_shape[:3])
 
-    def of_input(self, x: Array) -> Array:
-        """`x` in this view, contiguous and native; no copy where it lies so already. 16-bit floats become bits."""
-        x = x.astype(x.dtype.newbyteorder("="), copy=False)
-        x = x.view(seen_as(x.dtype.name))
-        return np.ascontiguousarray(x.transpose(self.order)).reshape(self.input_shape)
+    def of_input(self, x: Array, dtype: np.dtype[Any], threads: int | None) -> Array:
+        """`x` as numbers of that type, contiguous in this view; no copy where it lies so already."""
+        if x.dtype != dtype:
+            x = x.astype(x.dtype.newbyteorder("="), copy=False).view(dtype)
+        if self.is_plain and x.flags.c_contiguous:
+            return x
+        return contiguous(x.transpose(self.order), threads)
 
-    def target(self, out: Array, dtype: DTypeLike) -> Array:
-        """`out` itself in this view where it is of that type and lies so; a new array otherwise."""
+    def target(self, out: Array, dtype: np.dtype[Any]) -> Array:
+        """`out` itself as numbers of that type where it lies as in this view; a new array otherwise."""
+        if out.dtype != dtype and out.dtype.isnative and seen_as(out.dtype.name) == dtype:
+            out = out.view(dtype)
+        if out.dtype != dtype:
+            return np.empty(self.output_shape, dtype)
+        if self.is_plain and out.flags.c_contiguous:
+            return out
         seen = out.transpose(self.order)
-        if seen.dtype.itemsize == np.dtype(dtype).itemsize and seen_as(seen.dtype.name) == np.dtype(dtype):
-            seen = seen.view(dtype)
-        if seen.dtype == np.dtype(dtype) and seen.dtype.isnative and seen.flags.c_contiguous:
-            return seen.reshape(self.output_shape)
-        return np.empty(self.output_shape, dtype)
+        return seen if seen.flags.c_contiguous else np.empty(self.output_shape, dtype)
 
     def store(self, out: Array, values: Array) -> None:
         """Brings values made in this view to `out`, where they are not there already."""

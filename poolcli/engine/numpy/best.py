@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.core.dtypes import lookup
-from poolcli.engine.numpy.reduce import Array, Combine, Parts, along, reduce
+from poolcli.engine.numpy.reduce import Array, Combine, Parts, along, reduce, steps_of
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -17,20 +17,27 @@ if TYPE_CHECKING:
 Better = Callable[[Any, Any], Any]  # whether the first wins over the second
 
 
-def best(region: Region, x: Array, better: Better) -> tuple[Array, NDArray[np.int64]]:
-    """The winners and their positions inside the plane of `x`; what loses against everything and -1 for a window of
-    nothing.
+def best_of(region: Region) -> Callable[[Array], tuple[Array, NDArray[np.int64]]]:
+    """What makes of an array the winners and their positions inside its plane; what loses against everything and -1
+    for a window of nothing.
     """
-    if region.plan.dtype == "bfloat16":
-        x = x.astype(np.float32)  # exact, and numpy's own comparisons
-    plane: Array = np.zeros((1,) * x.ndim, np.int64)
-    for axis in region.plan.axes:
-        size = x.shape[axis.position]
-        plane = plane * size + along(np.arange(size), axis.position, x.ndim)
-    nothing = lookup(x.dtype).ends[region.plan.reducer.nothing]
-    take = _take_better(better, signs=x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
-    values, positions = reduce(region, (x, np.broadcast_to(plane, x.shape)), take, (nothing, -1))
-    return values, positions
+    plan, steps = region.plan, steps_of(region)
+    shape, rank = region.input_shape, len(region.outputs)
+    better: Better = plan.reducer.better  # type: ignore[assignment]  # there is one, or this is not called
+    nothing = lookup(plan.dtype).ends[plan.reducer.nothing]
+
+    def best(x: Array) -> tuple[Array, NDArray[np.int64]]:
+        if plan.dtype == "bfloat16":
+            x = x.astype(np.float32)  # exact, and numpy's own comparisons
+        plane: Array = np.zeros((1,) * rank, np.int64)
+        for axis in plan.axes:
+            size = shape[axis.position]
+            plane = plane * size + along(np.arange(size), axis.position, rank)
+        take = _take_better(better, signs=x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+        values, positions = reduce(steps, (x, np.broadcast_to(plane, x.shape)), take, (nothing, -1))
+        return values, positions
+
+    return best
 
 
 def _take_better(better: Better, signs: bool) -> Combine:

@@ -10,23 +10,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poolcli.engine.numpy.best import best
-from poolcli.engine.numpy.powers import power_mean
+from poolcli.engine.numpy.best import best_of
+from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array
-from poolcli.engine.numpy.sums import mean
+from poolcli.engine.numpy.sums import mean_of
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.engine.table import Pool
 
-def pool(region: Region, x: Array, out: Array, *, indices: bool, threads: int) -> NDArray[np.int64] | None:
-    """Writes the pooled values to `out`; returns positions inside the plane of `x` (-1: none) when asked."""
+
+def prepare(region: Region, indices: bool) -> Pool:
+    """What pools the region, of any array that it reads."""
     reducer = region.plan.reducer
-    with np.errstate(all="ignore"):
-        if reducer.better is not None:
-            values, positions = best(region, x, reducer.better)
-            out[...] = values
+    if reducer.better is not None:
+        best = best_of(region)
+
+        def pick(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+            with np.errstate(all="ignore"):
+                out[...], positions = best(x)
             return positions if indices else None
-        out[...] = mean(region, x) if reducer.power is None else power_mean(region, x)
-        return None
+
+        return pick
+    mean = mean_of(region) if reducer.power is None else power_mean_of(region)
+
+    def pool(x: Array, out: Array, threads: int | None) -> None:
+        with np.errstate(all="ignore"):
+            out[...] = mean(x)
+
+    return pool

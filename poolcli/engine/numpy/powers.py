@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
-from poolcli.engine.numpy.reduce import Array, Combine, Parts, reduce
-from poolcli.engine.numpy.sums import divisors, float_sums
+from poolcli.engine.numpy.reduce import Array, Combine, Parts, reduce, steps_of
+from poolcli.engine.numpy.sums import divisors, float_sums, is_wide
 from poolcli.plan.region import Region
 
 # What float64 loses of a term below its range is nothing beside a sum of LEAST, and a sum up to MOST has lost nothing
@@ -15,22 +16,27 @@ from poolcli.plan.region import Region
 LEAST, MOST = 2.0**-900, 2.0**1000
 
 
-def power_mean(region: Region, x: Array) -> Array:
-    """The root of the sum of powers of every window."""
-    reducer = region.plan.reducer
-    power, x = reducer.power or 1, x.astype(np.float64)
-    terms = _raised(x if reducer.signed else abs(x), power)
-    sums = float_sums(region, terms)
-    total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
-    found = _root(_counted(region, total), power)
-    lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
-    if lost.any() and not ((terms == 0) & (x != 0)).any():
-        lost &= total != 0  # of zeros alone
-    if not lost.any():
-        return found
-    unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
-    largest, ratios = reduce(region, (abs(x), unit), _add_ratios(power))
-    return np.where(lost, largest * _root(_counted(region, ratios), power), found)
+def power_mean_of(region: Region) -> Callable[[Array], Array]:
+    """What makes of an array the root of the sum of powers of every window."""
+    reducer, steps, wide = region.plan.reducer, steps_of(region), is_wide(region.plan)
+    power = reducer.power or 1
+
+    def power_mean(x: Array) -> Array:
+        x = x.astype(np.float64)
+        terms = _raised(x if reducer.signed else abs(x), power)
+        sums = float_sums(steps, terms, wide)
+        total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
+        found = _root(_counted(region, total), power)
+        lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
+        if lost.any() and not ((terms == 0) & (x != 0)).any():
+            lost &= total != 0  # of zeros alone
+        if not lost.any():
+            return found
+        unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
+        largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
+        return np.where(lost, largest * _root(_counted(region, ratios), power), found)
+
+    return power_mean
 
 
 def _raised(x: Array, power: float) -> Array:

@@ -7,13 +7,14 @@ first in row-major order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from poolcli.core.windows import AxisWindows, Sliding
-from poolcli.plan.region import Region
+from poolcli.plan.region import Ranges, Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,27 +24,46 @@ Parts = tuple[Array, ...]
 Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
 
 
-def reduce(region: Region, parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0)) -> Parts:
+FEW = 100  # taps; as many are kept from call to call
+
+
+class AxisSteps(NamedTuple):
+    """How one axis of `position` is reduced to `length` outputs: for each tap, which outputs it belongs to, and which
+    elements it reads. `first` is an order of the axes in which this one comes first.
+    """
+
+    position: int
+    length: int
+    first: tuple[int, ...]
+    taps: Callable[[], Iterable[tuple[Any, Any]]]
+
+
+def steps_of(region: Region) -> tuple[AxisSteps, ...]:
+    """The steps for every spatial axis, the last one first."""
+    return tuple(_axis_steps(axis.windows, region.outputs, axis.position) for axis in reversed(region.plan.axes))
+
+
+def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSteps:
+    wanted, first = outputs[position], (position, *(i for i in range(len(outputs)) if i != position))
+    kept = list(islice(_taps(windows, wanted), FEW + 1))
+    return AxisSteps(position, len(wanted), first, lambda: _taps(windows, wanted) if len(kept) > FEW else kept)
+
+
+def reduce(steps: tuple[AxisSteps, ...], parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0)) -> Parts:
     """`parts` with every spatial axis reduced over its windows, beginning with the values of `start`."""
-    for axis in reversed(region.plan.axes):
-        wanted, shape = region.outputs[axis.position], list(parts[0].shape)
-        shape[axis.position] = len(wanted)
+    for axis in steps:
+        shape = list(parts[0].shape)
+        shape[axis.position] = axis.length
         reduced = tuple(np.full(shape, value, part.dtype) for part, value in zip(parts, start, strict=False))
-        sources = tuple(np.moveaxis(part, axis.position, 0) for part in parts)
-        targets = tuple(np.moveaxis(part, axis.position, 0) for part in reduced)
-        for outputs, inputs in _taps(axis.windows, wanted):
-            _combine_at(targets, sources, outputs, inputs, combine)
+        sources, targets = ([part.transpose(axis.first) for part in some] for some in (parts, reduced))
+        for outputs, inputs in axis.taps():
+            rows = tuple(target[outputs] for target in targets)
+            combine(rows, tuple(source[inputs] for source in sources))
+            if not isinstance(outputs, slice):  # a selection by an array of indices is a copy
+                for target, row in zip(targets, rows, strict=True):
+                    target[outputs] = row
         parts = reduced
     return parts
-
-
-def _combine_at(targets: Parts, sources: Parts, outputs: Any, inputs: Any, combine: Combine) -> None:
-    """Combines rows `inputs` of the sources into rows `outputs` of the targets, in place."""
-    rows = tuple(target[outputs] for target in targets)
-    combine(rows, tuple(source[inputs] for source in sources))
-    if not isinstance(outputs, slice):  # a selection by an array of indices is a copy
-        for target, row in zip(targets, rows, strict=True):
-            target[outputs] = row
 
 
 def _taps(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
 from poolcli.core.dtypes import lookup
-from poolcli.engine.numpy.reduce import Array, Parts, along, indices, reduce
+from poolcli.engine.numpy.reduce import Array, AxisSteps, Parts, along, indices, reduce, steps_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 
+Steps = tuple[AxisSteps, ...]
 SCALE = 64  # a power of two above the number of elements that any window can hold
 
 
-def mean(region: Region, x: Array) -> Array:
-    """The sum of every window over its divisor (by 1 where the reducer does not divide)."""
-    divisor = divisors(region)
-    if lookup(region.plan.dtype).kind != "float":
-        return _integer_mean(region.plan.output_dtype, _exact_total(region, x, divisor), divisor)
-    found = _quotient(float_sums(region, x.astype(np.float64)), divisor.astype(np.float64))
-    if is_wide(region.plan) and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
-        scaled = _quotient(float_sums(region, np.ldexp(x.astype(np.float64), -SCALE)), divisor.astype(np.float64))
-        found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
-    return found
+def mean_of(region: Region) -> Callable[[Array], Array]:
+    """What makes of an array the sum of every window over its divisor (by 1 where the reducer does not divide)."""
+    plan, steps, divisor = region.plan, steps_of(region), divisors(region)
+    if lookup(plan.dtype).kind != "float":
+        return lambda x: _integer_mean(plan.output_dtype, _exact_total(plan, steps, x, divisor), divisor)
+    wide, divisor = is_wide(plan), divisor.astype(np.float64)
+
+    def mean(x: Array) -> Array:
+        found = _quotient(float_sums(steps, x.astype(np.float64), wide), divisor)
+        if wide and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
+            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), divisor)
+            found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
+        return found
+
+    return mean
 
 
 def is_wide(plan: Plan) -> bool:
@@ -31,11 +38,11 @@ def is_wide(plan: Plan) -> bool:
     return "float64" in (plan.dtype, plan.output_dtype)
 
 
-def float_sums(region: Region, x: Array) -> Parts:
+def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
     """Sums of float64 numbers and, where digits would be lost, the errors of the additions."""
-    if not is_wide(region.plan):
-        return reduce(region, (x,), _add)
-    return reduce(region, (x, np.zeros_like(x)), _add_with_error)
+    if not wide:
+        return reduce(steps, (x,), _add)
+    return reduce(steps, (x, np.zeros_like(x)), _add_with_error)
 
 
 def _quotient(sums: Parts, divisor: Array) -> Array:
@@ -62,15 +69,15 @@ def _halves(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def _exact_total(region: Region, x: Array, divisor: Array) -> Array:
+def _exact_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
     """Sums of integers without overflow: int64, or Python integers where 64 bits may not be enough."""
     count = max(int(divisor.max(initial=1)), x.size)
-    if lookup(region.plan.dtype).bits <= 32 and count < 2**30:
-        (total,) = reduce(region, (x.astype(np.int64),), _add)
+    if lookup(plan.dtype).bits <= 32 and count < 2**30:
+        (total,) = reduce(steps, (x.astype(np.int64),), _add)
         return total
     high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
     low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
-    highs, lows = reduce(region, (high, low), _add)
+    highs, lows = reduce(steps, (high, low), _add)
     return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
 
 

@@ -1,0 +1,182 @@
+"""Windows along the rows of a row buffer: of any size in passes, and of a constant size in one go.
+
+Either way their elements are joined in one order: windows of m give those of 2m (two of them) and of 2m + 1 (two of
+them, and then the last element). So the two give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, unsigned
+from poolcli.engine.compiled.numbers import finish, join
+from poolcli.engine.compiled.pointers import inlined
+
+
+class Along(NamedTuple):
+    """How windows along rows are taken: `prepare` works on all rows of the buffer, `write` makes a row of `out` of one.
+
+    prepare(work, length, across, inner, how), for rows of `length` totals together, returns the numbers `found` that
+    write(out, at, size, work, begin, length, found, across, inner, share, first, how) needs; its row begins at `begin`.
+    """
+
+    prepare: Callable[..., Any]
+    write: Callable[..., Any]
+
+
+def along(taps: Taps | None) -> Along:
+    """For windows of that size and stride, or for any."""
+    return _in_passes if taps is None else _in_one_go(*taps)
+
+
+@inlined
+def windows_by_passes(work, length, taps, unit, whole, how):
+    """The join of `taps` elements, `unit` apart, from every position of the row at 0 of `work`.
+
+    Windows of m taps give those of 2m (two of them) and of 2m + 1 (and one tap), so k taps cost log2(k) passes,
+    through the two buffers behind the row. Unless `whole`, the last pass is left to the caller: returned are the
+    number of terms that it joins and where they are.
+    """
+    bit, done, source = 1, 1, 0
+    while 2 * bit <= taps:
+        bit *= 2
+    last = 1 if whole else 2
+    while bit > last:
+        bit //= 2
+        shift, spare = done * unit, 2 * length if source == length else length
+        if taps & bit:
+            join_three(work, spare, source, source + shift, 2 * shift, length - 2 * shift, how)
+        else:
+            join_two(work, spare, source, source + shift, length - 2 * shift + unit, how)
+        source, done = spare, 2 * done + (taps & bit != 0)
+    terms = 1 if whole else min(taps, 2 + taps % 2)
+    return terms, source, source + done * unit, 2 * done * unit
+
+
+@inlined
+def sampled_last(taps, stride, inner):
+    """Whether windows are best joined at every position before they are sampled."""
+    return stride > 1 and (inner > 1 or (stride == 2 and taps % 2 == 1))
+
+
+@inlined
+def sample(work, to, size, terms, a, b, c, stride, inner, how):
+    """The terms at every stride-th group of `inner` elements, joined, at `to`."""
+    to, a, b, c, step, channels = (
+        unsigned(to),
+        unsigned(a),
+        unsigned(b),
+        unsigned(c),
+        unsigned(stride * inner),
+        unsigned(inner),
+    )
+    one, two, three = unsigned(1), unsigned(2), unsigned(3)
+    if inner == 1 and stride == 2 and terms == 1:
+        for w in range(unsigned(size)):
+            work[to + w] = work[a + two * w]
+    elif inner == 1 and stride == 2 and terms == 2:
+        for w in range(unsigned(size)):
+            work[to + w] = join(work[a + two * w], work[b + two * w], how)
+    elif inner == 1 and terms == 1:
+        for w in range(unsigned(size)):
+            work[to + w] = work[a + step * w]
+    elif inner == 1 and terms == 2:
+        for w in range(unsigned(size)):
+            work[to + w] = join(work[a + step * w], work[b + step * w], how)
+    elif inner == 1:
+        for w in range(unsigned(size)):
+            work[to + w] = join(join(work[a + step * w], work[b + step * w], how), work[c + step * w], how)
+    elif inner == 3:
+        for w in range(unsigned(size // 3)):
+            work[to + three * w] = work[a + step * w]
+            work[to + three * w + one] = work[a + step * w + one]
+            work[to + three * w + two] = work[a + step * w + two]
+    else:
+        for w in range(unsigned(size // inner)):
+            for i in range(channels):
+                work[to + channels * w + i] = work[a + step * w + i]
+
+
+@inlined
+def _prepare(work, length, across, inner, how):
+    return windows_by_passes(
+        work, length, across.kernel, across.dilation * inner, sampled_last(across.kernel, across.stride, inner), how
+    )
+
+
+@inlined
+def _write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+    terms, a, b, c = found
+    a, b, c, sampled = a + begin, b + begin, c + begin, 3 * length
+    if across.stride > 1:
+        sample(work, sampled, size, terms, a, b, c, across.stride, inner, how)
+        terms, a = 1, sampled
+    finish_row(out, at, size, work, terms, a, b, c, share, first, how)
+
+
+_in_passes = Along(_prepare, _write)
+
+
+def _in_one_go(taps: int, stride: int) -> Along:
+    """Elements of one residue of the stride are brought side by side first, so that every tap of the next windows is
+    the next one; many channels lie side by side already.
+    """
+    window, step = window_of(taps, _element(stride)), unsigned(stride)
+
+    @inlined
+    def prepare(work, length, across, inner, how):
+        if stride > 1 and inner == 1:
+            each, to = unsigned(length // stride), unsigned(length)
+            for w in range(each):
+                for residue in range(step):
+                    work[to + residue * each + w] = work[step * w + residue]
+        return length
+
+    @inlined
+    def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+        at, first, unit = unsigned(at), unsigned(first), unsigned(across.dilation * inner)
+        if stride == 1 or inner == 1:
+            row = unsigned(begin if stride == 1 else length + begin // stride)
+            apart = unsigned(length // stride)
+            for w in range(unsigned(size)):
+                out[at + w] = finish(
+                    window(work, row + w, unsigned(0), apart, unit, work, how), share, first + w, how, out
+                )
+        else:
+            channels, row = unsigned(inner), unsigned(begin)
+            for w in range(unsigned(size // inner)):
+                for c in range(channels):
+                    to, source = channels * w + c, row + step * channels * w + c
+                    total = window(work, source, unsigned(0), channels, step * channels, work, how)
+                    out[at + to] = finish(total, share, first + to, how, out)
+
+    return Along(prepare, write)
+
+
+def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
+    """The join of that many elements from the one at `tap` on, where element(work, at, tap, *more, how) is one."""
+    if taps == 1:
+        return element
+    some, half, rest = window_of(taps // 2, element), unsigned(taps // 2), unsigned(taps - 1)
+
+    def pair(work, at, tap, apart, unit, more, how):
+        first = some(work, at, tap, apart, unit, more, how)
+        return join(first, some(work, at, tap + half, apart, unit, more, how), how)
+
+    def three(work, at, tap, apart, unit, more, how):
+        first = two(work, at, tap, apart, unit, more, how)
+        return join(first, element(work, at, tap + rest, apart, unit, more, how), how)
+
+    two: Callable[..., Any] = inlined(pair)
+    return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))
+
+
+def _element(stride: int) -> Callable[..., Any]:
+    """One element, where those of one residue of the stride are `unit` apart, and those of the next residue `apart`."""
+    by = unsigned(stride)
+    one: Callable[..., Any] = inlined(
+        lambda work, at, tap, apart, unit, more, how: work[at + tap % by * apart + tap // by * unit]
+    )
+    return one

@@ -1,0 +1,50 @@
+"""Windows of any places and lengths, each on its own."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.kernels.rows import fill, finish_row, join_rows, row_after, row_of, unsigned
+from poolcli.engine.compiled.numbers import join, join_elements, join_totals
+from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, more_at, share_at
+
+SHORT = 4  # taps
+
+
+@inlined
+def _each_short(work, to, size, begin, count, step, longest, how):
+    """Short windows anywhere in the row, joined one tap of all of them at a time: no branch depends on a length."""
+    to = unsigned(to)
+    fill(work, to, size, how)
+    for j in range(longest):
+        for w in range(unsigned(size)):
+            at = unsigned(begin[w] + min(j, count[w] - 1) * step)
+            work[to + w] = join(work[to + w], work[at] if j < count[w] else how.total.nothing, how)
+
+
+def each(arithmetic, taps):
+    """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
+
+    def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        longest = more_at(numbers, 0)
+        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+        steps, step_w = (geometry.steps[0] * height * width, geometry.steps[1] * width), geometry.steps[2] * inner
+        o, d, h = row_of(first_task, shape)
+        for t in range(first_task, last_task):
+            rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
+            in_place = rows == 1 and longest > SHORT
+            first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
+            if not in_place:
+                join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
+            if longest <= SHORT:
+                _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
+            elif in_place:
+                for w in range(size):
+                    work[width + w] = join_elements(x, first + begin_w[w], count_w[w], step_w, how)
+            else:
+                for w in range(size):
+                    work[width + w] = join_totals(work, begin_w[w], count_w[w], step_w, how)
+            finish_row(out, t * size, size, work, 1, width, 0, 0, share, 0, how)
+            o, d, h = row_after(o, d, h, shape)
+
+    return each

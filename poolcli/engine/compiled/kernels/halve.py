@@ -1,0 +1,71 @@
+"""Windows of 2 along W that do not overlap, of two rows in one pass from x."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.kernels.rows import finish_row, join_rows, row_after, row_of, unsigned
+from poolcli.engine.compiled.numbers import finish, join, lift
+from poolcli.engine.compiled.pointers import arithmetic_at, behind, copy_four, geometry_at, inlined, share_at
+
+
+@inlined
+def _pair_of_pairs(x, a, b, i, j, how):
+    """The join of elements i and j of the rows of x at a and b."""
+    first = join(lift(x[a + i], how), lift(x[a + j], how), how)
+    return join(first, join(lift(x[b + i], how), lift(x[b + j], how), how), how)
+
+
+def halve(arithmetic, taps):
+    """For one inner element."""
+
+    def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), shape, size = geometry.input, geometry.output, geometry.size
+        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        one, two, n = unsigned(1), unsigned(2), unsigned(size)
+        o, d, h = row_of(first_task, shape)
+        for t in range(first_task, last_task):
+            first, to = ((o * depth + begin_d[d]) * height + begin_h[h]) * width, unsigned(t * size)
+            rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
+            if rows == 2:
+                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+                for w in range(n):
+                    out[to + w] = finish(_pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
+            else:
+                join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
+                for w in range(n):
+                    out[to + w] = finish(join(work[two * w], work[two * w + one], how), share, w, how, out)
+            o, d, h = row_after(o, d, h, shape)
+
+    return halve
+
+
+def halve_pixels(arithmetic, taps):
+    """For three inner elements: each is joined with the third after it, and then every other pixel taken. (Taking
+    elements six apart from x takes twice as long.)
+    """
+
+    def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), shape, size = geometry.input, geometry.output, geometry.size
+        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
+        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        used, three = 2 * size, unsigned(3)
+        taken = behind(work, used)
+        o, d, h = row_of(first_task, shape)
+        for t in range(first_task, last_task):
+            first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
+            if count_d[d] * count_h[h] == 2:
+                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+                for i in range(unsigned(used - 3)):
+                    work[i] = _pair_of_pairs(x, a, b, i, i + three, how)
+            else:
+                join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+                for i in range(unsigned(used - 3)):
+                    work[i] = join(work[i], work[i + three], how)
+            for pixel in range(size // 3):
+                copy_four(behind(taken, 3 * pixel), behind(work, 6 * pixel))
+            finish_row(out, t * size, size, work, 1, used, 0, 0, share_at(geometry, d, h), 0, how)
+            o, d, h = row_after(o, d, h, shape)
+
+    return halve_pixels

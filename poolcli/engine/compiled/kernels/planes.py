@@ -1,0 +1,57 @@
+"""Windows that slide by one over planes too small to fill vectors by their rows: whole planes are taken as rows."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.kernels.along import window_of
+from poolcli.engine.compiled.kernels.rows import fill, join_rows, unsigned
+from poolcli.engine.compiled.numbers import finish
+from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+
+
+@inlined
+def _join_planes(work, x, first, planes, geometry, how):
+    """The rows of the windows of some planes, joined, one output row after the other. Output rows whose windows have
+    as many rows and begin one row further each are made in one pass.
+    """
+    (_, height, width), (_, begin, _), (_, count, _) = geometry.input, geometry.begins, geometry.counts
+    steps, rows = (0, geometry.steps[1] * width), geometry.output[1]
+    for plane in range(planes):
+        h = 0
+        while h < rows:
+            stop = h + 1
+            while stop < rows and count[stop] == count[h] and begin[stop] == begin[stop - 1] + 1:
+                stop += 1
+            at = ((first + plane) * height + begin[h]) * width
+            join_rows(work, (plane * rows + h) * width, (stop - h) * width, x, at, 1, count[h], steps, how)
+            h = stop
+
+
+def slide_planes(arithmetic, taps: Taps):
+    """A task is `group` planes, whose output rows are as long as those of the input."""
+    window = window_of(taps.kernel, _tap)
+
+    def slide_planes(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
+        width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_at(geometry, 0, 0)
+        margin, whole = across.kernel * across.dilation, group * size
+        for tap in range(across.kernel):
+            for i in range(whole):
+                lines[tap * whole + i] = 0 <= i % width + tap * across.dilation - across.pad < width
+        fill(work, 0, whole + 2 * margin, how)
+        rows, unit, apart = behind(work, margin), unsigned(across.dilation), unsigned(whole)
+        for t in range(first_task, last_task):
+            some = min(group, planes - t * group)
+            _join_planes(rows, x, t * group, some, geometry, how)
+            begin, to = behind(rows, -across.pad), unsigned(t * whole)
+            for i in range(unsigned(some * size)):
+                out[to + i] = finish(window(begin, i, unsigned(0), apart, unit, lines, how), share, i, how, out)
+
+    return slide_planes
+
+
+@inlined
+def _tap(work, at, tap, apart, unit, inside, how):
+    """Element `tap` of the window at `at`; outside its row, nothing."""
+    return work[at + tap * unit] if inside[tap * apart + at] else how.total.nothing

@@ -1,0 +1,123 @@
+"""Rows of the canonical view, joined in the row buffer of a task."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poolcli.engine.compiled.numbers import finish, join, lift
+from poolcli.engine.compiled.pointers import inlined
+
+unsigned = np.uint64
+
+
+@inlined
+def row_of(t, shape):
+    """Outer index, output d and output h of task t; `shape` is (D, H) of the output."""
+    rest = t // shape[1]
+    return rest // shape[0], rest % shape[0], t - rest * shape[1]
+
+
+@inlined
+def row_after(o, d, h, shape):
+    """The row after (o, d, h), without the divisions."""
+    h += 1
+    if h == shape[1]:
+        h, d = 0, d + 1
+        if d == shape[0]:
+            d, o = 0, o + 1
+    return o, d, h
+
+
+@inlined
+def fill(work, to, size, how):
+    to = unsigned(to)
+    for w in range(unsigned(size)):
+        work[to + w] = how.total.nothing
+
+
+@inlined
+def join_two(work, to, a, b, size, how):
+    to, a, b = unsigned(to), unsigned(a), unsigned(b)
+    for w in range(unsigned(size)):
+        work[to + w] = join(work[a + w], work[b + w], how)
+
+
+@inlined
+def join_three(work, to, a, b, c, size, how):
+    to, a, b, c = unsigned(to), unsigned(a), unsigned(b), unsigned(c)
+    for w in range(unsigned(size)):
+        work[to + w] = join(join(work[a + w], work[b + w], how), work[c + w], how)
+
+
+@inlined
+def join_row(work, to, size, x, at, how):
+    to, at = unsigned(to), unsigned(at)
+    for w in range(unsigned(size)):
+        work[to + w] = join(work[to + w], lift(x[at + w], how), how)
+
+
+@inlined
+def _after(at, line, lines, step):
+    """Of a window's rows in x, line by line and plane by plane, the one after that at `at`: where it is, its line."""
+    if line + 1 == lines:
+        return at + step[0] - line * step[1], 0
+    return at + step[1], line + 1
+
+
+@inlined
+def join_rows(work, to, size, x, at, planes, lines, step, how):
+    """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
+    left, line, fresh = planes * lines, 0, True
+    if left == 0:
+        fill(work, to, size, how)
+    to, n = unsigned(to), unsigned(size)
+    while left > 0:
+        a, (at, line) = unsigned(at), _after(at, line, lines, step)
+        b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
+        c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
+        d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
+        if left >= 4 and not fresh:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                high = join(lift(x[c + w], how), lift(x[d + w], how), how)
+                work[to + w] = join(work[to + w], join(low, high, how), how)
+        elif left % 4 == 0:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
+        elif left % 4 == 3:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, lift(x[c + w], how), how)
+        elif left % 4 == 2:
+            for w in range(n):
+                work[to + w] = join(lift(x[a + w], how), lift(x[b + w], how), how)
+        else:
+            for w in range(n):
+                work[to + w] = lift(x[a + w], how)
+        if left % 4 == 0:
+            at, line, left = four, line_four, left - 4
+        elif left % 4 == 3:
+            at, line, left = three, line_three, left - 3
+        elif left % 4 == 2:
+            at, line, left = two, line_two, left - 2
+        else:
+            left -= 1
+        fresh = False
+
+
+@inlined
+def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
+    """The last pass along the row, and from sums to means."""
+    at, a, b, c, first = unsigned(at), unsigned(a), unsigned(b), unsigned(c), unsigned(first)
+    if terms == 1:
+        for w in range(unsigned(size)):
+            out[at + w] = finish(work[a + w], share, first + w, how, out)
+    elif terms == 2:
+        for w in range(unsigned(size)):
+            total = join(work[a + w], work[b + w], how)
+            out[at + w] = finish(total, share, first + w, how, out)
+    else:
+        for w in range(unsigned(size)):
+            total = join(join(work[a + w], work[b + w], how), work[c + w], how)
+            out[at + w] = finish(total, share, first + w, how, out)
