@@ -25,8 +25,8 @@ class ReadOptions:
     """How inputs are read.
 
     `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
-    lets HDF5 files read the files that they name; `allowed` is memory in bytes that was allowed by name; `axes` is how
-    many the array has, where that is known.
+    lets HDF5 files read the files that they name; `max_memory` is in bytes, None for no limit, and `allowed` the same
+    where it was given by name; `axes` is how many the array has, where that is known.
     """
 
     pages: str | None = None
@@ -34,6 +34,7 @@ class ReadOptions:
     allow_external: bool = False
     allowed: int | None = None
     axes: int | None = None
+    max_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from poolcli.plan import Plan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.formats.image.geo import Grid
+
 LONGEST_SCALE = 1_000_000  # values; longer ones are left out
 
 
@@ -35,8 +37,16 @@ def scaled_metadata(metadata: Metadata, plan: Plan) -> Metadata:
 def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindows) -> dict[str, Any]:
     from poolcli.formats.image.metadata import scaled
 
-    x, y = (1 / w.stride if isinstance(w, Sliding) else w.output / w.size for w in (across, down))
-    return scaled(found, (x, y), (across.output, down.output))
+    return scaled(found, _grid(across), _grid(down), (across.output, down.output))
+
+
+def _grid(windows: AxisWindows) -> Grid:
+    """Where the output's pixels lie in the input: each has the size of a stride, around the middle of its window."""
+    from poolcli.formats.image.geo import Grid
+
+    if not isinstance(windows, Sliding):
+        return Grid(windows.size / windows.output, 0.0)
+    return Grid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
 
 
 def _scaled_dimension(dimension: Dimension, windows: AxisWindows) -> Dimension:

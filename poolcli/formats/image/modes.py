@@ -34,6 +34,7 @@ MODES = {
     "I": Mode(1, "int32"),
     "F": Mode(1, "float32"),
 }
+BANDS = "bands"  # numbers of any type, as many to a pixel as there are; what they are is not known, or not asked
 # What a picture is read as where its own mode is no array of its colours.
 READ_AS = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
@@ -42,20 +43,35 @@ READ_AS = {
 STORES: dict[str, tuple[str, ...]] = {
     "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16"),
     "jpeg": ("L", "RGB", "CMYK"),
-    "tiff": ("L", "LA", "RGB", "RGBA", "CMYK", "LAB", "I;16", "I", "F", "RGB;16", "RGBA;16"),
+    "tiff": (
+        "L",
+        "LA",
+        "RGB",
+        "RGBA",
+        "CMYK",
+        "LAB",
+        "I;16",
+        "I",
+        "F",
+        "LA;16",
+        "RGB;16",
+        "RGBA;16",
+        BANDS,
+    ),
     "bmp": ("L", "RGB"),
     "webp": ("RGB", "RGBA"),
     "ppm": ("L", "RGB", "I;16"),
 }
 PAGES = ("tiff", "png", "webp")  # formats that hold several pictures
-DEEP = ("LA;16", "RGB;16", "RGBA;16")  # modes that need other libraries than Pillow
+DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
+NO_BANDS = ("bool", "bfloat16")
 
 
-def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str | None:
+def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
     """The mode in which an array is stored: the input's where it still fits, else the one of its channels and type."""
     channels = shape[layout.index("C")] if "C" in layout else 1
     fitting = [name for name, mode in MODES.items() if (mode.channels, mode.dtype) == (channels, dtype)]
-    return wanted if wanted in fitting else next(iter(fitting), None)
+    return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
 
 
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
@@ -70,13 +86,14 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
             f".npy, .npz or .h5, or take one picture with {field('pages', 1)}"
         )
     mode = mode_of(shape, dtype, layout, wanted)
-    if mode not in STORES[name] or (pages != 1 and mode in DEEP and name != "tiff"):
+    unheard = mode == BANDS and dtype in NO_BANDS
+    if mode not in STORES[name] or unheard or (pages != 1 and mode in DEEP and name != "tiff"):
         channels = shape[layout.index("C")] if "C" in layout else 1
-        able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name]
+        able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name and not unheard]
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
             f"use {', '.join([*able, '.npy', '.npz'])} or .h5"
         )
-    kept = "HW" if MODES[mode].channels == 1 else "HWC"
+    kept = "HWC" if "C" in layout and shape[layout.index("C")] != 1 else "HW"
     return f"N{kept}" if pages != 1 else kept

@@ -1,0 +1,77 @@
+"""Which pages of a file are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
+
+
+class Page(NamedTuple):
+    """Width and height of a page as a person sees it, of what kind its pixels are, and whether the file calls it a
+    smaller copy, or a mask, of another.
+    """
+
+    width: int
+    height: int
+    kind: str = ""
+    is_copy: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels the page has."""
+        return self.width * self.height
+
+    def __str__(self) -> str:
+        return f"{self.width} x {self.height}{f' ({self.kind})' if self.kind else ''}"
+
+
+def choose_pages(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range, tuple[str, ...]]:
+    """The pages that are read, counted from 0, and a note where these are not all.
+
+    Those that are wanted, which must be of one size and kind; without a wish all, and of pages that differ, or are
+    copies of others, the first of the largest.
+    """
+    count = len(pages)
+    if wanted is not None:
+        chosen = range(count) if wanted == "all" else _asked(path, count, wanted)
+        _refuse_unlike(path, pages, chosen)
+        return chosen, (f"page {chosen.start + 1} of {count} is read",) if len(chosen) == 1 < count else ()
+    full = [page for page in pages if not page.is_copy] or pages
+    if len(full) == count and all(page == pages[0] for page in pages):
+        return range(count), ()
+    most = max(page.pixels for page in full)
+    first = next(i for i, page in enumerate(pages) if page in full and page.pixels == most)
+    note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
+    return range(first, first + 1), (note,)
+
+
+def _asked(path: str, count: int, wanted: str) -> range:
+    first, _, last = wanted.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()):
+        raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
+    pages = range(int(first) - 1, int(last or first))
+    if not 0 <= pages.start < pages.stop <= count:
+        raise RequestError(f"{path}: has {count} page{'' if count == 1 else 's'}, {field('pages')} asks for {wanted}")
+    return pages
+
+
+def _refuse_unlike(path: str, pages: Sequence[Page], chosen: range) -> None:
+    first = chosen.start
+    for i in chosen:
+        if pages[i][:3] != pages[first][:3]:
+            raise FileError(
+                f"{path}: page {i + 1} is {pages[i]}, page {first + 1} is {pages[first]}; "
+                f"take pages of one size and kind with {field('pages', first + 1)}"
+            )
+
+
+def refuse_many_pixels(path: str, pixels: int, most: int) -> None:
+    """Refuses a picture of more pixels than are read, before any is decoded."""
+    if pixels > most:
+        raise FileError(
+            f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
+            f"{field('max_pixels')} sets the limit"
+        )

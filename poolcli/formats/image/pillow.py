@@ -1,0 +1,240 @@
+"""Pictures through Pillow."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.errors import FileError, PoolError
+from poolcli.core.lazy import Lazy, need
+from poolcli.formats.image import png, tags, tiff
+from poolcli.formats.image.metadata import metadata_of
+from poolcli.formats.image.modes import MODES, READ_AS
+from poolcli.formats.image.pages import Page, refuse_many_pixels
+from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
+from poolcli.formats.image.samples import ASSOCIATED, DIVIDED, with_signs_turned
+from poolcli.formats.image.webp import has_losses
+from poolcli.formats.native import native_messages
+from poolcli.formats.table import FORMATS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Exif, Image
+
+pil: Any = Lazy("PIL.Image")
+pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
+
+PACKAGE = "poolcli.formats.image"
+GREY_SCALES = {
+    "L;2": 85,
+    "L;4": 17,
+}  # what Pillow multiplies the numbers of a grey PNG with, but not the transparent one
+DIFFERING = ("TIFF", "MPO")  # formats whose pages may be of different sizes
+JPEG = ("JPEG", "MPO")
+BUFFER = 4  # bytes of a pixel in Pillow, at most
+
+
+def open_image(stack: ExitStack, path: str, most_pixels: int) -> tuple[Image | None, list[str]]:
+    """The open image, or None for a TIFF that Pillow does not know, and a list of the library's warnings."""
+    stream = stack.enter_context(io.FileIO(path))
+    caught = stack.enter_context(warnings.catch_warnings(record=True))
+    warnings.simplefilter("always")
+    (pillow,) = need("PIL.Image", why="pictures need Pillow")
+    pillow.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
+    try:
+        image: Image = stack.enter_context(pil.open(stream, formats=pillow_names()))
+    except pil.UnidentifiedImageError:
+        stream.seek(0)
+        if stream.read(4) in FORMATS["tiff"].magic:
+            return None, []
+        raise
+    refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
+    if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
+        with pil.open(path, formats=("PNG",)) as probe:
+            probe.verify()
+        if "exif" not in image.info and (data := png.exif_of(stream)):
+            image.info["exif"] = data
+    return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
+
+
+def format_name(image: Image) -> str:
+    """The format's name in the table: a JPEG with further pictures is a JPEG."""
+    name = str(image.format).lower()
+    return "jpeg" if name == "mpo" else name
+
+
+def pages_of(image: Image) -> list[Page]:
+    """The pages, upright; of an animation they are all as large as the first is said to be."""
+    count = getattr(image, "n_frames", 1)
+    if image.format not in DIFFERING:
+        return [Page(*turned(_orientation(image), *image.size))] * count
+    pages = []
+    for number in range(count):
+        if count > 1:
+            image.seek(number)
+        size = image.size if image.format == "TIFF" else turned(_orientation(image), *image.size)
+        pages.append(Page(*size, image.mode, tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
+    return pages
+
+
+def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
+    """The picture from the page on at which the image is; `page` is what is known of it."""
+    exif = exif_of(image)
+    mode = _mode(path, image, animated)
+    _scale_transparent_grey(image)
+
+    def decode(number: int) -> NDArray[Any]:
+        if number != image.tell():
+            image.seek(number)
+        if turned(_orientation(image), *image.size) != page[:2] and image.size != page[:2]:
+            size = f"{image.size[0]} x {image.size[1]}"
+            raise FileError(f"{path}: page {number + 1} is {size}, it was said to be {page}")
+        return _decoded(image, mode)
+
+    def described() -> dict[str, Any]:
+        return metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
+
+    channels, dtype, _ = MODES[mode]
+    held = BUFFER * (1 if image.mode == mode else 2) + channels * (2 if dtype == "uint16" else 1)
+    notes = (*turning_notes(_orientation(image)), *_changes(image, mode))
+    return Picture(
+        format_name(image), mode, channels, dtype, held, decode, described, notes, lambda: image.info.get("duration")
+    )
+
+
+def deep_png(path: str, image: Image) -> Picture:
+    """The picture of a PNG of 16 bits a channel, of which Pillow keeps 8: its pixels by another library."""
+    mode = {"I;16": "LA", "L": "LA"}.get(image.mode, image.mode)
+    mode = f"{mode}A;16" if mode == "RGB" and "transparency" in image.info else f"{mode};16"
+    orientation = _orientation(image)
+
+    def described() -> dict[str, Any]:
+        return metadata_of(_info(image), exif_of(image), False)
+
+    channels, dtype, _ = MODES[mode]
+    notes = turning_notes(orientation)
+    if getattr(image, "n_frames", 1) > 1:
+        notes = (*notes, f"page 1 of {image.n_frames} is read")  # type: ignore[attr-defined]
+    return Picture(
+        "png", mode, channels, dtype, 4 * channels, lambda _: upright(png.decode(path), orientation), described, notes
+    )
+
+
+def _decoded(image: Image, mode: str) -> NDArray[Any]:
+    import numpy as np
+
+    image.load()
+    orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
+    if image.mode != mode and not image.mode.startswith("I;16"):
+        image = image.convert(mode)
+    pixels: NDArray[Any] = np.asarray(image, MODES[mode].dtype)
+    return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
+
+
+def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> memoryview:
+    """The pixels, N, H, W, C, as a file of the format."""
+    pages = with_signs_turned(pages) if mode == "LAB" else pages
+    pages = pages if pages.shape[-1] > 1 else pages[..., 0]
+    # Image.fromarray takes four channels for RGBA, whatever they are.
+    pictures = [
+        pil.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
+        if mode in ("CMYK", "LAB")
+        else pil.fromarray(page)
+        for page in pages
+    ]
+    several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
+    stream = io.BytesIO()
+    pictures[0].save(stream, format=name.upper(), **several, **options)
+    return stream.getbuffer()
+
+
+def exif_of(image: Image) -> Exif:
+    """The directory of tags; that of a PNG without decoding it."""
+    exif: Exif = pil.Image.getexif(image)
+    return exif
+
+
+def _orientation(image: Image) -> object:
+    return exif_of(image).get(tags.ORIENTATION, 1)
+
+
+def _stored(image: Image) -> Mapping[int, Any]:
+    """The tags that say how the pixels of a TIFF are stored."""
+    stored: Mapping[int, Any] = getattr(image, "tag_v2", {})
+    return stored
+
+
+def _info(image: Image) -> dict[str, Any]:
+    info: dict[str, Any] = image.info  # type: ignore[assignment]  # its keys are names
+    return info | {"text": getattr(image, "text", {})}
+
+
+def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:
+    """With what the pixels can be stored as finely as they were: the tables and subsampling of a JPEG, the compression
+    of a TIFF, whether a WebP has losses, the time of each frame.
+    """
+    if image.format == "TIFF":
+        return tiff.storage_of(exif)
+    if image.format == "WEBP":
+        return {"losses": has_losses(path)}
+    tables = getattr(image, "quantization", None)
+    if image.format not in JPEG or not tables:
+        return {}
+    sampling = pil_jpeg.get_sampling(image)
+    return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
+
+
+def _scale_transparent_grey(image: Image) -> None:
+    """Makes the transparent grey of a PNG a number of 8 bits, as Pillow makes the pixels."""
+    rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
+    if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
+        image.info["transparency"] *= GREY_SCALES[rawmode]
+
+
+def _changes(image: Image, mode: str) -> Iterator[str]:
+    if image.mode in ("P", "PA"):
+        yield f"palette expanded to {mode}"
+    elif image.mode != mode and not image.mode.startswith("I;16"):
+        yield f"mode {image.mode} read as {mode}"
+    if _stored(image).get(tiff.EXTRA) == (ASSOCIATED,):
+        yield DIVIDED
+
+
+def _mode(path: str, image: Image, animated: bool) -> str:
+    """The mode in which the picture is read; refuses modes that would lose something without a word."""
+    transparent = "transparency" in image.info
+    if image.mode == "P" and (transparent or (animated and image.format == "GIF")):
+        return "RGBA"  # later pages of a GIF may be transparent where the first is not
+    if image.mode in ("1", "L", "RGB") and transparent:
+        return "RGBA" if image.mode == "RGB" else "LA"
+    if image.mode == "I" and image.format == "PPM":
+        return "I;16"
+    mode = READ_AS.get(image.mode, image.mode)
+    if mode not in MODES:
+        raise FileError(f"{path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
+    return mode
+
+
+def pillow_names() -> tuple[str, ...]:
+    """The formats that Pillow may try: those of the table and no others (it would start Ghostscript for EPS)."""
+    return tuple(row.name.upper() for row in FORMATS.values() if row.module == PACKAGE)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Whatever Pillow raises on a damaged file becomes one line, with the first that its libraries wrote."""
+    said: list[str] = []
+    try:
+        with native_messages() as said:
+            yield
+    except (PoolError, MemoryError):
+        raise
+    except pil.UnidentifiedImageError as error:
+        raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
+    except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError
+        text = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        more = f" ({said[-1][:200]})" if said else ""
+        raise FileError(f"{path}: the image cannot be read or written: {text}{more}") from error

@@ -1,0 +1,42 @@
+"""TIFF of 16 bits a channel, and of bands of any type: written by tifffile."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.errors import FileError
+from poolcli.core.lazy import need
+from poolcli.formats.image.png import WHY_WRITE
+from poolcli.formats.image.samples import COLOURS, GREY, LAB, RGB, UNASSOCIATED, UNSPECIFIED, with_signs_turned
+from poolcli.formats.image.storage import Compression
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def encode(path: str, pages: NDArray[Any], alpha: bool, kept: Mapping[str, Any], compression: Compression) -> bytes:
+    """The pixels, N, H, W, C, as a little-endian TIFF; its last channel may be alpha, or bands are as `kept` says."""
+    (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
+    channels = pages.shape[-1]
+    photometric, extra = kept.get("bands", (RGB if channels in (3, 4) else GREY, ()))
+    if COLOURS[photometric] + len(extra) != channels:
+        kind = UNASSOCIATED if alpha else UNSPECIFIED
+        extra = (kind,) * (channels - COLOURS[photometric])
+    if photometric == LAB and pages.dtype.kind == "u":
+        pages = with_signs_turned(pages)
+    stream = io.BytesIO()
+    with tifffile.TiffWriter(stream, byteorder="<") as file:
+        for page in pages:
+            file.write(
+                page if channels > 1 else page[..., 0],
+                photometric=photometric,
+                planarconfig="contig" if channels > 1 else None,
+                extrasamples=extra or None,
+                compression=compression.tifffile,
+                predictor=compression.predictor,
+                metadata=None,
+                software=False,
+            )
+    return stream.getvalue()

@@ -1,0 +1,179 @@
+"""What goes along with other pixels is chosen from tables; the rest is left out, and said."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from tests.conftest import Cli
+
+HALVE = ("-k", "2", "-s", "2", "--overwrite")
+GREY = np.arange(48, dtype=np.uint8).reshape(6, 8)
+X = np.stack([GREY, GREY + 1, GREY + 2], -1)
+DEEP = X.astype(np.uint16) * 257
+TEXTS = {269: "document", 270: "a scene", 271: "Maker", 272: "Model", 305: "program", 315: "artist", 33432: "owner"}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def tiff(deep: bool, tags: tuple[Any, ...] = (), **options: Any) -> None:
+    """`x.tif` with the texts, a resolution, and further tags as tifffile takes them."""
+    texts = [(tag, 2, None, text, True) for tag, text in TEXTS.items() if tag not in (270, 305)]
+    options = {"photometric": "rgb", "description": "a scene", "resolution": (300, 150), **options}
+    tifffile.imwrite(
+        "x.tif", DEEP if deep else X, software="program", metadata=None, extratags=[*texts, *tags], **options
+    )
+
+
+def first(file: tifffile.TiffFile) -> Any:
+    """The first page."""
+    return file.pages[0]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("compression", [None, "lzw", "zlib"])
+def test_a_tiff_keeps_what_it_says_of_its_making(deep: bool, compression: str | None, cli: Cli) -> None:
+    tiff(deep, compression=compression)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
+    assert (result.code, "not kept" in result.out) == (0, False)
+    with tifffile.TiffFile("y.tif") as file:
+        tags = first(file).tags
+        assert {tag: tags[tag].value for tag in TEXTS} == TEXTS
+        assert (tags[282].value, tags[283].value, tags[296].value) == ((150, 1), (75, 1), 2)
+        assert [tag.code for tag in tags] == sorted(tag.code for tag in tags)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+def test_the_tags_of_a_tiff_become_exif_data(suffix: str, cli: Cli) -> None:
+    tiff(False)
+    assert cli("avg", "x.tif", "-o", f"y.{suffix}", *HALVE, "-q").code == 0
+    with Image.open(f"y.{suffix}") as made:
+        found = dict(made.getexif())
+    assert {tag: found.pop(tag) for tag in TEXTS} == TEXTS
+    assert found == {282: 150, 283: 75, 296: 2}
+
+
+STRUCTURE: dict[str, dict[str, Any]] = {
+    "palette": {"photometric": "palette", "colormap": np.arange(768, dtype=np.uint16).reshape(3, 256)},
+    "planes": {"photometric": "rgb", "planarconfig": "separate"},
+    "predictor": {"photometric": "rgb", "compression": "lzw", "predictor": True},
+    "tiles": {"photometric": "rgb", "tile": (16, 16), "compression": "zlib"},
+    "BigTIFF": {"photometric": "rgb", "bigtiff": True},
+}
+STORAGE = {*range(254, 269), *range(273, 282), 284, 292, 293, 317, *range(320, 331), *range(332, 348), 512, 529, 530}
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+@pytest.mark.parametrize("name", STRUCTURE)
+def test_no_other_format_is_told_how_a_tiff_was_stored(name: str, suffix: str, cli: Cli) -> None:
+    options = STRUCTURE[name]
+    x = GREY if name == "palette" else np.moveaxis(X, -1, 0) if name == "planes" else X
+    tifffile.imwrite("x.tif", x, metadata=None, **options)
+    assert cli("avg", "x.tif", "-o", f"y.{suffix}", *HALVE, "-q").code == 0
+    with Image.open(f"y.{suffix}") as made:
+        assert not STORAGE & set(made.getexif())
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_tags_that_are_not_known_are_named_once(deep: bool, cli: Cli) -> None:
+    tiff(deep, tuple((65000 + i, 3, 1, i, True) for i in range(7)))
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
+    note = "tags 65000, 65001, 65002, 65003, 65004 and 2 more not kept: not known to hold for other pixels\n"
+    assert note in result.out
+    assert result.out.count("not kept") == 1
+    with tifffile.TiffFile("y.tif") as file:
+        assert not [tag for tag in first(file).tags if tag.code >= 65000]
+
+
+@pytest.mark.parametrize(
+    ("program", "description"),
+    [
+        ("ImageJ", "ImageJ=1.54f\nimages=1\nslices=1\n"),
+        ("OME-XML", '<?xml version="1.0"?><OME xmlns="x"><Image><Pixels SizeX="8" SizeY="6"/></Image></OME>'),
+        ("tifffile", '{"shape": [6, 8, 3]}'),
+    ],
+)
+def test_a_description_of_the_array_is_not_kept_for_another(program: str, description: str, cli: Cli) -> None:
+    tiff(False, description=description)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
+    assert f"description by {program} not kept: it tells how the input's array is stored\n" in result.out
+    with tifffile.TiffFile("y.tif") as file:
+        assert 270 not in first(file).tags
+
+
+def exif_with(tag: int, value: object) -> bytes:
+    exif = Image.Exif()
+    exif.get_ifd(34665)[tag] = value
+    exif.get_ifd(34665)[36867] = "2020:01:01 00:00:00"
+    return exif.tobytes()
+
+
+NOT_KEPT = {
+    37500: (b"Apple iOS\0\0\1MM", "maker notes not kept: only their maker knows what in them would still hold"),
+    41492: ((3, 4), "tag SubjectLocation not kept: not known to hold for other pixels"),
+}
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "tif", "png"])
+@pytest.mark.parametrize("tag", NOT_KEPT)
+def test_exif_data_that_would_be_untrue_are_left_out_and_said(tag: int, suffix: str, cli: Cli) -> None:
+    value, note = NOT_KEPT[tag]
+    Image.fromarray(X).save("x.jpg", exif=exif_with(tag, value))
+    result = cli("avg", "x.jpg", "-o", f"y.{suffix}", *HALVE, columns=200)
+    assert f"{note}\n" in result.out
+    with Image.open(f"y.{suffix}") as made:
+        assert dict(made.getexif().get_ifd(34665)) == {36867: "2020:01:01 00:00:00"}
+
+
+def test_pixels_to_the_centimetre_of_the_sensor_follow_the_stride(cli: Cli) -> None:
+    Image.fromarray(X).save("x.jpg", exif=exif_with(41486, 1000.0))
+    assert cli("avg", "x.jpg", "-o", "y.jpg", *HALVE, "-q").code == 0
+    with Image.open("y.jpg") as made:
+        assert made.getexif().get_ifd(34665)[41486] == 500
+
+
+def test_a_tiff_without_a_resolution_gets_none(cli: Cli) -> None:
+    Image.fromarray(X).save("x.tif")
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
+    with Image.open("y.tif") as made:
+        assert 282 not in made.getexif()
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_exif_and_gps_directories_go_along_to_a_tiff(deep: bool, cli: Cli) -> None:
+    exif = Image.Exif()
+    exif[271] = "Maker"
+    exif.get_ifd(34665)[36867] = "2020:01:01 00:00:00"
+    exif.get_ifd(34665)[40965] = {1: "R98"}
+    exif.get_ifd(34853)[1], exif.get_ifd(34853)[2] = "N", (1.0, 2.0, 3.0)
+    if deep:
+        Path("x.png").write_bytes(imagecodecs.png_encode(DEEP))
+        with_exif("x.png", exif.tobytes())
+    else:
+        Image.fromarray(X).save("x.png", exif=exif.tobytes())
+    assert cli("avg", "x.png", "-o", "y.tif", *HALVE, "-q").code == 0
+    assert cli("avg", "y.tif", "-o", "z.tif", "-k", "1", "-q").code == 0
+    for path in ("y.tif", "z.tif"):
+        with Image.open(path) as made:
+            found = made.getexif()
+            assert found.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
+            assert dict(found.get_ifd(34853)) == {1: "N", 2: (1.0, 2.0, 3.0)}
+            assert found.get_ifd(40965) == {1: "R98"}
+
+
+def with_exif(path: str, exif: bytes) -> None:
+    """Puts EXIF data into a PNG, behind its pixels."""
+    data, content = Path(path).read_bytes(), b"eXIf" + exif.removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
+    Path(path).write_bytes(data[:-12] + chunk + data[-12:])

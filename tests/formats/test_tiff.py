@@ -1,0 +1,72 @@
+"""TIFF to TIFF: whatever the input's form, the output's pixels are what other libraries read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image, UnidentifiedImageError
+
+from poolcli.formats import Source, read
+from tests.conftest import Cli
+from tests.formats.tiffs import TIFFS, meant
+
+HALVE = ("-k", "2", "-s", "2")
+# In the wheel of libvips 8.18: these are not built in, and LAB of 8 bits is "bad labq format", whoever wrote it.
+NOT_OF_VIPS = ("lzma", "zstd", "int64", "uint64", "float64", "cielab uint8")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def halved(x: Any) -> Any:
+    """Means of 2 x 2 blocks, halves to even, by sums that are exact."""
+    wide = np.float64 if x.dtype.kind == "f" else np.int64
+    sums = x.astype(wide).reshape(x.shape[0] // 2, 2, x.shape[1] // 2, 2, *x.shape[2:]).sum((1, 3))
+    if wide is np.float64:
+        return (sums / 4).astype(x.dtype)
+    below, rest = sums // 4, sums % 4
+    return (below + (rest > 2) + (rest == 2) * (below % 2)).astype(x.dtype)
+
+
+def pooled(name: str, cli: Cli) -> Any:
+    """What the output must hold, after `x.tif` was halved into `y.tif`."""
+    tiff = TIFFS[name]
+    tiff.make("x.tif")
+    x = read(Source("x.tif")).array
+    if tiff.pixels is not None:
+        np.testing.assert_array_equal(x, tiff.pixels, strict=True)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q")
+    assert (result.code, result.err) == (0, "")
+    return halved(x)
+
+
+@pytest.mark.parametrize("name", TIFFS)
+def test_tifffile_and_pillow_read_what_was_pooled(name: str, cli: Cli) -> None:
+    expected = pooled(name, cli)
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        photometric = "cielab" if page.photometric == 8 else ""
+        np.testing.assert_array_equal(meant(page.asarray(), photometric), expected, strict=True)
+        assert page.compression == TIFFS[name].compression
+    try:
+        image = Image.open("y.tif")
+    except UnidentifiedImageError:
+        return  # Pillow knows no such TIFF
+    with image:
+        y = np.asarray(image)
+        if y.dtype == expected.dtype and len(image.getbands()) == (expected.shape[2:] or (1,))[0]:
+            np.testing.assert_array_equal(meant(y, "cielab") if image.mode == "LAB" else y, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in TIFFS if not any(word in name for word in NOT_OF_VIPS)])
+def test_libvips_reads_what_was_pooled(name: str, cli: Cli) -> None:
+    pyvips = pytest.importorskip("pyvips", reason="libvips is not installed: pip install pyvips[binary]")
+    expected = pooled(name, cli)
+    image = pyvips.Image.new_from_buffer(Path("y.tif").read_bytes(), "")
+    np.testing.assert_array_equal(image.numpy().reshape(expected.shape), expected)

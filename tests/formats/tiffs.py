@@ -1,0 +1,182 @@
+"""TIFFs of every kind that Pillow and tifffile write, and of some that neither does, with the pixels that they hold."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tifffile
+from PIL import Image
+
+H, W = 10, 16
+LOSSLESS = {None: 1, "lzw": 5, "zlib": 8, "packbits": 32773, "lzma": 34925, "zstd": 50000}
+PREDICTED = ("lzw", "zlib", "lzma", "zstd")
+CHANNELS = {"minisblack": 1, "miniswhite": 1, "rgb": 3, "separated": 4, "cielab": 3, "icclab": 3}
+
+
+@dataclass(frozen=True)
+class Tiff:
+    """How the file is made, what is read of it, and the compression that the output keeps."""
+
+    make: Callable[[str], object]
+    pixels: Any
+    compression: int
+
+
+def noise(channels: int, dtype: str = "uint8", bits: int | None = None) -> Any:
+    kind = np.dtype(dtype)
+    shape = (H, W) if channels == 1 else (H, W, channels)
+    rng = np.random.default_rng(channels)
+    if kind.kind == "f":
+        return (rng.integers(-400, 400, shape) / 8).astype(kind)
+    ends = np.iinfo(kind)
+    low, high = (int(ends.min), int(ends.max)) if bits is None else (0, (1 << bits) - 1)
+    return rng.integers(low, high, shape, kind, endpoint=True)
+
+
+def meant(stored: Any, photometric: str) -> Any:
+    """The picture's numbers: black is zero, and a and b of LAB count from the lowest."""
+    if photometric == "miniswhite":
+        return np.iinfo(stored.dtype).max - stored
+    if photometric == "cielab":
+        return stored ^ np.array([0, 1, 1], stored.dtype) * (np.iinfo(stored.dtype).max // 2 + 1)
+    return stored
+
+
+def by_tifffile() -> Iterator[tuple[str, Tiff]]:
+    for photometric, channels in CHANNELS.items():
+        for dtype in ("uint8", "uint16"):
+            x = noise(channels, dtype)
+            for planar in ("contig", "separate") if channels > 1 else (None,):
+                for compression, number in LOSSLESS.items():
+                    for predictor in (False, True) if compression in PREDICTED else (False,):
+                        order = "<" if predictor else ">"
+                        options = {
+                            "photometric": photometric, "planarconfig": planar, "compression": compression,
+                            "predictor": predictor, "byteorder": order, "rowsperstrip": 3,
+                        }  # fmt: skip
+                        stored = np.moveaxis(x, -1, 0) if planar == "separate" else x
+                        name = " ".join(str(v) for v in (photometric, dtype, planar, compression, predictor))
+                        yield name, written(stored, meant(x, photometric), number, options)
+
+
+def written(stored: Any, pixels: Any, number: int, options: dict[str, Any]) -> Tiff:
+    return Tiff(lambda path: tifffile.imwrite(path, stored, metadata=None, **options), pixels, number)
+
+
+NUMBERS = ("int8", "int16", "uint32", "int32", "int64", "uint64", "float16", "float32", "float64")
+NO_PREDICTOR = ("int64", "uint64")  # in tifffile
+
+
+def of_other_numbers() -> Iterator[tuple[str, Tiff]]:
+    for dtype in NUMBERS:
+        for channels in (1, 3, 5):
+            x = noise(channels, dtype)
+            if x.dtype.itemsize > 4 and x.dtype.kind != "f":
+                x //= 1024  # so that sums of four are exact in the reference
+            options: dict[str, Any] = {"photometric": "rgb" if channels == 3 else "minisblack", "compression": "zlib"}
+            if channels > 1:
+                options["planarconfig"] = "contig"
+            yield f"{channels} x {dtype}", written(x, x, 8, options)
+            if dtype not in NO_PREDICTOR:
+                yield f"{channels} x {dtype} predicted", written(x, x, 8, options | {"predictor": True})
+
+
+def tiled_and_large() -> Iterator[tuple[str, Tiff]]:
+    forms: dict[str, dict[str, Any]] = {"tiles": {"tile": (16, 16)}, "BigTIFF": {"bigtiff": True}, "one strip": {}}
+    for dtype in ("uint8", "uint16"):
+        x = noise(3, dtype)
+        for name, more in forms.items():
+            yield f"{name} {dtype}", written(x, x, 5, {"photometric": "rgb", "compression": "lzw"} | more)
+    for extra, channels in ((0, 2), (0, 4), (0, 6)):
+        for dtype in ("uint8", "uint16"):
+            x = noise(channels, dtype)
+            options = {
+                "photometric": "rgb" if channels > 2 else "minisblack", "planarconfig": "contig",
+                "extrasamples": [extra] * (channels - (3 if channels > 2 else 1)),
+            }  # fmt: skip
+            yield f"{channels} bands, {dtype}", written(x, x, 1, options)
+
+
+def by_pillow() -> Iterator[tuple[str, Tiff]]:
+    grey, colour = noise(1), noise(3)
+    modes = {"L": grey, "RGB": colour, "CMYK": noise(4), "I": noise(1, "int32"), "F": noise(1, "float32")}
+    bits = Image.fromarray((grey > 127).astype(np.uint8) * 255).convert("1")
+    palette = Image.fromarray(grey).convert("P")
+    palette.putpalette(np.random.default_rng(0).integers(0, 256, 768, np.uint8).tobytes())
+    for compression in ("raw", "group3", "group4", "packbits", "tiff_lzw", "tiff_adobe_deflate"):
+        number = {"raw": 1, "packbits": 32773, "tiff_lzw": 5}.get(compression, 8)
+        yield f"bilevel {compression}", saved(bits, np.asarray(bits).astype(np.uint8) * 255, number, compression)
+    for compression, number in (("raw", 1), ("tiff_lzw", 5), ("packbits", 32773)):
+        yield f"palette {compression}", saved(palette, np.asarray(palette.convert("RGB")), number, compression)
+        for mode, x in modes.items():
+            image = Image.frombytes(mode, (W, H), x.tobytes())
+            yield f"{mode} {compression}", saved(image, x, number, compression)
+    opaque = np.concatenate([colour, np.full((H, W, 1), 255, np.uint8)], -1)
+    yield "RGBA", saved(Image.fromarray(opaque), opaque, 1, "raw")
+    ycbcr = Image.fromarray(np.full((H, W, 3), (200, 90, 30), np.uint8))
+    yield "JPEG", Tiff(lambda path: ycbcr.save(path, compression="jpeg", quality=100), None, 8)
+
+
+def saved(image: Image.Image, pixels: Any, number: int, compression: str) -> Tiff:
+    return Tiff(lambda path: image.save(path, compression=compression), pixels, number)
+
+
+def bare(path: str, rows: list[bytes], width: int, bits: int, more: dict[int, int | tuple[int, ...]]) -> None:
+    """A little-endian TIFF of one strip, with samples of any number of bits, as neither library writes it."""
+    data = b"".join(rows)
+    values = {
+        256: width, 257: len(rows), 258: bits, 259: 1, 262: 1, 273: 8, 277: 1, 278: len(rows), 279: len(data), **more
+    }  # fmt: skip
+    at = 8 + len(data) + len(data) % 2
+    entries, behind = b"", b""
+    for tag, value in sorted(values.items()):
+        numbers = value if isinstance(value, tuple) else (value,)
+        packed = struct.pack(f"<{len(numbers)}{'I' if tag in (273, 279) else 'H'}", *numbers)
+        if len(packed) > 4:
+            behind, packed = behind + packed, struct.pack("<I", at + 6 + 12 * len(values) + len(behind))
+        entries += struct.pack("<HHI", tag, 4 if tag in (273, 279) else 3, len(numbers)) + packed.ljust(4, b"\0")
+    with open(path, "wb") as stream:
+        stream.write(b"II*\0" + struct.pack("<I", at) + data + bytes(len(data) % 2))
+        stream.write(struct.pack("<H", len(values)) + entries + bytes(4) + behind)
+
+
+def packed(x: Any, bits: int, reversed_bits: bool) -> list[bytes]:
+    """Each row's samples one after the other from the highest bit on, filled up to a byte."""
+    rows = []
+    for row in x.reshape(len(x), -1):
+        digits = "".join(f"{value:0{bits}b}" for value in row.tolist())
+        digits += "0" * (-len(digits) % 8)
+        data = bytes(int(digits[i : i + 8], 2) for i in range(0, len(digits), 8))
+        rows.append(bytes(int(f"{byte:08b}"[::-1], 2) for byte in data) if reversed_bits else data)
+    return rows
+
+
+def of_odd_bits() -> Iterator[tuple[str, Tiff]]:
+    for bits in range(1, 17):
+        for channels in (1, 3):
+            x = noise(channels, "uint16", bits)
+            top, most = 255 if bits <= 8 else 65535, (1 << bits) - 1
+            full = ((x.astype(np.int64) * top + most // 2) // most).astype("uint8" if bits <= 8 else "uint16")
+            for fill in (1, 2):
+                if bits == 16 and fill == 2:
+                    continue  # the two bytes of a number are not reversed together
+                yield f"{channels} x {bits} bits, fill order {fill}", _bare(x, full, bits, channels, fill)
+
+
+def _bare(x: Any, full: Any, bits: int, channels: int, fill: int) -> Tiff:
+    more: dict[int, int | tuple[int, ...]] = {266: fill}
+    if channels == 3:
+        more |= {258: (bits,) * 3, 262: 2, 277: 3, 284: 1}
+    rows = [row.astype("<u2").tobytes() for row in x] if bits == 16 else packed(x, bits, fill == 2)
+    return Tiff(lambda path: bare(path, rows, W, bits, more), full, 1)
+
+
+TIFFS = {
+    name: tiff
+    for kind in (by_tifffile, of_other_numbers, tiled_and_large, by_pillow, of_odd_bits)
+    for name, tiff in kind()
+}
