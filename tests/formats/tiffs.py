@@ -14,16 +14,19 @@ from PIL import Image
 H, W = 10, 16
 LOSSLESS = {None: 1, "lzw": 5, "zlib": 8, "packbits": 32773, "lzma": 34925, "zstd": 50000}
 PREDICTED = ("lzw", "zlib", "lzma", "zstd")
+PHOTOMETRIC = {"minisblack": 1, "miniswhite": 1, "rgb": 2, "separated": 5, "cielab": 8, "icclab": 9}
+PHOTOMETRIC_OF_MODE = {"RGB": 2, "RGBA": 2, "P": 2, "CMYK": 5}
 CHANNELS = {"minisblack": 1, "miniswhite": 1, "rgb": 3, "separated": 4, "cielab": 3, "icclab": 3}
 
 
 @dataclass(frozen=True)
 class Tiff:
-    """How the file is made, what is read of it, and the compression that the output keeps."""
+    """How the file is made, what is read of it; the compression that the output keeps, and its photometric."""
 
     make: Callable[[str], object]
     pixels: Any
     compression: int
+    photometric: int = 1
 
 
 def noise(channels: int, dtype: str = "uint8", bits: int | None = None) -> Any:
@@ -64,7 +67,8 @@ def by_tifffile() -> Iterator[tuple[str, Tiff]]:
 
 
 def written(stored: Any, pixels: Any, number: int, options: dict[str, Any]) -> Tiff:
-    return Tiff(lambda path: tifffile.imwrite(path, stored, metadata=None, **options), pixels, number)
+    photometric = PHOTOMETRIC[options["photometric"]]
+    return Tiff(lambda path: tifffile.imwrite(path, stored, metadata=None, **options), pixels, number, photometric)
 
 
 NUMBERS = ("int8", "int16", "uint32", "int32", "int64", "uint64", "float16", "float32", "float64")
@@ -118,11 +122,12 @@ def by_pillow() -> Iterator[tuple[str, Tiff]]:
     opaque = np.concatenate([colour, np.full((H, W, 1), 255, np.uint8)], -1)
     yield "RGBA", saved(Image.fromarray(opaque), opaque, 1, "raw")
     ycbcr = Image.fromarray(np.full((H, W, 3), (200, 90, 30), np.uint8))
-    yield "JPEG", Tiff(lambda path: ycbcr.save(path, compression="jpeg", quality=100), None, 8)
+    yield "JPEG", Tiff(lambda path: ycbcr.save(path, compression="jpeg", quality=100), None, 8, 2)
 
 
 def saved(image: Image.Image, pixels: Any, number: int, compression: str) -> Tiff:
-    return Tiff(lambda path: image.save(path, compression=compression), pixels, number)
+    photometric = PHOTOMETRIC_OF_MODE.get(image.mode, 1)
+    return Tiff(lambda path: image.save(path, compression=compression), pixels, number, photometric)
 
 
 def bare(path: str, rows: list[bytes], width: int, bits: int, more: dict[int, int | tuple[int, ...]]) -> None:
@@ -172,7 +177,7 @@ def _bare(x: Any, full: Any, bits: int, channels: int, fill: int) -> Tiff:
     if channels == 3:
         more |= {258: (bits,) * 3, 262: 2, 277: 3, 284: 1}
     rows = [row.astype("<u2").tobytes() for row in x] if bits == 16 else packed(x, bits, fill == 2)
-    return Tiff(lambda path: bare(path, rows, W, bits, more), full, 1)
+    return Tiff(lambda path: bare(path, rows, W, bits, more), full, 1, 1 if channels == 1 else 2)
 
 
 TIFFS = {

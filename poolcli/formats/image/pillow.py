@@ -99,7 +99,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
     channels, dtype, _ = MODES[mode]
     held = BUFFER * (1 if image.mode == mode else 2) + channels * (2 if dtype == "uint16" else 1)
-    notes = (*turning_notes(_orientation(image)), *_changes(image, mode))
+    notes = (*turning_notes(_orientation(image)), *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
     return Picture(
         format_name(image), mode, channels, dtype, held, decode, described, notes, lambda: image.info.get("duration")
     )

@@ -15,7 +15,7 @@ pil_png: Any = Lazy("PIL.PngImagePlugin")
 KEEPS = {
     "png": {"icc_profile", "exif", "dpi", "xmp", "text", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
-    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "photometric"},
+    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
 }

@@ -103,8 +103,14 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         return metadata_of({}, exif, True) | storage_of(exif) | samples.kept
 
     held = 2 * samples.channels * DTYPES[samples.dtype].itemsize
-    notes = (*turning_notes(_orientation(page)), *samples.notes)
+    notes = (*turning_notes(_orientation(page)), *samples.notes, *no_data_notes(exif))
     return Picture("tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes)
+
+
+def no_data_notes(stored: Mapping[int, Any]) -> tuple[str, ...]:
+    """What a report says of a number that stands for pixels without one (GDAL)."""
+    number = str(stored.get(tags.NO_DATA, "")).strip("\0 ")
+    return (f"{number[:40]} stands for no data, and is pooled like any number",) if number else ()
 
 
 def _orientation(page: Any) -> Any:

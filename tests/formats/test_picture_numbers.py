@@ -1,0 +1,193 @@
+"""Numbers that mean more than they say: alpha that is multiplied in, a transparent grey, bits, places on the earth."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from poolcli.formats import Source, read
+from poolcli.formats.image.picture import upright
+from tests.conftest import Cli
+
+HALVE = ("-k", "2", "-s", "2", "--overwrite")
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("channels", [2, 4])
+def test_colours_that_alpha_is_multiplied_into_are_averaged_once(dtype: str, channels: int, cli: Cli) -> None:
+    """The reference never divides: the mean of what is stored over the mean of alpha."""
+    top = np.iinfo(dtype).max
+    alpha = RNG.integers(top // 2, top, (6, 8, 1), dtype)
+    stored = (RNG.random((6, 8, channels - 1)) * alpha).astype(dtype)
+    x = np.concatenate([stored, alpha], -1)
+    photometric: Any = "rgb" if channels == 4 else "minisblack"
+    tifffile.imwrite("x.tif", x, photometric=photometric, planarconfig="contig", extrasamples=["assocalpha"])
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=120)
+    said = "associated alpha: colours are divided by it" if channels == 4 or dtype == "uint16" else "mode La read as LA"
+    assert said in result.out
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        y = page.asarray().astype(float)
+        assert page.extrasamples == (2,)
+    means = x.astype(float).reshape(3, 2, 4, 2, channels).mean((1, 3))
+    assert abs(y[..., :-1] - means[..., :-1] / means[..., -1:] * top).max() <= 1.5
+    assert abs(y[..., -1] - means[..., -1]).max() <= 0.5
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("extra", [("unspecified",), ("unspecified", "unassalpha")])
+def test_a_band_that_is_not_said_to_be_alpha_is_a_band(dtype: str, extra: tuple[str, ...], cli: Cli) -> None:
+    x = RNG.integers(0, np.iinfo(dtype).max, (6, 8, 3 + len(extra)), dtype)
+    tifffile.imwrite("x.tif", x, photometric="rgb", planarconfig="contig", extrasamples=extra)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
+    assert "weighted" not in result.out
+    assert ("alpha is pooled as a band like others" in result.out) is (len(extra) > 1)
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert (page.photometric, tuple(page.extrasamples)) == (2, (0, 2)[: len(extra)])
+        np.testing.assert_array_equal(
+            page.asarray(), np.rint(x.astype(float).reshape(3, 2, 4, 2, -1).mean((1, 3))).astype(dtype)
+        )
+    assert cli("avg", "x.tif", "-o", "y.png", *HALVE).code == 2
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, bits: int, colour: int, row: bytes, transparent: bytes) -> None:
+    header = struct.pack(">IIBBBBB", width, 1, bits, colour, 0, 0, 0)
+    Path("x.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"tRNS", transparent)
+        + chunk(b"IDAT", zlib.compress(b"\0" + row)) + chunk(b"IEND", b"")
+    )  # fmt: skip
+
+
+TRANSPARENT: dict[str, tuple[int, int, bytes, bytes, Any]] = {
+    "1 bit": (1, 0, b"\xa0", b"\0\1", [[255, 0], [0, 255], [255, 0], [0, 255]]),
+    "2 bits": (2, 0, b"\x1b", b"\0\2", [[0, 255], [85, 255], [170, 0], [255, 255]]),
+    "4 bits": (4, 0, b"\x05\xf7", b"\0\5", [[0, 255], [85, 0], [255, 255], [119, 255]]),
+    "8 bits": (8, 0, b"\1\2\3\4", b"\0\2", [[1, 255], [2, 0], [3, 255], [4, 255]]),
+    "16 bits": (16, 0, b"\0\1\2\3\0\3\0\4", b"\2\3", [[1, 65535], [515, 0], [3, 65535], [4, 65535]]),
+    "colour": (
+        8, 2, bytes(range(12)), b"\0\3\0\4\0\5",
+        [[0, 1, 2, 255], [3, 4, 5, 0], [6, 7, 8, 255], [9, 10, 11, 255]],
+    ),
+    "colour of 16 bits": (
+        16, 2, struct.pack(">12H", *range(12)), b"\0\3\0\4\0\5",
+        [[0, 1, 2, 65535], [3, 4, 5, 0], [6, 7, 8, 65535], [9, 10, 11, 65535]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSPARENT)
+def test_the_transparent_colour_of_a_png_is_transparent(name: str) -> None:
+    bits, colour, row, transparent, expected = TRANSPARENT[name]
+    png(4, bits, colour, row, transparent)
+    tensor = read(Source("x.png"))
+    assert tensor.array[0].tolist() == expected
+    assert tensor.header.alpha
+
+
+FINEST: dict[str, dict[str, Any]] = {"webp": {"lossless": True}, "jpeg": {"quality": 100, "subsampling": 0}}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["png of 16 bits", "png", "jpeg", "tiff", "tiff of 16 bits", "webp"])
+def test_every_format_is_turned_upright_once(kind: str, orientation: int, cli: Cli) -> None:
+    exif = Image.Exif()
+    exif[274], exif[271] = orientation, "Maker"
+    form, _, deep = kind.partition(" ")
+    x = RNG.integers(0, 255, (6, 8, 3), "uint8").repeat(8, 0).repeat(8, 1)
+    if deep:
+        x = x.astype(np.uint16) * 257
+    if kind == "png of 16 bits":
+        data = imagecodecs.png_encode(x)
+        eXIf = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))  # noqa: N806
+        Path("x.png").write_bytes(data[:-12] + eXIf + data[-12:])
+    elif kind == "tiff of 16 bits":
+        tifffile.imwrite("x.tiff", x, photometric="rgb", extratags=[(274, 3, 1, orientation, True)])
+    else:
+        options: dict[str, Any] = (
+            {"lossless": True} if form == "webp" else {"quality": 100, "subsampling": 0} if form == "jpeg" else {}
+        )
+        Image.fromarray(x).save(f"x.{form}", exif=exif.tobytes(), **options)
+    result = cli("avg", f"x.{form}", "-o", f"y.{form}", "-k", "1", "-s", "1")
+    assert (f"EXIF orientation {orientation} applied" in result.out) is (orientation > 1)
+    y = read(Source(f"y.{form}"))
+    difference = np.abs(y.array.astype(int) - upright(x, orientation))
+    assert np.median(difference) <= (3 if form == "jpeg" else 0)
+    assert not [note for note in y.header.notes if "orientation" in note]
+
+
+def place(transformation: tuple[float, ...], i: float, j: float) -> tuple[float, float]:
+    a, b, _, d, e, f, _, h = transformation[:8]
+    return a * i + b * j + d, e * i + f * j + h
+
+
+KEYS = {"areas": (1, 1, 0, 1, 1025, 0, 1, 1), "points": (1, 1, 0, 1, 1025, 0, 1, 2)}
+WINDOWS = {"-k 2 -s 2": (2, 0.0), "-k 3 -s 2 -p 1": (2, -0.5), "-k 4 -s 2": (2, 1.0), "-k 3 -s 1": (1, 1.0)}
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("raster", KEYS)
+def test_pixels_stay_where_they_are_on_the_earth(raster: str, windows: str, deep: bool, cli: Cli) -> None:
+    """The middle of an output pixel is where the middle of its window is."""
+    step, start = WINDOWS[windows]
+    geo = [
+        (33550, 12, 3, (10.0, 20.0, 0.0), True), (33922, 12, 6, (2.0, 1.0, 0.0, 500.0, 900.0, 0.0), True),
+        (34735, 3, 8, KEYS[raster], True), (34737, 2, None, "WGS 84|", True), (42113, 2, None, "-9999", True),
+    ]  # fmt: skip
+    tifffile.imwrite("x.tif", np.zeros((24, 32), np.uint16 if deep else np.uint8), metadata=None, extratags=geo)
+    result = cli("avg", "x.tif", "-o", "y.tif", *windows.split())
+    assert "not kept" not in result.out
+    middle = 0.0 if raster == "points" else 0.5
+    window = start + step / 2 + step * 3  # of the output pixel 3 along each axis, in the input's pixels
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        tags = page.tags
+        i, j, _, x, y, _ = tags[33922].value
+        across, down, _ = tags[33550].value
+        assert (x + (3 + middle - i) * across, y - (3 + middle - j) * down) == pytest.approx(
+            (500 + (window - 0.5 + middle - 2) * 10, 900 - (window - 0.5 + middle - 1) * 20)
+        )
+        assert (tags[34735].value, tags[34737].value, tags[42113].value) == (KEYS[raster], "WGS 84|", "-9999")
+
+
+def test_a_transformation_follows_the_windows_too(cli: Cli) -> None:
+    matrix = (10.0, 1.0, 0.0, 500.0, 2.0, -20.0, 0.0, 900.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    tifffile.imwrite("x.tif", np.zeros((24, 32), np.uint8), metadata=None, extratags=[(34264, 12, 16, matrix, True)])
+    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "4", "-s", "2", "-q").code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert place(page.tags[34264].value, 3.5, 5.5) == pytest.approx(place(matrix, 8, 12))
+
+
+def test_a_place_on_the_earth_that_cannot_be_kept_is_said(cli: Cli) -> None:
+    for number, note in (((1.0, 2.0), "damaged in the input"), ((1.0, 2.0, 0.0), "png files have no place for it")):
+        tags = [(33550, 12, len(number), number, True)]
+        tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=tags)
+        result = cli("avg", "x.tif", "-o", "y.png", *HALVE)
+        assert f"note     place on the earth not kept: {note}\n" in result.out
+
+
+def test_numbers_that_stand_for_no_data_are_said_to_be_pooled(cli: Cli) -> None:
+    tags = [(42113, 2, None, "-9999", True)]
+    tifffile.imwrite("x.tif", np.zeros((6, 8), np.float32), metadata=None, extratags=tags)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
+    assert "note     -9999 stands for no data, and is pooled like any number\n" in result.out
