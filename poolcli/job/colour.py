@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Pool = Callable[[Region, "Array"], "Array"]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
 WEIGHTED = "colours are weighted with alpha"
+LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
 LINEAR = "averaged in linear light (sRGB curve)"
 
 
@@ -58,7 +59,7 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
     """
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
-    if linear and (not plan.reducer.divides or header.mode is None or header.mode in ("CMYK", "LAB", "I", "F")):
+    if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
         kind = f"mode {header.mode}" if header.mode else "no picture"
         raise RequestError(
             f"{field('linear_light')} is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; "

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError
-from poolcli.core.fields import field
 from poolcli.core.layouts import convert_layout
-from poolcli.formats.arrays import human_bytes
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import pillow, png, tiff, tiff_write
 from poolcli.formats.image.depth import loses_bits
 from poolcli.formats.image.directory import with_directory
 from poolcli.formats.image.modes import DEEP, MODES, mode_of
-from poolcli.formats.image.pages import choose_pages, refuse_many_pixels
+from poolcli.formats.image.pages import choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture
 from poolcli.formats.image.save import BESIDE, chosen, pillow_options
 from poolcli.formats.image.storage import choose_compression
@@ -55,7 +53,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
 
 def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
     most = options.max_pixels or MOST_PIXELS
-    image, said = pillow.open_image(stack, path, most)
+    image, said = pillow.open_image(stack, path, most, options.max_memory)
     if image is not None:
         pages = pillow.pages_of(image)
         taken, notes = choose_pages(path, pages, options.pages)
@@ -119,11 +117,7 @@ def _check_memory(path: str, header: Header, picture: Picture, count: int, limit
     """Refuses what would take more memory than is allowed, before any is taken."""
     of_pixels = prod(header.shape) // picture.channels
     needed = of_pixels * picture.channels * DTYPES[header.dtype].itemsize + of_pixels // count * picture.held
-    if limit is not None and needed > limit:
-        raise FileError(
-            f"{path}: needs {human_bytes(needed)} of memory to be decoded, the limit is {human_bytes(limit)}; "
-            f"raise {field('max_memory')}"
-        )
+    refuse_memory(path, needed, limit)
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:

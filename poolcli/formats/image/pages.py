@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
+from poolcli.formats.arrays import human_bytes
 
 
 class Page(NamedTuple):
@@ -66,6 +67,15 @@ def _refuse_unlike(path: str, pages: Sequence[Page], chosen: range) -> None:
                 f"{path}: page {i + 1} is {pages[i]}, page {first + 1} is {pages[first]}; "
                 f"take pages of one size and kind with {field('pages', first + 1)}"
             )
+
+
+def refuse_memory(path: str, needed: int, limit: int | None) -> None:
+    """Refuses a picture that takes more memory than is allowed, before any is taken."""
+    if limit is not None and needed > limit:
+        raise FileError(
+            f"{path}: needs {human_bytes(needed)} of memory to be decoded, the limit is {human_bytes(limit)}; "
+            f"raise {field('max_memory')}"
+        )
 
 
 def refuse_many_pixels(path: str, pixels: int, most: int) -> None:

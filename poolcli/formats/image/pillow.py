@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.lazy import Lazy, need
-from poolcli.formats.image import png, tags, tiff
+from poolcli.formats.image import gif, png, tags, tiff
 from poolcli.formats.image.metadata import metadata_of
 from poolcli.formats.image.modes import MODES, READ_AS
-from poolcli.formats.image.pages import Page, refuse_many_pixels
+from poolcli.formats.image.pages import Page, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
 from poolcli.formats.image.samples import ASSOCIATED, DIVIDED, with_signs_turned
 from poolcli.formats.image.webp import has_losses
@@ -34,16 +35,22 @@ GREY_SCALES = {
 }  # what Pillow multiplies the numbers of a grey PNG with, but not the transparent one
 DIFFERING = ("TIFF", "MPO")  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
+CANVASES = {"GIF": 8, "WEBP": 12, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
 BUFFER = 4  # bytes of a pixel in Pillow, at most
 
 
-def open_image(stack: ExitStack, path: str, most_pixels: int) -> tuple[Image | None, list[str]]:
+def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None) -> tuple[Image | None, list[str]]:
     """The open image, or None for a TIFF that Pillow does not know, and a list of the library's warnings."""
     stream = stack.enter_context(io.FileIO(path))
     caught = stack.enter_context(warnings.catch_warnings(record=True))
-    warnings.simplefilter("always")
     (pillow,) = need("PIL.Image", why="pictures need Pillow")
-    pillow.MAX_IMAGE_PIXELS = None  # checked below, before anything is decoded
+    warnings.simplefilter("always")
+    warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
+    pillow.MAX_IMAGE_PIXELS = most_pixels / 2  # twice as many are an error, for each frame that Pillow comes to
+    if stream.read(4) in FORMATS["gif"].magic:
+        pixels = gif.refuse_wide_frames(path, stream)
+        refuse_many_pixels(path, pixels, most_pixels)
+        refuse_memory(path, BUFFER * pixels, limit)
     try:
         image: Image = stack.enter_context(pil.open(stream, formats=pillow_names()))
     except pil.UnidentifiedImageError:
@@ -98,7 +105,11 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
 
     channels, dtype, _ = MODES[mode]
-    held = BUFFER * (1 if image.mode == mode else 2) + channels * (2 if dtype == "uint16" else 1)
+    held = (
+        CANVASES.get(str(image.format), 0)
+        + BUFFER * (1 if image.mode == mode else 2)
+        + channels * (2 if dtype == "uint16" else 1)
+    )
     notes = (*turning_notes(_orientation(image)), *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
     return Picture(
         format_name(image), mode, channels, dtype, held, decode, described, notes, lambda: image.info.get("duration")
@@ -232,6 +243,9 @@ def translated(path: str) -> Iterator[None]:
             yield
     except (PoolError, MemoryError):
         raise
+    except pil.DecompressionBombError as error:
+        pixels, most = (int(number) for number in re.findall(r"\d+", str(error))[:2])
+        refuse_many_pixels(path, pixels, most)
     except pil.UnidentifiedImageError as error:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError

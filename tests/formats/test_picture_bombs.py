@@ -1,0 +1,100 @@
+"""Pictures that claim more than they hold are refused before memory is taken."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from tests.formats.tiffs import bare
+from tests.processes import forked
+
+LIMIT = "300M"
+MARGIN = 64 * 1024  # KiB
+
+
+def gif(path: Path, patches: dict[int, tuple[int, int]], screen: tuple[int, int] = (8, 8)) -> None:
+    """Three frames of 8 x 8, some of which are said to be of another size."""
+    frames = []
+    for i in range(3):
+        frame = Image.new("P", (8, 8), i)
+        frame.putpalette([0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255])
+        frame.putpixel((0, 0), 3)
+        frame.putpixel((7, 7), 3)
+        frames.append(frame)
+    stream = io.BytesIO()
+    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:], disposal=2)
+    data = bytearray(stream.getvalue())
+    data[6:10] = struct.pack("<HH", *screen)
+    place = -1
+    for i in range(3):
+        place = data.index(b"\x2c\0\0\0\0\x08\0\x08\0", place + 1)
+        if i in patches:
+            data[place + 5 : place + 9] = struct.pack("<HH", *patches[i])
+    path.write_bytes(data)
+
+
+def png(path: Path, bits: int, colour: int, channels: int, size: int, before: bytes = b"") -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    row, packed = bytes(1 + size * channels * bits // 8), zlib.compressobj(1)
+    data = b"".join(packed.compress(row) for _ in range(size)) + packed.flush()
+    header = struct.pack(">IIBBBBB", size, size, bits, colour, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + before + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + parts)
+
+
+def two_pages(path: Path) -> None:
+    """A small page, and one that claims 13,000 x 13,000 pixels of 8 bytes."""
+    with tifffile.TiffWriter(path) as file:
+        file.write(np.zeros((8, 8), np.float64), metadata=None)
+        file.write(np.zeros((9, 9), np.float64), metadata=None)
+    with tifffile.TiffFile(path, mode="r+") as opened:
+        page = opened.pages[1]
+        assert isinstance(page, tifffile.TiffPage)
+        for tag in (256, 257):
+            page.tags[tag].overwrite(13_000)
+
+
+PIXELS = "has 3,600,000,000 pixels; at most 178,956,970 are read (decompression bomb?); --max-pixels sets the limit"
+BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "first frame": ("x.gif", lambda p: gif(p, {0: (60_000, 60_000)}), PIXELS),
+    "first frame, within the pixels": ("x.gif", lambda p: gif(p, {0: (12_000, 12_000)}), "needs 549 MiB of memory"),
+    "later frame": ("x.gif", lambda p: gif(p, {1: (60_000, 60_000)}), "page 2 reaches to 60000 x 60000"),
+    "last frame, within the pixels": ("x.gif", lambda p: gif(p, {2: (12_000, 12_000)}), "page 3 reaches to 12000"),
+    "screen": ("x.gif", lambda p: gif(p, {}, (12_000, 12_000)), "needs 549 MiB of memory"),
+    "PNG": ("x.png", lambda p: png(p, 8, 6, 4, 6000), "needs "),
+    "grey PNG": ("x.png", lambda p: png(p, 8, 0, 1, 13_000), "needs "),
+    "PNG of 16 bits": ("x.png", lambda p: png(p, 16, 6, 4, 6000), "needs "),
+    "JPEG 2000": ("x.jp2", lambda p: Image.new("L", (9000, 9000)).save(p), "needs "),
+    "TIFF": ("x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 60_000, 257: 60_000}), PIXELS),
+    "TIFF, within the pixels": (
+        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 16, {256: 13_000, 257: 13_000}), "needs ",
+    ),
+    "TIFF of many bands": (
+        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 9000, 257: 9000, 277: 65_535, 284: 1}), "needs ",
+    ),
+    "later page": ("x.tif", two_pages, "needs "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_within_little_memory(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path, make, message = BOMBS[name]
+    make(folder / path)
+    Image.new("L", (8, 8)).save(folder / "small.png")
+    idle = forked(folder, "avg", "small.png", "-o", "y.npy", "-k", "2", "-q")
+    result = forked(folder, "avg", path, "-o", "z.npy", "-k", "2", "-q", "--max-memory", LIMIT)
+    assert result.code == 1, result.err
+    assert result.err.startswith(f"poolcli: {path}: {message}")
+    assert result.peak <= idle.peak + MARGIN
