@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +12,8 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
-from PIL import Image
+from PIL import Image, ImageCms, IptcImagePlugin
+from PIL.PngImagePlugin import PngInfo
 
 from tests.conftest import Cli
 
@@ -177,3 +179,123 @@ def with_exif(path: str, exif: bytes) -> None:
     data, content = Path(path).read_bytes(), b"eXIf" + exif.removeprefix(b"Exif\0\0")
     chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
     Path(path).write_bytes(data[:-12] + chunk + data[-12:])
+
+
+XMP = b"<x:xmpmeta xmlns:x='adobe:ns:meta/'><rdf/></x:xmpmeta>"
+IPTC = b"\x1c\x02\x78\0\x07caption\x1c\x02\x05\0\x05title"
+CAPTION = {(2, 120): b"caption", (2, 5): b"title"}
+
+
+def profile() -> bytes:
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+def deep_png() -> bytes:
+    """A PNG of 16 bits with all that a PNG can say; gives the profile."""
+    exif, info, icc = Image.Exif(), PngInfo(), profile()
+    exif[271] = "Maker"
+    info.add_text("Author", "somebody")
+    info.add_itxt("Title", "Größe")
+    info.add_itxt("XML:com.adobe.xmp", XMP.decode())
+    beside = io.BytesIO()
+    Image.new("RGB", (1, 1)).save(beside, "PNG", exif=exif, icc_profile=icc, dpi=(300, 300), pnginfo=info)
+    said = beside.getvalue()
+    data = imagecodecs.png_encode(DEEP)
+    Path("x.png").write_bytes(data[:33] + said[33 : said.index(b"IDAT") - 4] + data[33:])
+    with_exif("x.png", exif.tobytes())
+    return icc
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_colour_of_16_bits_says_what_8_bits_say(suffix: str, cli: Cli) -> None:
+    icc = deep_png()
+    result = cli("avg", "x.png", "-o", f"y.{suffix}", *HALVE)
+    assert ("text chunks not kept" in result.out) is (suffix == "tif")
+    assert result.out.count("not kept") == (suffix == "tif")
+    with Image.open(f"y.{suffix}") as made:
+        made.load()
+        assert made.info["icc_profile"] == icc
+        assert made.info["dpi"] == pytest.approx((150, 150), abs=0.02)
+        assert made.getexif()[271] == "Maker"
+        xmp = made.info.get("xmp") or made.info.get("XML:com.adobe.xmp")
+        assert (xmp.encode() if isinstance(xmp, str) else xmp) == XMP
+        if suffix == "png":
+            text = getattr(made, "text", {})
+            assert (text["Author"], text["Title"]) == ("somebody", "Größe")
+    y = imagecodecs.png_decode(Path("y.png").read_bytes()) if suffix == "png" else tifffile.imread("y.tif")
+    np.testing.assert_array_equal(y, np.rint(DEEP.reshape(3, 2, 4, 2, 3).mean((1, 3))).astype(np.uint16))
+
+
+def with_iptc(suffix: str) -> None:
+    """`x.jpg` or `x.tif` with IPTC data among Photoshop's resources, and one more of these."""
+    blocks = b"".join(
+        b"8BIM" + struct.pack(">HHI", number, 0, len(data)) + data + bytes(len(data) % 2)
+        for number, data in ((0x0404, IPTC), (0x03ED, bytes(16)), (0x0408, b"grid"))
+    )
+    content = b"Photoshop 3.0\0" + blocks
+    marker = b"\xff\xed" + struct.pack(">H", len(content) + 2) + content
+    if suffix == "jpg":
+        Image.fromarray(X).save("x.jpg", extra=marker)
+    else:
+        tiff(suffix == "deep tif", ((34377, 1, len(blocks), blocks, True),))
+
+
+@pytest.mark.parametrize("source", ["jpg", "tif", "deep tif"])
+@pytest.mark.parametrize("target", ["jpg", "tif", "png"])
+def test_iptc_data_are_kept_and_other_resources_named(source: str, target: str, cli: Cli) -> None:
+    if (source, target) == ("deep tif", "jpg"):
+        pytest.skip("a JPEG has 8 bits")
+    with_iptc(source)
+    result = cli("avg", f"x.{source.split()[-1]}", "-o", f"y.{target}", *HALVE, columns=200)
+    assert "Photoshop's resources 1032 not kept: not known to hold for other pixels\n" in result.out
+    assert ("IPTC data not kept: png files have no place for it\n" in result.out) is (target == "png")
+    with Image.open(f"y.{target}") as made:
+        assert IptcImagePlugin.getiptcinfo(made) == (None if target == "png" else CAPTION)
+
+
+def test_iptc_data_of_a_tiff_in_a_tag_of_their_own_are_kept_or_said_to_be_lost(cli: Cli) -> None:
+    longs = struct.unpack("<6I", IPTC.ljust(24, b"\0"))
+    for tag, kept in (((33723, 7, len(IPTC), IPTC, True), True), ((33723, 4, 6, longs, True), False)):
+        tiff(False, (tag,))
+        result = cli("avg", "x.tif", "-o", "y.jpg", *HALVE)
+        assert ("note     IPTC data not kept: stored as numbers, not as bytes\n" in result.out) is not kept
+        with Image.open("y.jpg") as made:
+            assert IptcImagePlugin.getiptcinfo(made) == (CAPTION if kept else None)
+
+
+def test_xmp_data_say_nothing_of_the_input_s_pixels(cli: Cli) -> None:
+    xmp = (
+        b"<x:xmpmeta xmlns:x='adobe:ns:meta/'><rdf:Description tiff:Orientation=\"6\" dc:format='image/jpeg' "
+        b'exif:PixelXDimension="8"><tiff:ImageWidth>8</tiff:ImageWidth>\n<dc:title>t</dc:title></rdf:Description>'
+    )
+    Image.fromarray(X).save("x.jpg", xmp=xmp)
+    assert cli("avg", "x.jpg", "-o", "y.jpg", *HALVE, "-q").code == 0
+    with Image.open("y.jpg") as made:
+        assert made.size == (3, 4)  # it was turned
+        assert made.info["xmp"] == (
+            b"<x:xmpmeta xmlns:x='adobe:ns:meta/'><rdf:Description dc:format='image/jpeg'>"
+            b"<dc:title>t</dc:title></rdf:Description>"
+        )
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+@pytest.mark.parametrize("lossless", [True, False])
+def test_a_webp_is_stored_with_loss_where_its_input_was(lossless: bool, frames: int, cli: Cli) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    pictures = [Image.fromarray(np.roll(noise, i, 0)) for i in range(frames)]
+    several: dict[str, Any] = {"save_all": True, "append_images": pictures[1:]} if frames > 1 else {}
+    pictures[0].save("x.webp", lossless=lossless, quality=80, **several)
+    assert cli("avg", "x.webp", "-o", "y.webp", *HALVE, "-q").code == 0
+    assert cli("avg", "x.webp", "-o", "z.webp", *HALVE, "-q", "--quality", "20").code == 0
+    assert (b"VP8L" in Path("y.webp").read_bytes()) is lossless
+    assert (b"VP8 " in Path("y.webp").read_bytes()) is not lossless
+    assert Path("z.webp").stat().st_size < Path("y.webp").stat().st_size
+
+
+def test_colours_of_transparent_pixels_are_stored_in_a_webp_without_loss(cli: Cli) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (8, 8, 4), np.uint8)
+    x[..., 3] = 0
+    Image.fromarray(x).save("x.png")
+    assert cli("max", "x.png", "-o", "y.webp", *HALVE, "-q").code == 0
+    with Image.open("y.webp") as made:
+        np.testing.assert_array_equal(np.asarray(made), x.reshape(4, 2, 4, 2, 4).max((1, 3)))

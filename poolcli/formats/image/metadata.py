@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +59,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     others = [str(number) for number in sorted(blocks) if number not in iptc.KEPT + iptc.ELSEWHERE]
     if kept_blocks:
         found["photoshop"] = iptc.as_bytes(kept_blocks)
+    if is_tiff and isinstance(exif.get(tags.IPTC), int) and not kept_blocks:
+        lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
     xmp = info.get("xmp") or info.get("XML:com.adobe.xmp") or found.get("xmp")
@@ -90,8 +91,6 @@ def _photoshop(info: Mapping[str, Any], exif: Mapping[int, Any]) -> dict[int, by
     stored, own = exif.get(tags.PHOTOSHOP), exif.get(tags.IPTC)
     if isinstance(stored, bytes):
         blocks |= iptc.blocks_of(stored)
-    if isinstance(own, tuple):  # of type LONG, as some programs have it
-        own = struct.pack(f"<{len(own)}I", *own)
     return blocks | ({iptc.IPTC: own} if isinstance(own, bytes) and own else {})
 
 

@@ -105,14 +105,17 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
 
     channels, dtype, _ = MODES[mode]
-    held = (
-        CANVASES.get(str(image.format), 0)
-        + BUFFER * (1 if image.mode == mode else 2)
-        + channels * (2 if dtype == "uint16" else 1)
-    )
     notes = (*turning_notes(_orientation(image)), *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
     return Picture(
-        format_name(image), mode, channels, dtype, held, decode, described, notes, lambda: image.info.get("duration")
+        format_name(image),
+        mode,
+        channels,
+        dtype,
+        _held(image, mode),
+        decode,
+        described,
+        notes,
+        lambda: image.info.get("duration"),
     )
 
 
@@ -176,6 +179,14 @@ def _stored(image: Image) -> Mapping[int, Any]:
     """The tags that say how the pixels of a TIFF are stored."""
     stored: Mapping[int, Any] = getattr(image, "tag_v2", {})
     return stored
+
+
+def _held(image: Image, mode: str) -> int:
+    """The bytes of a pixel that decoding takes: canvases, Pillow's image, another one where the mode changes, and what
+    it hands to numpy.
+    """
+    images = BUFFER * (1 if image.mode == mode else 2)
+    return CANVASES.get(str(image.format), 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
 
 
 def _info(image: Image) -> dict[str, Any]:
