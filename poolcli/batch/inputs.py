@@ -25,10 +25,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The inputs in a fixed order, and whether they count as several (a folder, a glob or a list does)."""
+    """The inputs in a fixed order, whether they count as several (a folder, a glob or a list does), and what of the
+    folders among them is no input.
+    """
 
     items: tuple[Item, ...]
     several: bool
+    passed_over: tuple[str, ...] = ()
 
 
 def find_inputs(
@@ -40,6 +43,7 @@ def find_inputs(
 ) -> Found:
     """What the inputs mean; the folder `output` is passed over where it lies in one of them."""
     items: list[Item] = []
+    passed_over: list[str] = []
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
@@ -47,7 +51,8 @@ def find_inputs(
         )
     for text in texts:
         if text != "-" and Path(text).is_dir() and not folder_format(text):
-            found = _folder_items(text, dataset, recursive, output)
+            found, others = _folder_items(text, dataset, recursive, output)
+            passed_over += others
             several = True
         elif _is_pattern(text):
             found = _glob_items(text, dataset)
@@ -60,7 +65,7 @@ def find_inputs(
         items += _listed_items(files_from, dataset)
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
-    return Found(tuple(items), several)
+    return Found(tuple(items), several, tuple(passed_over))
 
 
 def _listed_items(path: str, dataset: str | None) -> list[Item]:
@@ -112,17 +117,21 @@ def _fixed_part(pattern: str) -> str:
     return str(Path(*fixed)) if fixed else "."
 
 
-def _folder_items(folder: str, dataset: str | None, recursive: bool, output: str | None) -> list[Item]:
+def _folder_items(
+    folder: str, dataset: str | None, recursive: bool, output: str | None
+) -> tuple[list[Item], list[str]]:
+    """The inputs in a folder, and the names in it that are none."""
     suffixes = suffixes_of(lambda row: row.reads)
-    found = [
-        Item(Source(path, dataset), os.path.relpath(path, folder))
-        for path in _walk(folder, recursive, output)
-        if Path(path).suffix.lower() in suffixes or folder_format(path)
-    ]
+    found, others = list[Item](), list[str]()
+    for path in _walk(folder, recursive, output):
+        if Path(path).suffix.lower() in suffixes or folder_format(path):
+            found.append(Item(Source(path, dataset), os.path.relpath(path, folder)))
+        else:
+            others.append(path)
     if not found:
         deeper = "" if recursive else "; -r takes its subfolders too"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
-    return found
+    return found, others
 
 
 def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from poolcli.cli.messages import complain
+from poolcli.cli.messages import complain, say
 from poolcli.cli.requests import PoolRequest
 from poolcli.job.outcome import Outcome, Tally
 from poolcli.plan.attributes import Attributes
@@ -13,12 +13,12 @@ from poolcli.plan.attributes import Attributes
 class Reporter:
     """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
 
-    def __init__(self, request: PoolRequest, op: Attributes, several: bool) -> None:
+    def __init__(self, request: PoolRequest, op: Attributes, several: bool, passed_over: tuple[str, ...] = ()) -> None:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
         self._planned: list[Outcome] = []
-        self.tally = Tally()
+        self.tally = Tally(passed_over)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome, and reports it where that is wanted."""
@@ -40,8 +40,8 @@ class Reporter:
         errors = self.tally.errors
         if not self._several:
             return errors[0].exit_code if errors else 0
-        if not self._request.json and not self._request.quiet:
-            self._sum_up()
+        if not self._request.quiet:
+            self._name_passed_over() if self._request.json else self._sum_up()
         for error in errors:
             complain(error)
         return 1 if errors else 0
@@ -54,6 +54,12 @@ class Reporter:
 
         for part in outcome.parts or (outcome,):
             print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
+
+    def _name_passed_over(self) -> None:
+        from poolcli.report.outcome import not_taken
+
+        if self.tally.passed_over:
+            say(not_taken(self.tally.passed_over))
 
     def _sum_up(self) -> None:
         from poolcli.report.console import show

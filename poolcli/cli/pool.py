@@ -34,7 +34,7 @@ def pool(request: PoolRequest) -> int:
     _refuse_existing(jobs, settings)
     if not request.quiet:
         kernels.announce = say
-    reporter = Reporter(request, op, found.several)
+    reporter = Reporter(request, op, found.several, found.passed_over)
     try:
         _run(jobs, op, settings, request, found.several, reporter)
     except Stopped as stop:

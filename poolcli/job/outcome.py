@@ -94,8 +94,11 @@ class Outcome:
 
 @dataclass(slots=True)
 class Tally:
-    """What is kept of the outcomes of a run: counts, how many files each note is about, and the errors."""
+    """What is kept of the outcomes of a run: counts, how many files each note is about, and the errors; and the names
+    in its folders that were not taken.
+    """
 
+    passed_over: tuple[str, ...] = ()
     done: int = 0
     skipped: int = 0
     notes: dict[str, int] = field(default_factory=dict)

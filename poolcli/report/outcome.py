@@ -14,6 +14,8 @@ from poolcli.job.outcome import Outcome, Stored, Tally
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable
 
+SHOWN = 10  # names in a note
+
 
 def outcome_view(outcome: Outcome) -> RenderableType:
     """The report of one job that ran or was planned."""
@@ -54,10 +56,20 @@ def _target_of(outcome: Outcome) -> str:
 def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
     """The end of a run over several inputs: counts, and how many files each note is about."""
     counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
+    if tally.passed_over:
+        counts += f", {len(tally.passed_over)} not taken"
     rows: list[RenderableType] = [Text(counts, style="bold")]
+    if tally.passed_over:
+        rows.append(notes_view([not_taken(tally.passed_over)]))
     if tally.notes:
         rows.append(notes_view(f"{note} ({count} of {tally.total} files)" for note, count in tally.notes.items()))
     return Group(*rows)
+
+
+def not_taken(names: Sequence[str]) -> str:
+    """The first of the names in folders that are no inputs."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"not taken: {', '.join(printable(name) for name in names[:SHOWN])}{more}"
 
 
 def shapes_view(outcomes: Sequence[Outcome]) -> Table:

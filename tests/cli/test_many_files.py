@@ -403,3 +403,29 @@ def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     _, said = process.communicate(timeout=20)
     assert Path("pipe.npy").is_fifo()
     assert b"Traceback" not in said
+
+
+def test_what_a_folder_run_did_not_take_is_counted_and_named(folder: Path, cli: Cli) -> None:
+    Path("in/below").mkdir(parents=True)
+    for name in ("a.npy", "below/b.npy"):
+        np.save(f"in/{name}", np.zeros((1, 1, 4, 4), np.float32))
+    for name in ("scan.heic2", "notes.txt", ".hidden", "below/more.txt"):
+        Path("in", name).touch()
+    result = cli("avg", "in", "-o", "out/", "-k", "2")
+    assert result.out.startswith(
+        "1 done, 0 skipped, 0 failed, 2 not taken\nnote  not taken: in/notes.txt, in/scan.heic2\n"
+    )
+    result = cli("avg", "in", "-r", "-o", "deep/", "-k", "2")
+    assert "not taken: in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out
+    result = cli("avg", "in", "-o", "json/", "-k", "2", "--json")
+    assert (result.err, result.json["error"]) == ("poolcli: not taken: in/notes.txt, in/scan.heic2\n", None)
+
+
+def test_many_names_that_were_not_taken_are_cut_short(folder: Path, cli: Cli) -> None:
+    Path("in").mkdir()
+    np.save("in/a.npy", np.zeros((1, 1, 4, 4), np.float32))
+    for i in range(30):
+        Path(f"in/{i:02}.txt").touch()
+    result = cli("avg", "in", "-o", "out/", "-k", "2", columns=200)
+    listed = ", ".join(f"in/{i:02}.txt" for i in range(10))
+    assert f"not taken: {listed} and 20 more\n" in result.out

@@ -12,6 +12,7 @@ import PIL
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from poolcli.cli.stop import Stopped, install_handlers
 from poolcli.formats import FORMATS
@@ -102,12 +103,32 @@ def _expanded(row: Row) -> None:
         assert np.load("y.npy").shape == (1, channels, 1, 1)
 
 
-@row_of(FILES, "16 bits a channel, and TIFF of other numbers")
+@row_of(FILES, "16 bits a channel, and TIFF of other numbers or bands")
 def _deep(row: Row) -> None:
     tifffile = pytest.importorskip("tifffile")
     tifffile.imwrite("x.tif", np.full((2, 2, 3), 40_001, np.uint16), photometric="rgb")
     pool("avg x.tif -o y.tif -k 2")
     assert tifffile.imread("y.tif").tolist() == [[[40_001] * 3]]
+    tifffile.imwrite("x.tif", np.full((2, 2, 6), -5, np.int16), photometric="minisblack", planarconfig="contig")
+    pool("avg x.tif -o z.tif -k 2")
+    assert tifffile.imread("z.tif").tolist() == [[[-5] * 6]]
+
+
+@row_of(FILES, "TIFF of 1 to 15 bits a sample, white is zero, associated alpha")
+def _full_scale(row: Row) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite("x.tif", np.full((2, 2), 1000, np.uint16), photometric="miniswhite")
+    assert "note white is zero: inverted" in pool("avg x.tif -o y.npy -k 2")
+    assert np.load("y.npy").item() == 64_535
+
+
+@row_of(FILES, "pages of different sizes, smaller copies, previews")
+def _full_size(row: Row) -> None:
+    Image.new("L", (2, 2)).save("x.tif", save_all=True, append_images=[Image.new("L", (4, 4), 7)])
+    assert "note page 2 of 2 is read, the first of full size; --pages takes others" in pool("avg x.tif -o y.npy -k 4")
+    assert np.load("y.npy").item() == 7
+    pool("avg x.tif -o z.npy -k 2 --pages 1")
+    assert np.load("z.npy").item() == 0
 
 
 @row_of(FILES, "light")
@@ -126,7 +147,32 @@ def _orientation(row: Row) -> None:
     assert "H=4 W=2 C=3" in pool("avg x.jpg -o y.png -k 1")
 
 
-@row_of(FILES, "ICC profile, EXIF, XMP, text, comments")
+@row_of(FILES, "tags of TIFF and EXIF", "maker notes; descriptions by ImageJ, OME, tifffile")
+def _tags(row: Row) -> None:
+    exif = Image.Exif()
+    exif[315], exif[270], exif[65_000] = "an artist", "ImageJ=1.54\nimages=1", 3
+    exif.get_ifd(34665)[37500] = b"maker"
+    picture("x.jpg", "RGB", np.zeros((2, 2, 3), np.uint8), exif=exif)
+    said = pool("avg x.jpg -o y.tif -k 2 --overwrite")
+    for what in ("tag 65000", "maker notes", "description by ImageJ"):
+        assert f"note {what} not kept: " in said
+    with Image.open("y.tif") as image:
+        assert {tag for tag in image.getexif() if tag in (315, 270, 65_000)} == {315}
+
+
+@row_of(FILES, "TIFF")
+def _tiff(row: Row) -> None:
+    values = np.zeros((16, 16, 3), np.uint8)
+    for name, saved in (("lzw", {"compression": "tiff_lzw"}), ("jpeg", {"compression": "jpeg"})):
+        picture(f"{name}.tif", "RGB", values, **saved)
+    assert "compression" not in pool("avg lzw.tif -o a.tif -k 2 -s 2")
+    assert "note compression of the input not kept: stored with deflate" in pool("avg jpeg.tif -o b.tif -k 2 -s 2")
+    for name, compression in (("a.tif", "tiff_lzw"), ("b.tif", "tiff_adobe_deflate")):
+        with Image.open(name) as image:
+            assert image.info["compression"] == compression
+
+
+@row_of(FILES, "ICC profile, EXIF, XMP, IPTC, text, comments")
 def _beside(row: Row) -> None:
     text = PngInfo()
     text.add_text("Title", "a title")
@@ -137,12 +183,18 @@ def _beside(row: Row) -> None:
     assert "text chunks not kept: bmp files have no place for it" in pool("avg x.png -o y.bmp -k 2")
 
 
-@row_of(FILES, "resolution")
+@row_of(FILES, "resolution; place on the earth (GeoTIFF)")
 def _resolution(row: Row) -> None:
     picture("x.png", "L", np.zeros((8, 8), np.uint8), dpi=(300, 150))
     pool("avg x.png -o y.png -k 2 -s 2,3")
     with Image.open("y.png") as image:
         assert [round(dots) for dots in image.info["dpi"]] == [100, 75]
+    places = ImageFileDirectory_v2()
+    places[33550] = (10.0, 20.0, 0.0)
+    picture("x.tif", "L", np.zeros((8, 8), np.uint8), tiffinfo=places)
+    pool("avg x.tif -o y.tif -k 2 -s 2,3")
+    with Image.open("y.tif") as image:
+        assert image.getexif()[33550] == (30.0, 40.0, 0.0)
 
 
 @row_of(FILES, "JPEG")
@@ -167,5 +219,7 @@ def _webp(row: Row) -> None:
     picture("x.png", "RGB", values)
     pool("avg x.png -o exact.webp -k 1")
     pool("avg x.png -o lossy.webp -k 1 --quality 50")
+    pool("avg lossy.webp -o again.webp -k 1")
+    assert b"VP8L" not in Path("again.webp").read_bytes()
     same = [np.array_equal(np.asarray(Image.open(name)), values) for name in ("exact.webp", "lossy.webp")]
     assert same == [True, False]

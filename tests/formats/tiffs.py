@@ -95,6 +95,10 @@ def tiled_and_large() -> Iterator[tuple[str, Tiff]]:
         x = noise(3, dtype)
         for name, more in forms.items():
             yield f"{name} {dtype}", written(x, x, 5, {"photometric": "rgb", "compression": "lzw"} | more)
+    signed = noise(1, "int16")
+    for order in ("<", ">"):
+        options: dict[str, Any] = {"photometric": "minisblack", "bigtiff": True, "byteorder": order}
+        yield f"BigTIFF int16 {order}", written(signed, signed, 1, options)
     for extra, channels in ((0, 2), (0, 4), (0, 6)):
         for dtype in ("uint8", "uint16"):
             x = noise(channels, dtype)
@@ -121,13 +125,28 @@ def by_pillow() -> Iterator[tuple[str, Tiff]]:
             yield f"{mode} {compression}", saved(image, x, number, compression)
     opaque = np.concatenate([colour, np.full((H, W, 1), 255, np.uint8)], -1)
     yield "RGBA", saved(Image.fromarray(opaque), opaque, 1, "raw")
+    luma = colour_bars().convert("YCbCr")
+    for compression, number in (("raw", 1), ("tiff_lzw", 5)):
+        pixels = np.asarray(luma.convert("RGB")) if compression == "raw" else None  # libtiff rounds in its own way
+        yield f"YCbCr {compression}", Tiff(saver(luma, compression), pixels, number, 2)
     ycbcr = Image.fromarray(np.full((H, W, 3), (200, 90, 30), np.uint8))
     yield "JPEG", Tiff(lambda path: ycbcr.save(path, compression="jpeg", quality=100), None, 8, 2)
 
 
+def saver(image: Image.Image, compression: str) -> Callable[[str], object]:
+    return lambda path: image.save(path, compression=compression)
+
+
+def colour_bars() -> Image.Image:
+    """Colours that YCbCr keeps."""
+    bars = np.zeros((H, W, 3), np.uint8)
+    bars[:, :5], bars[:, 5:10], bars[:, 10:] = (200, 90, 30), (17, 17, 17), (30, 60, 220)
+    return Image.fromarray(bars)
+
+
 def saved(image: Image.Image, pixels: Any, number: int, compression: str) -> Tiff:
     photometric = PHOTOMETRIC_OF_MODE.get(image.mode, 1)
-    return Tiff(lambda path: image.save(path, compression=compression), pixels, number, photometric)
+    return Tiff(saver(image, compression), pixels, number, photometric)
 
 
 def bare(path: str, rows: list[bytes], width: int, bits: int, more: dict[int, int | tuple[int, ...]]) -> None:

@@ -31,13 +31,14 @@ from poolcli.formats.image.samples import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from PIL.Image import Exif
 
     Array = NDArray[Any]
 
 pil: Any = Lazy("PIL.Image")
 
 UNSIGNED, SIGNED, FLOAT = 1, 2, 3
-JPEG = (6, 7)
+UNCOMPRESSED, SUBSAMPLING = 1, 530
 SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORMAT = (
     254, 258, 259, 262, 277, 284, 317, 338, 339
 )  # fmt: skip
@@ -58,8 +59,9 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
     """Whether Pillow makes of the pixels what they are."""
     photometric, planes = stored.get(PHOTOMETRIC), stored.get(PLANAR, 1) != 1
     formats, bits, extra = stored.get(FORMAT, (UNSIGNED,)), stored.get(BITS, (1,)), stored.get(EXTRA, ())
-    if photometric == YCBCR:
-        return stored.get(COMPRESSION) in JPEG and not planes
+    if photometric == YCBCR:  # libtiff makes RGB of it; of what is not compressed Pillow takes each pixel by itself
+        compressed = stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED
+        return not planes and (compressed or stored.get(SUBSAMPLING, (2, 2)) == (1, 1))
     bits = bits * stored.get(SAMPLES, 1) if len(bits) == 1 else bits
     return (photometric, formats[0], bits, extra) in PILLOW_READS and (not planes or photometric in IN_PLANES)
 
@@ -89,9 +91,7 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     """The picture from the page `first` on; refuses colours that have no meaning as numbers."""
     page = file.pages[first]
     samples = samples_of(path, page)
-    exif = pil.Exif()
-    exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
-    exif.load_from_fp(stream, page.offset)
+    exif, lost = _directory(file, page, stream)
 
     def decode(number: int) -> Array:
         page = file.pages[number]
@@ -100,11 +100,22 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         return upright(decoded(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
-        return metadata_of({}, exif, True) | storage_of(exif) | samples.kept
+        storage = storage_of({COMPRESSION: int(page.compression), PREDICTOR: int(page.predictor)})
+        return metadata_of({}, exif, True) | storage | samples.kept | lost
 
     held = 2 * samples.channels * DTYPES[samples.dtype].itemsize
     notes = (*turning_notes(_orientation(page)), *samples.notes, *no_data_notes(exif))
     return Picture("tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes)
+
+
+def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
+    """The tags of a page; none, and what that loses, in a big-endian BigTIFF, which Pillow misreads."""
+    exif: Exif = pil.Exif()
+    if file.is_bigtiff and file.byteorder == ">":
+        return exif, {"lost": (("tags", "of a big-endian BigTIFF they cannot be read"),)}
+    exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
+    exif.load_from_fp(stream, page.offset)
+    return exif, {}
 
 
 def no_data_notes(stored: Mapping[int, Any]) -> tuple[str, ...]:
