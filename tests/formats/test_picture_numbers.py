@@ -191,3 +191,13 @@ def test_numbers_that_stand_for_no_data_are_said_to_be_pooled(cli: Cli) -> None:
     tifffile.imwrite("x.tif", np.zeros((6, 8), np.float32), metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
     assert "note     -9999 stands for no data, and is pooled like any number\n" in result.out
+
+
+def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:
+    x = RNG.normal(size=(6, 8)).astype(np.float32)
+    tifffile.imwrite("x.tif", x, photometric="miniswhite")
+    assert "note     white is zero, and stays so\n" in cli("avg", "x.tif", "-o", "y.tif", "-k", "1").out
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert page.photometric == 0
+        np.testing.assert_array_equal(page.asarray(), x)

@@ -33,6 +33,11 @@ GREY_SCALES = {
     "L;2": 85,
     "L;4": 17,
 }  # what Pillow multiplies the numbers of a grey PNG with, but not the transparent one
+# What a PNG of 16 bits is, by Pillow's name of how it is stored, and by whether it has a transparent colour.
+DEEP_PNG = {
+    ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
+    ("RGBA;16B", False): "RGBA;16",
+}  # fmt: skip
 DIFFERING = ("TIFF", "MPO")  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
 CANVASES = {"GIF": 8, "WEBP": 12, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
@@ -121,8 +126,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
 def deep_png(path: str, image: Image) -> Picture:
     """The picture of a PNG of 16 bits a channel, of which Pillow keeps 8: its pixels by another library."""
-    mode = {"I;16": "LA", "L": "LA"}.get(image.mode, image.mode)
-    mode = f"{mode}A;16" if mode == "RGB" and "transparency" in image.info else f"{mode};16"
+    mode = DEEP_PNG[image.tile[0].args, "transparency" in image.info]  # type: ignore[attr-defined]
     orientation = _orientation(image)
 
     def described() -> dict[str, Any]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 WHITE_IS_ZERO, GREY, RGB, PALETTE, CMYK, YCBCR, LAB, ICC_LAB = 0, 1, 2, 3, 5, 6, 8, 9
 COLOURS = {WHITE_IS_ZERO: 1, GREY: 1, RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels of what is read
-NAMES = {PALETTE: "palette", 4: "mask", YCBCR: "YCbCr", 10: "ITU LAB", 32803: "colour filter array"}
+NAMES = {
+    WHITE_IS_ZERO: "white is zero", GREY: "grey", RGB: "RGB", PALETTE: "palette", 4: "mask", CMYK: "CMYK",
+    YCBCR: "YCbCr", LAB: "LAB", ICC_LAB: "LAB", 10: "ITU LAB", 32803: "colour filter array",
+}  # fmt: skip
 UNSPECIFIED, ASSOCIATED, UNASSOCIATED = 0, 1, 2  # what an extra sample is
 DIVIDED = "associated alpha: colours are divided by it"
 WIDEST = 32  # bits; products of two of them are exact
@@ -52,6 +55,11 @@ class Samples:
         return self.is_unsigned and self.bits < DTYPES[self.dtype].bits <= WIDEST
 
     @property
+    def is_inverted(self) -> bool:
+        """Whether white is zero, and can be made the largest number."""
+        return self.photometric == WHITE_IS_ZERO and self.is_unsigned
+
+    @property
     def is_divided(self) -> bool:
         """Whether colours are stored multiplied with alpha, and will be weighted with it again."""
         return self.extra == (ASSOCIATED,) and self.mode != BANDS
@@ -59,6 +67,8 @@ class Samples:
     @property
     def mode(self) -> str:
         """The mode of such pixels, where the extra sample is alpha or there is none; else they are bands."""
+        if self.photometric == WHITE_IS_ZERO and not self.is_inverted:
+            return BANDS
         if self.extra and (len(self.extra) > 1 or self.extra[0] == UNSPECIFIED):
             return BANDS
         mode = mode_of((1, 1, self.channels), self.dtype, "HWC", "LAB" if self.photometric == LAB else None)
@@ -67,7 +77,7 @@ class Samples:
     @property
     def kept(self) -> dict[str, Any]:
         """What another TIFF of bands must say of them."""
-        return {"bands": (max(self.photometric, GREY), self.extra)} if self.mode == BANDS else {}
+        return {"bands": (GREY if self.is_inverted else self.photometric, self.extra)} if self.mode == BANDS else {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -76,7 +86,7 @@ class Samples:
         if self.is_scaled:
             found.append(f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}")
         if self.photometric == WHITE_IS_ZERO:
-            found.append("white is zero: inverted")
+            found.append("white is zero: inverted" if self.is_inverted else "white is zero, and stays so")
         if self.is_divided:
             found.append(DIVIDED)
         if self.mode == BANDS and any(kind != UNSPECIFIED for kind in self.extra):
@@ -88,10 +98,8 @@ def samples_of(path: str, page: Any) -> Samples:
     """What the samples of a page are; refuses those that have no meaning as numbers."""
     photometric = int(page.photometric)
     dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
-    inverted = photometric != WHITE_IS_ZERO or dtype.startswith("uint")
-    if photometric not in COLOURS or dtype not in DTYPES or dtype in NO_BANDS or not inverted or page.imagedepth != 1:
+    if photometric not in COLOURS or dtype not in DTYPES or dtype in NO_BANDS or page.imagedepth != 1:
         kind = NAMES.get(photometric, f"photometric {photometric}")
-        kind = "white is zero" if photometric == WHITE_IS_ZERO else {GREY: "grey", RGB: "RGB"}.get(photometric, kind)
         raise FileError(
             f"{path}: is a TIFF of {dtype} ({kind}); grey, RGB, CMYK and LAB of integers and floats are read"
         )
@@ -112,7 +120,7 @@ def decoded(page: Any, samples: Samples) -> Array:
     if samples.is_scaled:
         pixels = _quotients(pixels, samples.highest, (1 << samples.bits) - 1)
     colours = COLOURS[samples.photometric]
-    if samples.photometric == WHITE_IS_ZERO:
+    if samples.is_inverted:
         pixels = pixels.copy()
         pixels[..., :colours] = samples.highest - pixels[..., :colours]
     if samples.photometric == LAB and samples.is_unsigned:
