@@ -313,7 +313,52 @@ def test_of_pages_of_different_sizes_the_first_of_the_largest_is_read(cli: Cli) 
     assert cli("avg", "x.tiff", "-o", "z.npy", *HALVE, "--pages", "3", "-q").code == 0
 
 
-@cache  # it holds the time at which it was made
+FULL: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "COG": ("page 1 of 3", [{}, {"subfiletype": 1}, {"subfiletype": 1}]),
+    "copy of the same size": ("page 1 of 2", [{}, {"subfiletype": 1, "same": True}]),
+    "thumbnail first": ("page 2 of 2", [{"subfiletype": 1}, {}]),
+    "pyramid without a word": ("page 1 of 3", [{}, {"half": True}, {"half": True}]),
+    "other type": ("page 1 of 2", [{}, {"dtype": "uint16"}]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize("name", FULL)
+def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli: Cli) -> None:
+    said, pages = FULL[name]
+    full = np.arange(48).reshape(6, 8)
+    with tifffile.TiffWriter("x.tif") as file:
+        for page in pages:
+            kind = page.get("subfiletype", 0)
+            small = (kind or "half" in page) and "same" not in page
+            x = (np.zeros((3, 4)) if small else full + kind).astype(page.get("dtype", dtype))
+            file.write(x, subfiletype=kind, metadata=None)
+    result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
+    assert f"note     {said} is read, the first of full size; --pages takes others\n" in result.out
+    np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
+
+
+def test_a_file_of_smaller_copies_alone_says_so(cli: Cli) -> None:
+    tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), subfiletype=1)
+    result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
+    assert "page 1 of 1 is read, which the file calls a smaller copy of what is not read" in " ".join(
+        result.out.split()
+    )
+
+
+@pytest.mark.parametrize("size", [(4, 4), (8, 8)])
+def test_of_a_jpeg_with_further_views_the_first_is_read(size: tuple[int, int], cli: Cli) -> None:
+    Path("in").mkdir()
+    first, other = Image.new("RGB", (8, 8), (200, 200, 200)), Image.new("RGB", size)
+    first.save("in/x.mpo", save_all=True, append_images=[other])
+    result = cli("avg", "in/x.mpo", "-o", "y.jpg", *HALVE)
+    assert "note     page 1 of 2 is read, the first of full size; --pages takes others\n" in result.out
+    with Image.open("y.jpg") as made:
+        assert (made.format, made.size, made.getpixel((0, 0))) == ("JPEG", (4, 4), (200, 200, 200))
+    assert cli("avg", "in", "-o", "out/", *HALVE).out.startswith("1 done, 0 skipped, 0 failed\n")
+    assert cli("avg", "in/x.mpo", "-o", "z.jpg", *HALVE, "--pages", "2", "-q").code == 0
+
+
 @cache  # the time of its making is in it
 def profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

@@ -12,7 +12,7 @@ from poolcli.formats.arrays import human_bytes
 
 class Page(NamedTuple):
     """Width and height of a page as a person sees it, of what kind its pixels are, and whether the file calls it a
-    smaller copy, or a mask, of another.
+    smaller copy, a mask or another view of another.
     """
 
     width: int
@@ -40,7 +40,9 @@ def choose_pages(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[
         chosen = range(count) if wanted == "all" else _asked(path, count, wanted)
         _refuse_unlike(path, pages, chosen)
         return chosen, (f"page {chosen.start + 1} of {count} is read",) if len(chosen) == 1 < count else ()
-    full = [page for page in pages if not page.is_copy] or pages
+    full = [page for page in pages if not page.is_copy]
+    if not full:
+        return range(1), (f"page 1 of {count} is read, which the file calls a smaller copy of what is not read",)
     if len(full) == count and all(page == pages[0] for page in pages):
         return range(count), ()
     most = max(page.pixels for page in full)

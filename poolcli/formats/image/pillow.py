@@ -88,7 +88,8 @@ def pages_of(image: Image) -> list[Page]:
         if count > 1:
             image.seek(number)
         size = image.size if image.format == "TIFF" else turned(_orientation(image), *image.size)
-        pages.append(Page(*size, image.mode, tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
+        further = image.format == "MPO" and number > 0
+        pages.append(Page(*size, image.mode, further or tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
     return pages
 
 
