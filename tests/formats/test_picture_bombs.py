@@ -13,6 +13,8 @@ import pytest
 import tifffile
 from PIL import Image
 
+from poolcli.core.errors import FileError
+from poolcli.formats import Source, read_header
 from tests.formats.tiffs import bare
 from tests.processes import forked
 
@@ -98,3 +100,19 @@ def test_a_bomb_is_refused_within_little_memory(name: str, tmp_path: Path) -> No
     assert result.code == 1, result.err
     assert result.err.startswith(f"poolcli: {path}: {message}")
     assert result.peak <= idle.peak + MARGIN
+
+
+@pytest.mark.parametrize("length", [1, 2, 300])
+def test_pages_that_lead_in_a_circle_are_refused(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tifffile.TiffWriter("x.tif") as file:
+        for _ in range(length):
+            file.write(np.zeros((4, 4), np.int16), metadata=None)
+    with tifffile.TiffFile("x.tif") as made:
+        offsets = [page.offset for page in made.pages]
+    data = bytearray(Path("x.tif").read_bytes())
+    (count,) = struct.unpack_from("<H", data, offsets[-1])
+    struct.pack_into("<I", data, offsets[-1] + 2 + 12 * count, offsets[0])
+    Path("x.tif").write_bytes(data)
+    with pytest.raises(FileError, match=r"^x\.tif: is damaged: its pages lead in a circle$"):
+        read_header(Source("x.tif"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -55,18 +54,23 @@ def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Heade
     most = options.max_pixels or MOST_PIXELS
     image, said = pillow.open_image(stack, path, most, options.max_memory)
     if image is not None:
-        pages = pillow.pages_of(image)
+        try:
+            pages = pillow.pages_of(image)
+        except SyntaxError:  # of a TIFF with a page that Pillow does not know
+            image = None
+    if image is not None:
         taken, notes = choose_pages(path, pages, options.pages)
         if len(pages) > 1:
             image.seek(taken.start)
     if image is None or (image.format == "TIFF" and loses_bits(image)):
-        file = tiff.open_file(stack, path)
-        pages = tiff.pages_of(file)
+        file, stream, pages = tiff.open_file(stack, path)
         taken, notes = choose_pages(path, pages, options.pages)
-        picture = tiff.picture_of(path, file, stack.enter_context(io.FileIO(path)), taken.start)
+        picture = tiff.picture_of(path, file, stream, taken.start)
     elif not loses_bits(image):
         picture = pillow.picture_of(path, image, pages[taken.start], len(taken) > 1)
     elif image.format == "PNG":
+        if taken.start:
+            raise FileError(f"{path}: has 16 bits a channel, and of such a PNG only page 1 can be read")
         picture, taken = pillow.deep_png(path, image), range(1)
     else:
         raise FileError(

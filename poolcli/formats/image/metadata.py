@@ -49,17 +49,20 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         lost += dropped
     except Exception:  # what Pillow reads as it is, it may not be able to write
         lost.append((WORDS["exif"], DAMAGED))
+    blocks = dict(info.get("photoshop", {}))
     if is_tiff:
-        found |= _of_tiff(exif)
-    dots = _dots_of_tiff(exif) if is_tiff else info.get("dpi")
-    if dots:
-        found["dpi"] = tuple(dots)
-    blocks = _photoshop(info, exif if is_tiff else {})
-    kept_blocks = {number: blocks[number] for number in iptc.KEPT if number in blocks}
+        try:
+            found |= _of_tiff(exif)
+            blocks = _photoshop(exif)
+        except Exception:  # of many kinds, for tags that are damaged
+            lost.append(("what other tags say", DAMAGED))
+    elif info.get("dpi"):
+        found["dpi"] = tuple(info["dpi"])
+    kept_blocks = {number: blocks[number] for number in iptc.KEPT if blocks.get(number)}
     others = [str(number) for number in sorted(blocks) if number not in iptc.KEPT + iptc.ELSEWHERE]
     if kept_blocks:
         found["photoshop"] = iptc.as_bytes(kept_blocks)
-    if is_tiff and isinstance(exif.get(tags.IPTC), int) and not kept_blocks:
+    elif iptc.IPTC in blocks:
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
@@ -73,7 +76,8 @@ def _of_tiff(exif: Exif) -> dict[str, Any]:
     stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if isinstance(value, bytes) and value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
-    return found | ({"geo": geo} if geo else {})
+    dots = _dots_of_tiff(exif)
+    return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
 
 
 def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
@@ -85,13 +89,13 @@ def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
     return tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
 
 
-def _photoshop(info: Mapping[str, Any], exif: Mapping[int, Any]) -> dict[int, bytes]:
-    """Photoshop's resource blocks, IPTC data among them."""
-    blocks = dict(info.get("photoshop", {}))
+def _photoshop(exif: Exif) -> dict[int, bytes]:
+    """Photoshop's resource blocks in a TIFF, IPTC data among them; these are empty where they are no bytes."""
     stored, own = exif.get(tags.PHOTOSHOP), exif.get(tags.IPTC)
-    if isinstance(stored, bytes):
-        blocks |= iptc.blocks_of(stored)
-    return blocks | ({iptc.IPTC: own} if isinstance(own, bytes) and own else {})
+    blocks = iptc.blocks_of(stored) if isinstance(stored, bytes) else {}
+    if isinstance(own, bytes):
+        return blocks | {iptc.IPTC: own}
+    return blocks if own is None else {iptc.IPTC: b"", **blocks}
 
 
 def _dots(value: object) -> float | None:

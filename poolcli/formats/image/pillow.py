@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError
@@ -29,10 +30,8 @@ pil: Any = Lazy("PIL.Image")
 pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
 PACKAGE = "poolcli.formats.image"
-GREY_SCALES = {
-    "L;2": 85,
-    "L;4": 17,
-}  # what Pillow multiplies the numbers of a grey PNG with, but not the transparent one
+# What Pillow multiplies the numbers of a grey PNG with, but not the transparent one of them.
+GREY_SCALES = {"L;2": 85, "L;4": 17}
 # What a PNG of 16 bits is, by Pillow's name of how it is stored, and by whether it has a transparent colour.
 DEEP_PNG = {
     ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
@@ -51,7 +50,7 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     (pillow,) = need("PIL.Image", why="pictures need Pillow")
     warnings.simplefilter("always")
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
-    pillow.MAX_IMAGE_PIXELS = most_pixels / 2  # twice as many are an error, for each frame that Pillow comes to
+    pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # above twice that it gives up, at each frame
     if stream.read(4) in FORMATS["gif"].magic:
         pixels = gif.refuse_wide_frames(path, stream)
         refuse_many_pixels(path, pixels, most_pixels)
@@ -82,14 +81,13 @@ def pages_of(image: Image) -> list[Page]:
     """The pages, upright; of an animation they are all as large as the first is said to be."""
     count = getattr(image, "n_frames", 1)
     if image.format not in DIFFERING:
-        return [Page(*turned(_orientation(image), *image.size))] * count
+        return [Page(*_size(image))] * count
     pages = []
     for number in range(count):
         if count > 1:
             image.seek(number)
-        size = image.size if image.format == "TIFF" else turned(_orientation(image), *image.size)
         further = image.format == "MPO" and number > 0
-        pages.append(Page(*size, image.mode, further or tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
+        pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
     return pages
 
 
@@ -102,9 +100,8 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
             image.seek(number)
-        if turned(_orientation(image), *image.size) != page[:2] and image.size != page[:2]:
-            size = f"{image.size[0]} x {image.size[1]}"
-            raise FileError(f"{path}: page {number + 1} is {size}, it was said to be {page}")
+        if _size(image) != page[:2]:
+            raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, it was said to be {page}")
         return _decoded(image, mode)
 
     def described() -> dict[str, Any]:
@@ -112,17 +109,8 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
     channels, dtype, _ = MODES[mode]
     notes = (*turning_notes(_orientation(image)), *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
-    return Picture(
-        format_name(image),
-        mode,
-        channels,
-        dtype,
-        _held(image, mode),
-        decode,
-        described,
-        notes,
-        lambda: image.info.get("duration"),
-    )
+    held, duration = _held(image, mode), partial(_duration, image)
+    return Picture(format_name(image), mode, channels, dtype, held, decode, described, notes, duration)
 
 
 def deep_png(path: str, image: Image) -> Picture:
@@ -180,6 +168,11 @@ def _orientation(image: Image) -> object:
     return exif_of(image).get(tags.ORIENTATION, 1)
 
 
+def _size(image: Image) -> tuple[int, int]:
+    """Width and height, upright; Pillow turns them itself in a TIFF."""
+    return image.size if image.format == "TIFF" else turned(_orientation(image), *image.size)
+
+
 def _stored(image: Image) -> Mapping[int, Any]:
     """The tags that say how the pixels of a TIFF are stored."""
     stored: Mapping[int, Any] = getattr(image, "tag_v2", {})
@@ -194,6 +187,10 @@ def _held(image: Image, mode: str) -> int:
     return CANVASES.get(str(image.format), 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
 
 
+def _duration(image: Image) -> int | None:
+    return image.info.get("duration")
+
+
 def _info(image: Image) -> dict[str, Any]:
     info: dict[str, Any] = image.info  # type: ignore[assignment]  # its keys are names
     return info | {"text": getattr(image, "text", {})}
@@ -201,7 +198,7 @@ def _info(image: Image) -> dict[str, Any]:
 
 def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:
     """With what the pixels can be stored as finely as they were: the tables and subsampling of a JPEG, the compression
-    of a TIFF, whether a WebP has losses, the time of each frame.
+    of a TIFF, whether a WebP has losses.
     """
     if image.format == "TIFF":
         return tiff.storage_of(exif)

@@ -65,6 +65,11 @@ class Samples:
         return self.extra == (ASSOCIATED,) and self.mode != BANDS
 
     @property
+    def is_computed(self) -> bool:
+        """Whether a sample becomes another number by a division."""
+        return self.is_scaled or self.is_divided
+
+    @property
     def mode(self) -> str:
         """The mode of such pixels, where the extra sample is alpha or there is none; else they are bands."""
         if self.photometric == WHITE_IS_ZERO and not self.is_inverted:

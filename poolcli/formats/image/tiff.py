@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.dtypes import DTYPES
@@ -12,6 +13,7 @@ from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image import tags
+from poolcli.formats.image.chain import count_pages
 from poolcli.formats.image.metadata import metadata_of
 from poolcli.formats.image.pages import Page
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
@@ -42,6 +44,7 @@ UNCOMPRESSED, SUBSAMPLING = 1, 530
 SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORMAT = (
     254, 258, 259, 262, 277, 284, 317, 338, 339
 )  # fmt: skip
+QUOTIENTS = 24  # bytes that computing a sample takes for a while
 COPY = 0b101  # of the subfile type: a smaller copy, or a mask
 
 # What Pillow reads as it is: photometric, sample format, bits, extra samples; and the same in separate planes.
@@ -66,20 +69,18 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
     return (photometric, formats[0], bits, extra) in PILLOW_READS and (not planes or photometric in IN_PLANES)
 
 
-def open_file(stack: ExitStack, path: str) -> Any:
-    """The file as tifffile has it."""
+def open_file(stack: ExitStack, path: str) -> tuple[Any, BinaryIO, list[Page]]:
+    """The file as tifffile has it, its bytes, and its pages, upright."""
     _, tifffile = need("imagecodecs", "tifffile", why=f"{path}: {WHY_READ}", kind=FileError)
     logging.getLogger("tifffile").setLevel(logging.CRITICAL + 1)  # it logs what it also raises
-    return stack.enter_context(tifffile.TiffFile(path))
-
-
-def pages_of(file: Any) -> list[Page]:
-    """The pages, upright."""
+    stream = stack.enter_context(io.FileIO(path))
+    count = count_pages(path, stream)
+    file = stack.enter_context(tifffile.TiffFile(path))
     pages = []
-    for page in file.pages:
+    for page in (file.pages[number] for number in range(count)):
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
         pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype)))
-    return pages
+    return file, stream, pages
 
 
 def is_copy(subfile_type: Any) -> bool:
@@ -103,24 +104,29 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         storage = storage_of({COMPRESSION: int(page.compression), PREDICTOR: int(page.predictor)})
         return metadata_of({}, exif, True) | storage | samples.kept | lost
 
-    held = 2 * samples.channels * DTYPES[samples.dtype].itemsize
+    held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     notes = (*turning_notes(_orientation(page)), *samples.notes, *no_data_notes(exif))
     return Picture("tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes)
 
 
 def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
-    """The tags of a page; none, and what that loses, in a big-endian BigTIFF, which Pillow misreads."""
+    """The tags of a page; none, and what that loses, where Pillow cannot read them: of damaged files, and of big-endian
+    BigTIFF.
+    """
     exif: Exif = pil.Exif()
-    if file.is_bigtiff and file.byteorder == ">":
-        return exif, {"lost": (("tags", "of a big-endian BigTIFF they cannot be read"),)}
     exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
-    exif.load_from_fp(stream, page.offset)
+    try:
+        exif.load_from_fp(stream, page.offset)
+    except Exception:  # of many kinds
+        return pil.Exif(), {"lost": (("tags", "they cannot be read"),)}
     return exif, {}
 
 
 def no_data_notes(stored: Mapping[int, Any]) -> tuple[str, ...]:
     """What a report says of a number that stands for pixels without one (GDAL)."""
-    number = str(stored.get(tags.NO_DATA, "")).strip("\0 ")
+    number = ""
+    with suppress(Exception):  # of many kinds, where the tag is damaged
+        number = str(stored.get(tags.NO_DATA, "")).strip("\0 ")
     return (f"{number[:40]} stands for no data, and is pooled like any number",) if number else ()
 
 
