@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import pytest
 import tifffile
 from PIL import Image, UnidentifiedImageError
@@ -14,6 +15,7 @@ from poolcli.formats import Source, read
 from tests.conftest import Cli
 from tests.formats.tiffs import TIFFS, meant
 
+ZSTD = 50000
 HALVE = ("-k", "2", "-s", "2")
 # In the wheel of libvips 8.18: these are not built in, and LAB of 8 bits is "bad labq format", whoever wrote it.
 NOT_OF_VIPS = ("lzma", "zstd", "int64", "uint64", "float64", "cielab uint8")
@@ -54,6 +56,8 @@ def test_tifffile_and_pillow_read_what_was_pooled(name: str, cli: Cli) -> None:
         photometric = "cielab" if page.photometric == 8 else ""
         np.testing.assert_array_equal(meant(page.asarray(), photometric), expected, strict=True)
         assert (page.compression, page.photometric) == (TIFFS[name].compression, TIFFS[name].photometric)
+    if TIFFS[name].compression == ZSTD and int(PIL.__version__.partition(".")[0]) < 13:
+        return  # older Pillow is built without
     try:
         image = Image.open("y.tif")
     except UnidentifiedImageError:
@@ -69,4 +73,6 @@ def test_libvips_reads_what_was_pooled(name: str, cli: Cli) -> None:
     pyvips = pytest.importorskip("pyvips", reason="libvips is not installed: pip install pyvips[binary]")
     expected = pooled(name, cli)
     image = pyvips.Image.new_from_buffer(Path("y.tif").read_bytes(), "")
+    if image.interpretation == "labs":  # 15 bits of lightness; a and b with their signs
+        expected = np.stack([expected[..., 0] // 2, *(np.moveaxis(expected[..., 1:], -1, 0) - 32768.0)], -1)
     np.testing.assert_array_equal(image.numpy().reshape(expected.shape), expected)

@@ -158,9 +158,8 @@ def _encoded(
     """
     if name == "tiff":
         compression, notes = choose_compression(kept)
-        if mode in DEEP:
-            alpha = mode in MODES and MODES[mode].alpha
-            data: bytes | memoryview = tiff_write.encode(path, stack, alpha, kept, compression)
+        if mode in DEEP or compression.is_of_tifffile:
+            data: bytes | memoryview = tiff_write.encode(path, stack, mode, kept, compression)
         else:
             data = pillow.encode(name, mode, stack, compression.pillow_options)
         return with_directory(data, kept), notes

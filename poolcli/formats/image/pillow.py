@@ -31,7 +31,7 @@ pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
 PACKAGE = "poolcli.formats.image"
 # What Pillow multiplies the numbers of a grey PNG with, but not the transparent one of them.
-GREY_SCALES = {"L;2": 85, "L;4": 17}
+GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
 # What a PNG of 16 bits is, by Pillow's name of how it is stored, and by whether it has a transparent colour.
 DEEP_PNG = {
     ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
@@ -215,7 +215,7 @@ def _scale_transparent_grey(image: Image) -> None:
     """Makes the transparent grey of a PNG a number of 8 bits, as Pillow makes the pixels."""
     rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
     if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
-        image.info["transparency"] *= GREY_SCALES[rawmode]
+        image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
 
 
 def _changes(image: Image, mode: str) -> Iterator[str]:

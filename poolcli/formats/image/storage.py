@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 NONE, DEFLATE = 1, 8
 PREDICTOR = 317  # the tag
 DIFFERENCES = (2, 3)  # its values
-# What Pillow and tifffile call it, and whether a predictor can go with it.
+# What Pillow and tifffile call it, and whether a predictor can go with it. Some Pillows are built without the last two.
 COMPRESSIONS: dict[int, tuple[str | None, str | None, bool]] = {
     NONE: (None, None, False),
     5: ("tiff_lzw", "lzw", True),
     DEFLATE: ("tiff_adobe_deflate", "zlib", True),
     32946: ("tiff_adobe_deflate", "zlib", True),
     32773: ("packbits", "packbits", False),
-    34925: ("lzma", "lzma", True),
-    50000: ("zstd", "zstd", True),
+    34925: (None, "lzma", True),
+    50000: (None, "zstd", True),
 }
+
+
+NOT_OF_PILLOW = tuple(number for number, (pillow, _, _) in COMPRESSIONS.items() if number != NONE and pillow is None)
 
 
 class Compression(NamedTuple):
@@ -26,6 +29,11 @@ class Compression(NamedTuple):
     pillow: str | None
     tifffile: str | None
     predictor: bool
+
+    @property
+    def is_of_tifffile(self) -> bool:
+        """Whether tifffile alone can write it."""
+        return self.tifffile is not None and self.pillow is None
 
     @property
     def pillow_options(self) -> dict[str, Any]:

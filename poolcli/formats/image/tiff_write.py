@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
 from poolcli.core.lazy import need
+from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.png import WHY_WRITE
-from poolcli.formats.image.samples import COLOURS, GREY, LAB, RGB, UNASSOCIATED, UNSPECIFIED, with_signs_turned
+from poolcli.formats.image.samples import CMYK, COLOURS, GREY, LAB, RGB, UNASSOCIATED, UNSPECIFIED, with_signs_turned
 from poolcli.formats.image.storage import Compression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
 
-def encode(path: str, pages: NDArray[Any], alpha: bool, kept: Mapping[str, Any], compression: Compression) -> bytes:
-    """The pixels, N, H, W, C, as a little-endian TIFF; its last channel may be alpha, or bands are as `kept` says."""
+
+def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], compression: Compression) -> bytes:
+    """The pixels, N, H, W, C, as a little-endian TIFF; bands are what `kept` says."""
     (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
     channels = pages.shape[-1]
-    photometric, extra = kept.get("bands", (RGB if channels in (3, 4) else GREY, ()))
+    photometric, extra = kept.get("bands", (NAMED.get(mode, RGB if channels in (3, 4) else GREY), ()))
     if COLOURS[photometric] + len(extra) != channels:
-        kind = UNASSOCIATED if alpha else UNSPECIFIED
+        kind = UNASSOCIATED if mode in MODES and MODES[mode].alpha else UNSPECIFIED
         extra = (kind,) * (channels - COLOURS[photometric])
     if photometric == LAB and pages.dtype.kind == "u":
         pages = with_signs_turned(pages)
