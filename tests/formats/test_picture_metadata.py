@@ -299,3 +299,19 @@ def test_colours_of_transparent_pixels_are_stored_in_a_webp_without_loss(cli: Cl
     assert cli("max", "x.png", "-o", "y.webp", *HALVE, "-q").code == 0
     with Image.open("y.webp") as made:
         np.testing.assert_array_equal(np.asarray(made), x.reshape(4, 2, 4, 2, 4).max((1, 3)))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_gamma_is_kept_by_a_png_and_said_to_be_lost_by_others(deep: bool, cli: Cli) -> None:
+    for gamma, unusual in ((1.0, True), (0.45455, False)):
+        stated = PngInfo()
+        stated.add(b"gAMA", struct.pack(">I", round(gamma * 100_000)))
+        Image.fromarray(X).save("x.png", pnginfo=stated)
+        if deep:
+            data = imagecodecs.png_encode(DEEP)
+            Path("x.png").write_bytes(data[:33] + Path("x.png").read_bytes()[33:49] + data[33:])
+        assert "not kept" not in cli("avg", "x.png", "-o", "y.png", *HALVE).out
+        with Image.open("y.png") as made:
+            assert made.info.get("gamma") == (gamma if unusual else None)
+        said = "note     gamma not kept: tiff files have no place for it\n"
+        assert (said in cli("avg", "x.png", "-o", "y.tif", *HALVE).out) is unusual

@@ -200,3 +200,11 @@ def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:
         page: Any = file.pages[0]
         assert page.photometric == 0
         np.testing.assert_array_equal(page.asarray(), x)
+
+
+def test_integers_of_64_bits_lose_their_predictor_and_nothing_else(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG.integers(-(2**60), 2**60, (6, 8))
+    tifffile.imwrite("x.tif", x, compression="zlib")
+    monkeypatch.setattr("poolcli.formats.image.tiff.storage_of", lambda stored: {"compression": 8, "predictor": 2})
+    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "1", "-q").code == 0
+    np.testing.assert_array_equal(tifffile.imread("y.tif"), x)

@@ -319,6 +319,7 @@ FULL: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "thumbnail first": ("page 2 of 2", [{"subfiletype": 1}, {}]),
     "pyramid without a word": ("page 1 of 3", [{}, {"half": True}, {"half": True}]),
     "other type": ("page 1 of 2", [{}, {"dtype": "uint16"}]),
+    "a type that Pillow does not know": ("page 1 of 2", [{}, {"dtype": "float64"}]),
 }
 
 

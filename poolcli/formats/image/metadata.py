@@ -22,7 +22,9 @@ MOST_DOTS = 65_536  # to the inch; JPEG has 16 bits for them
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "place on the earth", "duration": "durations of the pages",
+    "gamma": "gamma",
 }  # fmt: skip
+SRGB_GAMMA, NEAR = 1 / 2.2, 0.001
 DAMAGED = "damaged in the input"
 PROFILES_AS_TEXT = ("Raw profile type exif", "Raw profile type APP1", "Raw profile type xmp", "XML:com.adobe.xmp")
 # What XMP says of the pixels: as attributes, or as elements.
@@ -41,6 +43,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     `lost` what does not go along.
     """
     found: dict[str, Any] = {key: info[key] for key in ("icc_profile", "comment", "loop") if info.get(key)}
+    if _is_unusual(info):
+        found["gamma"] = info["gamma"]
     text = {key: str(value) for key, value in info.get("text", {}).items() if key not in PROFILES_AS_TEXT}
     lost = list[tuple[str, str]]()
     try:
@@ -70,6 +74,14 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     if xmp:
         found["xmp"] = _ELEMENT.sub(b"", _ATTRIBUTE.sub(b"", xmp.encode() if isinstance(xmp, str) else bytes(xmp)))
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
+
+
+def _is_unusual(info: Mapping[str, Any]) -> bool:
+    """Whether a PNG states a gamma that counts, and is not about that of sRGB."""
+    gamma = info.get("gamma")
+    if not isinstance(gamma, float) or info.get("icc_profile") or "srgb" in info:
+        return False
+    return abs(gamma - SRGB_GAMMA) > NEAR
 
 
 def _of_tiff(exif: Exif) -> dict[str, Any]:
@@ -145,8 +157,7 @@ def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int
                 directory[tag] = dots * factor
             elif tag in directory:
                 del directory[tag]
-    for directory, places in zip(directories, tags.SIZES, strict=True):
-        for tag, length in zip(places, size, strict=True):
-            if tag in directory:
-                directory[tag] = length
+    for tag, length in zip(tags.SIZES, size, strict=True):
+        if tag in below:
+            below[tag] = length
     return exif.tobytes()

@@ -64,7 +64,7 @@ STORES: dict[str, tuple[str, ...]] = {
 }
 PAGES = ("tiff", "png", "webp")  # formats that hold several pictures
 DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
-NO_BANDS = ("bool", "bfloat16")
+NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
 
 
 def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from poolcli.formats.image.modes import BANDS
 pil_png: Any = Lazy("PIL.PngImagePlugin")
 
 KEEPS = {
-    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "duration", "loop"},
+    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "gamma", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
     "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
@@ -65,11 +66,13 @@ def _webp_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[
 
 
 def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    text, xmp = kept.pop("text", {}), kept.pop("xmp", None)
-    if text or xmp:
+    text, xmp, gamma = kept.pop("text", {}), kept.pop("xmp", None), kept.pop("gamma", None)
+    if text or xmp or gamma:
         chunks = pil_png.PngInfo()
         for key, value in text.items():
             chunks.add_itxt(key, value) if not value.isascii() else chunks.add_text(key, value)
+        if gamma:
+            chunks.add(b"gAMA", struct.pack(">I", round(gamma * 100_000)))
         if xmp:
             chunks.add_itxt("XML:com.adobe.xmp", xmp.decode("utf-8", "replace"))
         kept["pnginfo"] = chunks

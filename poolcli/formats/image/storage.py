@@ -18,8 +18,6 @@ COMPRESSIONS: dict[int, tuple[str | None, str | None, bool]] = {
     34925: (None, "lzma", True),
     50000: (None, "zstd", True),
 }
-
-
 NOT_OF_PILLOW = tuple(number for number, (pillow, _, _) in COMPRESSIONS.items() if number != NONE and pillow is None)
 
 

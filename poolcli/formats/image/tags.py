@@ -28,7 +28,7 @@ NO_DATA = 42113
 MAKER_NOTE = 37500
 INTEROPERABILITY = 40965
 FOCAL_PLANE = (41486, 41487)  # x, y; pixels to the unit
-SIZES = ((256, 257), (40962, 40963))  # width and height, in the main and in the Exif directory
+SIZES = (40962, 40963)  # width and height, in the Exif directory
 
 # Of the main directory: document, description, make, model, page and its place, resolution, software, time, artist,
 # computer, white point, primaries, inks, printer, ratings, copyright, and what Windows adds.

@@ -16,6 +16,7 @@ from poolcli.formats.image.storage import Compression
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
 NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
 
 
@@ -38,7 +39,7 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
                 planarconfig="contig" if channels > 1 else None,
                 extrasamples=extra or None,
                 compression=compression.tifffile,
-                predictor=compression.predictor,
+                predictor=compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES),
                 metadata=None,
                 software=False,
             )
