@@ -185,6 +185,17 @@ def test_a_place_on_the_earth_that_cannot_be_kept_is_said(cli: Cli) -> None:
         assert f"note     place on the earth not kept: {note}\n" in result.out
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_a_picture_that_was_turned_has_no_place_on_the_earth(dtype: str, cli: Cli) -> None:
+    tags = [(33550, 12, 3, (1.0, 2.0, 0.0), True), (274, 3, 1, 6, True)]
+    tifffile.imwrite("x.tif", np.zeros((6, 8), dtype), metadata=None, extratags=tags)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
+    assert "note     place on the earth not kept: the picture was turned\n" in result.out
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert 33550 not in page.tags
+
+
 def test_numbers_that_stand_for_no_data_are_said_to_be_pooled(cli: Cli) -> None:
     tags = [(42113, 2, None, "-9999", True)]
     tifffile.imwrite("x.tif", np.zeros((6, 8), np.float32), metadata=None, extratags=tags)

@@ -19,6 +19,7 @@ pil_tiff: Any = Lazy("PIL.TiffImagePlugin")
 SHOWN = 5  # tags named in a note
 BYTE, UNDEFINED = 1, 7  # types of tags
 INCH, CENTIMETRE = 2, 3
+BESIDE = ("exif", "icc_profile", "xmp", "photoshop", "dpi", "geo")
 STORED = {tags.ICC_PROFILE: ("icc_profile", UNDEFINED), tags.XMP: ("xmp", BYTE), tags.PHOTOSHOP: ("photoshop", BYTE)}
 
 
@@ -51,12 +52,14 @@ def _named(dropped: Iterable[int]) -> str:
     return f"tag{'' if len(names) == 1 else 's'} {', '.join(names[:SHOWN])}{more}"
 
 
-def with_directory(data: bytes | memoryview, found: Mapping[str, Any]) -> bytes:
+def with_directory(data: bytes | memoryview, found: Mapping[str, Any]) -> bytes | memoryview:
     """A little-endian TIFF whose first page says what was found beside the pixels, too.
 
     The first directory is written anew at the end of the file, with the entries that it had, which say where the pixels
     are, and the new ones.
     """
+    if not any(key in found for key in BESIDE):
+        return data
     tiff = bytes(data)
     big = tiff[2] == 43
     number, place, entry, at = ("<Q", "<Q", 20, 8) if big else ("<H", "<I", 12, 4)

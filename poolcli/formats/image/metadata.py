@@ -76,6 +76,14 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
+def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What was found without the place on the earth, which holds for the pixels as they were stored."""
+    if "geo" not in found:
+        return dict(found)
+    lost = (*found.get("lost", ()), (WORDS["geo"], "the picture was turned"))
+    return {key: value for key, value in found.items() if key != "geo"} | {"lost": lost}
+
+
 def _is_unusual(info: Mapping[str, Any]) -> bool:
     """Whether a PNG states a gamma that counts, and is not about that of sRGB."""
     gamma = info.get("gamma")

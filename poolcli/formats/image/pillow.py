@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image import gif, png, tags, tiff
-from poolcli.formats.image.metadata import metadata_of
+from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
 from poolcli.formats.image.pages import Page, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
@@ -105,10 +105,12 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return _decoded(image, mode)
 
     def described() -> dict[str, Any]:
-        return metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
+        found = metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
+        return of_a_turned_picture(found) if turns else found
 
     channels, dtype, _ = MODES[mode]
-    notes = (*turning_notes(_orientation(image)), *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
+    turns = turning_notes(_orientation(image))
+    notes = (*turns, *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
     held, duration = _held(image, mode), partial(_duration, image)
     return Picture(format_name(image), mode, channels, dtype, held, decode, described, notes, duration)
 

@@ -14,7 +14,7 @@ from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image import tags
 from poolcli.formats.image.chain import count_pages
-from poolcli.formats.image.metadata import metadata_of
+from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.pages import Page
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
 from poolcli.formats.image.png import WHY_READ
@@ -105,10 +105,12 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
 
     def described() -> dict[str, Any]:
         storage = storage_of({COMPRESSION: int(page.compression), PREDICTOR: int(page.predictor)})
-        return metadata_of({}, exif, True) | storage | samples.kept | lost
+        found = metadata_of({}, exif, True) | storage | samples.kept | lost
+        return of_a_turned_picture(found) if turns else found
 
     held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
-    notes = (*turning_notes(_orientation(page)), *samples.notes, *no_data_notes(exif))
+    turns = turning_notes(_orientation(page))
+    notes = (*turns, *samples.notes, *no_data_notes(exif))
     return Picture("tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes)
 
 
