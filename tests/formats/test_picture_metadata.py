@@ -56,6 +56,19 @@ def test_a_tiff_keeps_what_it_says_of_its_making(deep: bool, compression: str | 
         assert [tag.code for tag in tags] == sorted(tag.code for tag in tags)
 
 
+def test_a_tiff_that_must_be_large_keeps_what_it_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.formats.image.tiff_write.MOST_BYTES", 10)
+    tiff(True)
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        tags = first(file).tags
+        assert file.is_bigtiff
+        assert {tag: tags[tag].value for tag in TEXTS} == TEXTS
+        np.testing.assert_array_equal(
+            first(file).asarray(), np.rint(DEEP.reshape(3, 2, 4, 2, 3).mean((1, 3))).astype(np.uint16)
+        )
+
+
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
 def test_the_tags_of_a_tiff_become_exif_data(suffix: str, cli: Cli) -> None:
     tiff(False)

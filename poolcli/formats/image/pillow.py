@@ -39,7 +39,7 @@ DEEP_PNG = {
 }  # fmt: skip
 DIFFERING = ("TIFF", "MPO")  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
-CANVASES = {"GIF": 8, "WEBP": 12, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
+CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
 BUFFER = 4  # bytes of a pixel in Pillow, at most
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
+MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
 
 
@@ -31,7 +32,7 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
     if photometric == LAB and pages.dtype.kind == "u":
         pages = with_signs_turned(pages)
     stream = io.BytesIO()
-    with tifffile.TiffWriter(stream, byteorder="<") as file:
+    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MOST_BYTES) as file:
         for page in pages:
             file.write(
                 page if channels > 1 else page[..., 0],
