@@ -18,6 +18,7 @@ HEAVY = {
     "onnx": "onnx",
     "google": "protobuf",
     "PIL": "pillow",
+    "pillow_heif": "pillow-heif",
     "tifffile": "tifffile",
 }
 

@@ -73,6 +73,12 @@ def _picture(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -
     return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, **more)
 
 
+# A box that may be of several lengths, and the brands of HEVC pictures.
+_HEIF = tuple(
+    bytes((0, 0, 0, length)) + b"ftyp" + brand
+    for length in range(16, 64, 4)
+    for brand in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
+)
 # HDF5 files of up to 2**25 elements are made in memory, where a full disk cannot hurt them.
 FORMATS: dict[str, Format] = {
     row.name: row
@@ -95,6 +101,7 @@ FORMATS: dict[str, Format] = {
         _picture("gif", (".gif",), b"GIF8", writes=False),
         _picture("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
         _picture("avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
+        _picture("heif", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
         _picture("qoi", (".qoi",), b"qoif", writes=False),
         _picture("sgi", (".sgi",), b"\x01\xda", writes=False),
         _picture("dds", (".dds",), b"DDS ", writes=False),

@@ -272,7 +272,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         lambda: b"hello, world",
         1,
         "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, "
-        "JPEG2000, AVIF, QOI, SGI, DDS, TGA)",
+        "JPEG2000, AVIF, HEIF, QOI, SGI, DDS, TGA)",
     ),
     "image: truncated PNG": ("x.png", lambda: image("PNG")[:900], 1, "x.png: the image cannot be read or written: ..."),
     "image: truncated JPEG": (
@@ -320,7 +320,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
         "x.eps: is none of the formats that poolcli reads (npy, npz, hdf5, png, jpeg, tiff, "
-        "bmp, webp, ppm, gif, jpeg2000, avif, qoi, sgi, dds, tga)",
+        "bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "image: one row, a kernel of two": (
         "x.png",

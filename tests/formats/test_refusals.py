@@ -308,13 +308,13 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         "x.eps: is none of the formats that poolcli reads (npy, npz, hdf5, png, jpeg, tiff, bmp, webp, ppm, gif, "
-        "jpeg2000, avif, qoi, sgi, dds, tga)",
+        "jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "PostScript called PNG": (
         "x.png",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
-        "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, JPEG2000, AVIF, QOI, SGI, "
-        "DDS, TGA)",
+        "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, JPEG2000, AVIF, HEIF, QOI, "
+        "SGI, DDS, TGA)",
     ),
 }
 

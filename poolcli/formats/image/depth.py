@@ -14,6 +14,8 @@ def loses_bits(image: Image) -> bool:
     """Whether Pillow decodes to 8 bits what holds more; it says so only in the decoder's settings, or not at all."""
     if image.format == "TIFF":
         return not pillow_reads(image.tag_v2)  # type: ignore[attr-defined]
+    if image.format == "HEIF":
+        return int(image.info.get("bit_depth", 8)) > 8
     if image.mode.startswith("I;16"):
         return "transparency" in image.info
     if image.mode == "I":

@@ -20,6 +20,7 @@ from poolcli.formats.image.picture import Picture, turned, turning_notes, uprigh
 from poolcli.formats.image.samples import ASSOCIATED, DIVIDED, with_signs_turned
 from poolcli.formats.image.webp import has_losses
 from poolcli.formats.native import native_messages
+from poolcli.formats.recognise import LONGEST_MAGIC
 from poolcli.formats.table import FORMATS
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ DEEP_PNG = {
     ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
     ("RGBA;16B", False): "RGBA;16",
 }  # fmt: skip
-DIFFERING = ("TIFF", "MPO")  # formats whose pages may be of different sizes
+HEIF = "HEIF"  # known to Pillow after pillow_heif has said so
+SEVERAL_VIEWS = ("MPO", HEIF)  # formats of which a viewer shows the page at which they open
+DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
 BUFFER = 4  # bytes of a pixel in Pillow, at most
@@ -51,15 +54,22 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     warnings.simplefilter("always")
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
     pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # above twice that it gives up, at each frame
-    if stream.read(4) in FORMATS["gif"].magic:
+    start = stream.read(LONGEST_MAGIC)
+    if start.startswith(FORMATS["heif"].magic):
+        (heif,) = need("pillow_heif", why=f"{path}: HEIC pictures need a package of their own", kind=FileError)
+        heif.register_heif_opener()
+        formats: tuple[str, ...] = (HEIF,)
+    else:
+        formats = tuple(name for name in pillow_names() if name != HEIF)
+    if start.startswith(FORMATS["gif"].magic):
         pixels = gif.refuse_wide_frames(path, stream)
         refuse_many_pixels(path, pixels, most_pixels)
         refuse_memory(path, BUFFER * pixels, limit)
+    stream.seek(0)
     try:
-        image: Image = stack.enter_context(pil.open(stream, formats=pillow_names()))
+        image: Image = stack.enter_context(pil.open(stream, formats=formats))
     except pil.UnidentifiedImageError:
-        stream.seek(0)
-        if stream.read(4) in FORMATS["tiff"].magic:
+        if start.startswith(FORMATS["tiff"].magic):
             return None, []
         raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
@@ -82,11 +92,11 @@ def pages_of(image: Image) -> list[Page]:
     count = getattr(image, "n_frames", 1)
     if image.format not in DIFFERING:
         return [Page(*_size(image))] * count
-    pages = []
+    pages, first = list[Page](), image.tell()
     for number in range(count):
         if count > 1:
             image.seek(number)
-        further = image.format == "MPO" and number > 0
+        further = image.format in SEVERAL_VIEWS and number != first
         pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
     return pages
 
