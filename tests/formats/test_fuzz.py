@@ -34,6 +34,9 @@ def whole(name: str) -> bytes:
     elif name == "hdf5":
         with h5py.File(stream, "w") as file:
             file.create_dataset("g/a", data=x, chunks=(1, 1, 4, 4), compression="gzip")
+    elif name == "heif":
+        heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
+        heif.from_pillow(Image.effect_noise((64, 64), 80).convert("RGB")).save(stream)
     else:
         Image.effect_noise((12, 8), 80).convert("RGB").save(stream, name.upper())
     return stream.getvalue()
