@@ -25,13 +25,14 @@ class ReadOptions:
     """How inputs are read.
 
     `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
-    lets HDF5 files read the files that they name; `allowed` is memory in bytes that was allowed by name; `axes` is how
-    many the array has, where that is known.
+    lets HDF5 files read the files that they name; `limit` is memory in bytes, and `allowed` the same where it was given
+    by name; `axes` is how many the array has, where that is known.
     """
 
     pages: str | None = None
     max_pixels: int | None = None
     allow_external: bool = False
+    limit: int | None = None
     allowed: int | None = None
     axes: int | None = None
 
