@@ -65,13 +65,14 @@ class Dimension:
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset, and
-    for each axis of an HDF5 dataset its label and scales.
+    for each axis of an HDF5 dataset its label and scales. `notes` say what of it is left out.
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,17 @@ class Opened(Protocol):
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """The region as an array of its own shape; raises FileError where the file ends early."""
+
+
+class Several(Protocol):
+    """An open file that can hold several arrays."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """Those that can be pooled."""
+
+    def array(self, key: str) -> Opened:
+        """The one of a name that the headers have; refused where it cannot be read."""
 
 
 @dataclass(slots=True)

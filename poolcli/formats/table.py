@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Sink, Source, Spec, WriteOptions
+    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,14 @@ class Format:
 
 
 class Functions(Protocol):
-    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write."""
+    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write,
+    `opened_several` of those that hold several."""
 
     def opened(self, source: Source, options: ReadOptions) -> AbstractContextManager[Opened]:
         """An input; refuses with a FileError what cannot be read."""
+
+    def opened_several(self, path: str, options: ReadOptions) -> AbstractContextManager[Several]:
+        """All arrays of a file of a format that holds several."""
 
     def list_arrays(self, path: str) -> list[Header]:
         """All arrays of a file that can be pooled."""

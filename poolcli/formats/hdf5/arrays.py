@@ -8,31 +8,50 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.arrays import choose
-from poolcli.formats.hdf5.gate import Dataset, opened_file
+from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import translated
 from poolcli.formats.hdf5.metadata import metadata_of, scales_of
-from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source
+from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
 from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@contextmanager
+def opened_several(path: str, options: ReadOptions) -> Iterator[Several]:
+    """The file; of its datasets, others and links to other files are left out."""
+    with opened_file(path, options) as gate:
+        yield _Datasets(gate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Datasets:
+    gate: Gate
+
+    @property
+    def headers(self) -> list[Header]:
+        with translated(self.gate.path):
+            return list(self.gate.headers())
+
+    def array(self, key: str) -> Opened:
+        with translated(self.gate.path):
+            dataset = self.gate.dataset(key)
+            scales = scales_of(dataset)  # what is not let through of these is refused, too
+            return _File(dataset.header, dataset, scales)
+
+
 def list_arrays(path: str) -> list[Header]:
-    """The numeric datasets of the file, by path; others and links to other files are left out."""
-    with opened_file(path, ReadOptions()) as gate, translated(path):
-        return list(gate.headers())
+    """The numeric datasets of the file, by path."""
+    with opened_several(path, ReadOptions()) as file:
+        return list(file.headers)
 
 
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen dataset, read region by region, with its attributes and how it is stored."""
-    with opened_file(source.path, options) as gate:
-        with translated(source.path):
-            key = source.key if source.key is not None else choose(source, list(gate.headers()), options.axes).key
-            dataset = gate.dataset(str(key))
-            scales = scales_of(dataset)  # what is not let through of these is refused, too
-        yield _File(dataset.header, dataset, scales)
+    with opened_several(source.path, options) as file:
+        yield file.array(source.key if source.key is not None else str(choose(source, file.headers, options.axes).key))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,8 @@ from poolcli.formats.arrays import byte_count, check_expansion, human_bytes
 from poolcli.formats.hdf5.library import h5py
 from poolcli.formats.records import ReadOptions
 
+SMALL = 1024  # bytes that any filter may add to a chunk
+
 
 def is_virtual(properties: Any) -> bool:
     """Whether a list of properties is that of a dataset made of others."""
@@ -49,8 +51,25 @@ def check_memory(where: str, path: str, found: Any, properties: Any, options: Re
             f"{human_bytes(options.limit)}; raise {field('max_memory')}"
         )
     if options.allowed is None and not options.allow_external:
+        whole = byte_count(found.shape, size)
         stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is what the file says
-        check_expansion(where, stored, max(chunk, byte_count(found.shape, size)), None)
+        check_expansion(where, stored, whole, None)
+        check_expansion(where, min(stored, whole), chunk, None)
+    if chunk:
+        check_chunks(where, found, chunk)
+
+
+def check_chunks(where: str, found: Any, chunk: int) -> None:
+    """Refuses a chunk that is stored in far more bytes than it has: it would be unpacked to its end all the same."""
+    largest = 0
+
+    def look(info: Any) -> None:
+        nonlocal largest
+        largest = max(largest, int(info.size))
+
+    found.chunk_iter(look)
+    if largest > 2 * chunk + SMALL:
+        raise FileError(f"{where}: has a chunk of {human_bytes(chunk)} that is stored in {human_bytes(largest)}")
 
 
 def check_filters(where: str, properties: Any) -> None:

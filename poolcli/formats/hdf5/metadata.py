@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from poolcli.core.dtypes import DTYPES
+from poolcli.formats.arrays import byte_count, named
 from poolcli.formats.hdf5.gate import Dataset
 from poolcli.formats.hdf5.library import h5py
 from poolcli.formats.records import Dimension, Metadata, whole_region
 
 SCALE_ATTRIBUTES = ("DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME")
-LONGEST_SCALE = 1_000_000  # values; longer ones are left out
+LARGEST_SCALES = 2**25  # bytes of all of them together; what is beyond is left out
 STORED = ("chunks", "compression", "compression_opts", "shuffle", "fletcher32")
 
 
 def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Metadata:
     """What goes with a dataset."""
     attributes = {name: value for name, value in dataset.attributes.items() if _is_own(name, value)}
-    return Metadata(dataset=dataset.stored(STORED), attributes=attributes, dimensions=_dimensions(dataset, scales))
+    stored = dataset.stored(STORED)
+    dimensions, notes = _dimensions(dataset, scales)
+    return Metadata(dataset=stored, attributes=attributes, dimensions=dimensions, notes=notes)
 
 
 def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
@@ -31,12 +35,22 @@ def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
     return tuple(found)
 
 
-def _dimensions(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> tuple[Dimension, ...]:
-    found = [
-        Dimension(label, {scale.name: scale.read(whole_region(scale.header.shape)) for scale in of_axis})
-        for label, of_axis in zip(dataset.labels, scales or [()] * len(dataset.labels), strict=True)
-    ]
-    return tuple(found) if any(dimension.label or dimension.scales for dimension in found) else ()
+def _dimensions(
+    dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]
+) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
+    """What each axis is called and its scales, () where no axis has any; and a note on those that are left out."""
+    room, found, lost = LARGEST_SCALES, [], []
+    for label, of_axis in zip(dataset.labels, scales or [()] * len(dataset.labels), strict=True):
+        values = {}
+        for scale in of_axis:
+            room -= byte_count(scale.header.shape, DTYPES[scale.header.dtype].itemsize)
+            if room < 0:
+                lost.append(scale.name)
+            else:
+                values[scale.name] = scale.read(whole_region(scale.header.shape))
+        found.append(Dimension(label, values))
+    notes = (f"left out, for they are very long: the values along an axis in {named(lost)}",) if lost else ()
+    return tuple(found) if any(dimension.label or dimension.scales for dimension in found) else (), notes
 
 
 def _is_own(name: str, value: Any) -> bool:

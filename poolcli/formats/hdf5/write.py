@@ -61,4 +61,5 @@ def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
                 file[name] = values
                 file[name].make_scale(name.rpartition("/")[2])
             axis.attach_scale(file[name])
-    return dataset, ("some attributes of the dataset could not be kept",) if lost else ()
+    notes = ("some attributes of the dataset could not be kept",) if lost else ()
+    return dataset, (*metadata.notes, *notes)
