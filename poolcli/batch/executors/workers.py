@@ -21,6 +21,7 @@ from typing import Any, Self
 from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
+from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.formats.atomic import remove_part
 from poolcli.job.failure import failure
@@ -49,6 +50,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
 @dataclass(slots=True)
 class _Worker:
     process: Any
+    owner: str  # of what it is writing
     pipe: Connection
     number: int | None = None  # of the task that it holds
 
@@ -71,7 +73,7 @@ class Workers:
             worker.pipe.close()
         for worker in held:
             if worker.number is not None:
-                _sweep(self._tasks[worker.number].job, worker.process.pid)
+                _sweep(self._tasks[worker.number].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
         """Ends all processes; returns those that were at work."""
@@ -127,7 +129,7 @@ class Workers:
         here, there = CONTEXT.Pipe()
         process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
         there.close()
-        worker = _Worker(process, here)
+        worker = _Worker(process, owner_of(process.pid), here)
         self._workers.append(worker)
         return worker
 
@@ -144,7 +146,7 @@ class Workers:
         if number is None:
             return None
         job = self._tasks[number].job
-        _sweep(job, worker.process.pid)
+        _sweep(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
         if self._tries[number] < TRIES:
             self._waiting.append(number)
@@ -171,9 +173,9 @@ class Workers:
         return how
 
 
-def _sweep(job: Job, process: int) -> None:
+def _sweep(job: Job, owner: str) -> None:
     for path in job.outputs:
-        remove_part(path, process)
+        remove_part(path, owner)
 
 
 def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
