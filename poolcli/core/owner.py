@@ -8,7 +8,6 @@ place that finds the number free, or taken by a process that began at another ti
 from __future__ import annotations
 
 import os
-import platform
 import re
 from functools import cache
 from hashlib import sha256
@@ -39,7 +38,7 @@ def _place() -> str:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
         space = ""
-    return _short(f"{platform.node()} {machine} {space}")
+    return _short(f"{os.uname().nodename} {machine} {space}")
 
 
 def _start(process: int) -> str:

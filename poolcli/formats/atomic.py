@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
 from poolcli.core.owner import is_gone, owner_of
+from poolcli.core.stop import check_stopped
 from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
@@ -41,6 +42,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             yield part
+            check_stopped()
             sync(part)
             move(part, target, overwrite, mode)
         except BaseException:
@@ -64,6 +66,7 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
         try:
             os.mkdir(part)
             yield part
+            check_stopped()
             for folder, _, names in os.walk(part):
                 for name in names:
                     sync(os.path.join(folder, name))

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from poolcli.cli.stop import Stopped, install_handlers
+from poolcli.core.stop import Stopped, install_handlers, remove_handlers
 from poolcli.formats import FORMATS
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
@@ -61,6 +61,7 @@ def _stopped(row: Row) -> None:
         with pytest.raises(Stopped) as stop:
             signal.raise_signal(number)
     finally:
+        remove_handlers()
         for each, handler in before.items():
             signal.signal(each, handler)
     assert stop.value.exit_code == int(row[0])

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from poolcli.batch.executors.table import Outcomes
@@ -23,6 +22,7 @@ from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
 from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, ending, start
+from poolcli.core.stop import Stopped, check_stopped, held, install_handlers
 from poolcli.formats.atomic import remove_part
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
@@ -68,18 +68,19 @@ class Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        held = self._end()
-        for worker in self._workers:
-            worker.pipe.close()
-        for worker in held:
-            if worker.number is not None:
-                _sweep(self._tasks[worker.number].job, worker.owner)
+        with held():
+            at_work = self._end()
+            for worker in self._workers:
+                worker.pipe.close()
+            for worker in at_work:
+                if worker.number is not None:
+                    _sweep(self._tasks[worker.number].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
         """Ends all processes; returns those that were at work."""
-        held = [worker for worker in self._workers if worker.number is not None]
+        at_work = [worker for worker in self._workers if worker.number is not None]
         for worker in self._workers:
-            if worker in held:
+            if worker in at_work:
                 worker.process.terminate()
             else:
                 worker.pipe.close()  # ends it
@@ -88,12 +89,13 @@ class Workers:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-        return held
+        return at_work
 
     def run(self, progress: Progress) -> Outcomes:
         """The outcomes as they come."""
         left = len(self._tasks)
         while left:
+            check_stopped()
             self._assign()
             for worker in self._heard():
                 found = self._hear(worker, progress)
@@ -127,10 +129,11 @@ class Workers:
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
-        process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+        with held():
+            process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+            worker = _Worker(process, owner_of(process.pid), here)
+            self._workers.append(worker)
         there.close()
-        worker = _Worker(process, owner_of(process.pid), here)
-        self._workers.append(worker)
         return worker
 
     def _heard(self) -> list[_Worker]:
@@ -182,8 +185,7 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
     """The life of a worker: tasks in, outcomes out, until the other end is closed."""
     for other in others:
         other.close()  # else this process would keep alive what only the parent should
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
-    signal.signal(signal.SIGTERM, _stop)
+    install_handlers()
     _keep_freed_memory()
     code = 0
     try:
@@ -196,8 +198,8 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
                 break
     except (EOFError, BrokenPipeError, ConnectionError):
         pass
-    except SystemExit:
-        code = 143
+    except Stopped as stop:
+        code = stop.exit_code
     sys.stdout.flush()
     os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
 
@@ -219,7 +221,3 @@ def _keep_freed_memory() -> None:
     if setting is not None:
         setting(M_MMAP_THRESHOLD, 2**30)
         setting(M_TRIM_THRESHOLD, 2**30)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(143)
