@@ -168,6 +168,8 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
 class _Sink:
     """Writes each run of a region at its place."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(
         self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, front_to_back: bool = False
     ) -> None:

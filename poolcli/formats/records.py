@@ -55,22 +55,33 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """The values along an axis, what they are called, and the attributes of the dataset that holds them."""
+
+    values: NDArray[Any]
+    title: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """What an axis is called, and the values along it: by name of the dataset that holds them."""
 
     label: str
-    scales: Mapping[str, NDArray[Any]]
+    scales: Mapping[str, Scale]
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset, and
-    for each axis of an HDF5 dataset its label and scales. `notes` say what of it is left out.
+    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset; of an
+    HDF5 dataset its attributes, those of the `groups` above it, and for each axis its label and scales. `notes` say
+    what of it is left out.
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -120,7 +131,12 @@ class WriteOptions:
 
 
 class Sink(Protocol):
-    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back."""
+    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back.
+
+    `notes` say what else of the output could not be kept.
+    """
+
+    notes: tuple[str, ...]
 
     def holds(self, region: Ranges) -> bool:
         """Whether the region is there already, from a run that was stopped."""
@@ -134,6 +150,7 @@ class Fresh:
     """A sink that holds nothing yet."""
 
     put: Callable[[Ranges, NDArray[Any]], None]
+    notes: tuple[str, ...] = ()
 
     def holds(self, region: Ranges) -> bool:
         return False

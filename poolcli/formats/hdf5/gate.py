@@ -7,7 +7,7 @@ reference is taken as a place in this file, and of a dataset nothing is asked be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,7 +18,8 @@ from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
 from poolcli.formats.hdf5.library import h5py, translated
-from poolcli.formats.hdf5.names import find, text_of, walk
+from poolcli.formats.hdf5.names import above, find, text_of, walk
+from poolcli.formats.hdf5.storage import storage_of
 from poolcli.formats.records import Header, ReadOptions, slices
 from poolcli.plan.region import Ranges
 
@@ -110,9 +111,19 @@ class Dataset:
         """What each axis is called; '' where it has no name."""
         return tuple(axis.label for axis in self._dataset.dims)
 
-    def stored(self, names: Sequence[str]) -> dict[str, Any]:
-        """How it is stored, as h5py's create_dataset takes it; {} where that is in one piece."""
-        return {name: getattr(self._dataset, name) for name in names} if self._dataset.chunks else {}
+    @property
+    def title(self) -> str:
+        """What it is called as a scale; '' where it has no name."""
+        return text_of(h5py.h5ds.get_scale_name(self._dataset.id))
+
+    def groups(self) -> Iterator[tuple[str, Any]]:
+        """The root and the other groups above it, with their attributes."""
+        for name, group in above(self.gate.root, self.name):
+            yield name, h5py.Group(group).attrs
+
+    def stored(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """How it is stored, as h5py's create_dataset takes it, and notes on what of it cannot be kept."""
+        return storage_of(self._dataset)
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A part of it."""

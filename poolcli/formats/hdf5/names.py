@@ -52,6 +52,17 @@ def find(root: Any, key: str, where: str, allow_external: bool) -> Any:
     return here
 
 
+def above(root: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The root and the groups on the way to `key`, by name, as far as hard links lead."""
+    here, path = root, "/"
+    waiting = _steps(bytes_of(key))
+    yield path, here
+    while len(waiting) > 1 and _link(here, waiting[-1]) == h5py.h5l.TYPE_HARD:
+        name = waiting.pop()
+        here, path = h5py.h5o.open(here, name), f"{path}{text_of(name)}/"
+        yield path, here
+
+
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
     """The name of every dataset and the dataset, in the order of names, along hard links, each group once."""
     waiting = [("/", root)]
