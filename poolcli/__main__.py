@@ -23,9 +23,13 @@ def main() -> None:
         print(f"poolcli: {stop}", file=sys.stderr)
         code = stop.exit_code
     except OSError as error:
-        # Standard output itself cannot be written: a full disk, a closed pipe.
+        from poolcli.core.errors import PoolError
+
+        if isinstance(error, PoolError):  # with --debug
+            raise
+        # A stream has no name: standard output itself cannot be written, a full disk or a closed pipe.
         if not isinstance(error, BrokenPipeError):
-            print(f"poolcli: standard output: {error.strerror}", file=sys.stderr)
+            print(f"poolcli: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()

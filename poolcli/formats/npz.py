@@ -23,7 +23,6 @@ from poolcli.formats.records import (
     Named,
     Opened,
     ReadOptions,
-    Several,
     Source,
     WriteOptions,
     whole_region,
@@ -39,33 +38,51 @@ _BROKEN = (
 
 
 @contextmanager
-def opened_several(path: str, options: ReadOptions) -> Iterator[Several]:
+def opened_several(path: str, options: ReadOptions) -> Iterator[_Archive]:
     """The archive; its members are inflated when they are first read."""
     with _translated(path):
         archive = zipfile.ZipFile(path)
     with archive:
-        with _translated(path):
-            members = _members(path, archive)
-        yield _Archive(path, archive, members, options)
+        doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
+        if doubled:
+            raise FileError(f"{path}: holds two members called {doubled[0]}; it is ambiguous")
+        yield _Archive(path, archive, options)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Archive:
     path: str
     archive: zipfile.ZipFile
-    members: dict[str, tuple[zipfile.ZipInfo, Header]]  # by key
     options: ReadOptions
 
     @property
     def headers(self) -> list[Header]:
-        return [header for _, header in self.members.values()]
+        found = []
+        with _translated(self.path):
+            for info in self.archive.infolist():
+                with suppress(FileError):
+                    found.append(self._header(info))
+        return found
+
+    def member(self, key: str) -> zipfile.ZipInfo | None:
+        """What the archive says of an array; None where it has none of the name."""
+        members = self.archive.NameToInfo
+        return members.get(f"{key}.npy") or members.get(key)
 
     def array(self, key: str) -> Opened:
-        info, header = self.members[key]
+        info = self.member(key)
+        assert info is not None  # noqa: S101  # a key that the headers have
+        with _translated(self.path):
+            header = self._header(info)
         where = f"{self.path}:{key}"
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
         return Loaded(header, lambda: (self._inflated(where, info), Metadata()))
+
+    def _header(self, info: zipfile.ZipInfo) -> Header:
+        with self.archive.open(info) as stream:
+            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
+        return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))
 
     def _inflated(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
         with _translated(self.path), self.archive.open(info) as stream:
@@ -79,26 +96,17 @@ class _Archive:
 def list_arrays(path: str) -> list[Header]:
     """The arrays of the file by key; members that are no numeric array are left out."""
     with opened_several(path, ReadOptions()) as file:
-        return list(file.headers)
+        return file.headers
 
 
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
     with opened_several(source.path, options) as file:
-        yield file.array(str(choose(source, file.headers, options.axes).key))
-
-
-def _members(path: str, archive: zipfile.ZipFile) -> dict[str, tuple[zipfile.ZipInfo, Header]]:
-    doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
-    if doubled:
-        raise FileError(f"{path}: holds two members called {doubled[0]}; it is ambiguous")
-    found = {}
-    for info in archive.infolist():
-        with suppress(FileError):
-            header = _member_header(path, archive, info)
-            found[str(header.key)] = (info, header)
-    return found
+        key = source.key
+        if key is None or file.member(key) is None:
+            key = str(choose(source, file.headers, options.axes).key)
+        yield file.array(key)
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
@@ -136,10 +144,3 @@ def _translated(path: str) -> Iterator[None]:
     except _BROKEN as error:
         reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
         raise FileError(f"{path}: is not a readable .npz file ({reason})") from error
-
-
-def _member_header(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
-    where = f"{path}:{info.filename}"
-    with archive.open(info) as stream:
-        _, header, _ = npy.parse_header(where, cast("BinaryIO", stream))
-    return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))

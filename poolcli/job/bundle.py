@@ -50,7 +50,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
             headers = file.headers
             chosen = list(_chosen(job.source.path, headers, settings))
         parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
-        copied = [] if settings.arrays else [header for header in headers if header not in chosen]
+        pooled = {header.key for header in chosen}
+        copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
         _check_sum(job.source.path, parts, copied, settings)
         notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
         if not settings.dry_run:

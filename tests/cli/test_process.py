@@ -190,3 +190,7 @@ def test_the_traceback_is_shown_with_debug_only(folder: Path) -> None:
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
     assert plain.stderr.removeprefix("poolcli: ") in debug.stderr
+    command = [*POOLCLI, "avg", "bad.npy", "-o", "y.npy", "-k", "2", "--debug"]
+    debug = subprocess.run(command, capture_output=True, text=True)
+    assert "Traceback" in debug.stderr
+    assert debug.stderr.endswith("bad.npy: is not a .npy file (its first bytes are not those of one)\n")

@@ -138,6 +138,31 @@ def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
     assert notes_of(cli) == ["attributes that may tell sizes are those of the input: element_size_um, voxel_size"]
 
 
+def test_names_that_are_not_utf8(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file.create_group(b"g\xff").create_dataset(b"a\xfe", data=X)
+        file[b"g\xff"].attrs["units"] = "K"
+        file.create_dataset("b", data=X)
+
+    made(fill)
+    assert cli("info", "x.h5").out.splitlines()[2:] == [
+        "/b            2,3,8,6  float32",
+        r"/g\xff/a\xfe  2,3,8,6  float32",
+    ]
+    for arguments in (["x.h5:/g\udcff/a\udcfe", "-o", "y.h5"], ["x.h5", "--all", "-o", "z.h5"]):
+        assert cli("avg", *arguments, *HALVE, "-q").code == 0
+        with h5py.File(arguments[-1]) as file:
+            assert (file[b"g\xff"][b"a\xfe"].shape, file[b"g\xff"].attrs["units"]) == ((2, 3, 4, 3), "K")
+
+
+def test_a_name_of_any_length_is_echoed_in_part(cli: Cli) -> None:
+    made(lambda file: file.create_dataset("x" * 60_000, data=X))
+    for command in (["info", "x.h5"], ["avg", "x.h5:/c", "-o", "y.h5", "-k", "2", "--json"]):
+        result = cli(*command)
+        assert len(result.out) + len(result.err) < 25_000
+        assert "(55001 characters)" in result.out + result.err or "characters) ..." in result.out + result.err
+
+
 FILTERS: dict[str, Callable[[Any], Any]] = {
     "blosc": lambda plugin: plugin.Blosc(cname="zlib", clevel=3),
     "blosc2": lambda plugin: plugin.Blosc2(cname="zstd"),

@@ -45,12 +45,10 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
 def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset with all that goes with it, and notes on what cannot be kept."""
     metadata, lost = spec.metadata, list[str]()
-    name = bytes_of((spec.key or "data").strip("/"))
-    dataset, notes = _stored(file, name, spec)
+    dataset, notes = _stored(*_place(file, spec.key or "data"), spec)
     _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in metadata.groups.items():
-        group = file.require_group(bytes_of(place)) if place != "/" else file
-        _add(group.attrs, attributes, None, lost)
+        _add(file[bytes_of(place)].attrs, attributes, None, lost)
     for axis, dimension in zip(dataset.dims, metadata.dimensions, strict=False):
         if dimension.label:
             axis.label = dimension.label
@@ -65,7 +63,16 @@ def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     return dataset, (*metadata.notes, *notes)
 
 
-def _stored(file: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+def _place(file: Any, key: str) -> tuple[Any, bytes]:
+    """The group that an object of this name is to be made in, and its name there; h5py itself takes UTF-8 alone."""
+    *groups, last = bytes_of(key).strip(b"/").split(b"/")
+    group = file
+    for name in groups:
+        group = group[name] if group.id.links.exists(name) else group.create_group(name)
+    return group, last
+
+
+def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The dataset itself, stored as the input's was as far as that can be."""
     import numpy as np
 
@@ -84,25 +91,26 @@ def _stored(file: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
         limits = zip(stored["maxshape"], spec.shape, strict=True)
         stored["maxshape"] = tuple(None if limit is None else max(limit, n) for limit, n in limits)
     try:
-        return file.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
+        return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
     except (TypeError, ValueError, OSError, RuntimeError):
         if "compression" not in stored:
             raise
     code = stored.pop("compression")
     stored.pop("compression_opts", None)
     notes.append(f"stored without the filter {code}, which cannot hold {spec.dtype} in such chunks")
-    return file.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
+    return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
 def _scale(file: Any, key: str, scale: Scale, lost: list[str]) -> Any:
     """The dataset of a scale, which several axes can share; None where one of that name has other values."""
     import numpy as np
 
-    name = bytes_of(key)
-    if name in file:
-        same = file[name].shape == scale.values.shape and np.array_equal(file[name][...], scale.values, equal_nan=True)
-        return file[name] if same else None
-    made = file.create_dataset(name, data=scale.values)
+    group, name = _place(file, key)
+    if group.id.links.exists(name):
+        found = group[name]
+        same = found.shape == scale.values.shape and np.array_equal(found[...], scale.values, equal_nan=True)
+        return found if same else None
+    made = group.create_dataset(name, data=scale.values)
     made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
     _add(made.attrs, scale.attributes, made.dtype, lost)
     return made
