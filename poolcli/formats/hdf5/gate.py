@@ -33,7 +33,7 @@ def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
     open(path, "rb").close()  # the system's own words for a missing or forbidden file
     with translated(path):
         if not h5py.is_hdf5(path):
-            raise FileError(f"{path}: is not an HDF5 file")
+            raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
         file = h5py.File(path, "r")
     with file:
         yield Gate(path, file["/"].id, options)
@@ -130,6 +130,13 @@ class Dataset:
         with translated(self.gate.path):
             array: NDArray[Any] = self._dataset[slices(region)]
         return array
+
+
+def _remedy(path: str) -> str:
+    """What to do about a file that is of an elder kind of the same name."""
+    with open(path, "rb") as stream:
+        classic = stream.read(3) == b"CDF"
+    return ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc" if classic else ""
 
 
 def _dtype_of(found: Any) -> str:

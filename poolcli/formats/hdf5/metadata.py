@@ -50,7 +50,9 @@ def notes_of(dataset: Dataset) -> Iterator[str]:
     for name in MISSING:
         if name in dataset.attributes:
             yield f"what the file calls missing ({name}) is pooled like any other number"
-            return
+            break
+    if "MATLAB_class" in dataset.attributes:
+        yield "MATLAB has the axes in the opposite order"
 
 
 def _dimensions(
