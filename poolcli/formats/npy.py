@@ -112,6 +112,7 @@ def list_arrays(path: str) -> list[Header]:
 def streamed(name: str, stream: BinaryIO) -> Loaded:
     """The array in a stream that cannot go back: of its header, and then of as many bytes as that claims."""
     descr, header, fortran = parse_header(name, stream)
+    check_size(name, header, _bytes(header))  # how much there is, is known when it has been read
     return Loaded(header, lambda: (_read_rest(name, stream, descr, header, fortran), Metadata()))
 
 
