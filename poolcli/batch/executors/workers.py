@@ -30,6 +30,7 @@ from poolcli.job.outcome import Outcome
 from poolcli.job.pool_file import Progress
 
 TRIES = 2
+MOST_UNREACHED = 10
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
@@ -63,6 +64,7 @@ class Workers:
         self._waiting = list(range(len(tasks) - 1, -1, -1))
         self._tries: dict[int, int] = {}
         self._workers: list[_Worker] = []
+        self._unreached = 0  # workers in a row that no task could be sent to
 
     def __enter__(self) -> Self:
         return self
@@ -123,9 +125,14 @@ class Workers:
             idle.number = self._waiting.pop()
             try:
                 idle.pipe.send(self._tasks[idle.number])
-            except OSError:  # it died while it was idle, which is no task's fault
+            except OSError as error:  # it died while it was idle, which is no task's fault
                 self._waiting.append(idle.number)
                 self._bury(idle)
+                self._unreached += 1
+                if self._unreached > MOST_UNREACHED:
+                    raise FileError(f"no worker can be given a file: {error.strerror}") from error
+            else:
+                self._unreached = 0
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
