@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # importing typing takes longer than all else here
 if TYPE_CHECKING:
     from poolcli.core.errors import FileError as FileError
     from poolcli.core.errors import PoolError as PoolError

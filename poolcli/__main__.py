@@ -8,26 +8,48 @@ import sys
 
 def main() -> None:
     """Runs the command line and exits with its code."""
+    try:
+        from poolcli.core.stop import Stopped, install_handlers, remove_handlers
+
+        install_handlers()
+    except KeyboardInterrupt:  # until the handlers stand, which takes some milliseconds, Python has its own
+        print("poolcli: interrupted", file=sys.stderr)
+        sys.exit(130)
     # OpenBLAS, which poolcli never calls, starts a thread and a buffer for each core when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from poolcli.cli.stop import Stopped, install_handlers
+    try:
+        code = _run()
+    except Stopped as stop:
+        print(f"poolcli: {stop}", file=sys.stderr)
+        code = stop.exit_code
+    except OSError as error:
+        from poolcli.core.errors import PoolError
 
-    install_handlers()
+        if isinstance(error, PoolError):  # with --debug
+            raise
+        # A stream has no name: standard output itself cannot be written, a full disk or a closed pipe.
+        if not isinstance(error, BrokenPipeError):
+            print(f"poolcli: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 1
+    remove_handlers()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command line; a signal that something in it has swallowed or disguised still counts."""
+    from poolcli.core.stop import check_stopped
+
     try:
         from poolcli.cli.app import run
 
         code = run(sys.argv[1:])
         sys.stdout.flush()
-    except Stopped as stop:
-        print(f"poolcli: {stop}", file=sys.stderr)
-        code = stop.exit_code
-    except OSError as error:
-        # Standard output itself cannot be written: a full disk, a closed pipe.
-        if not isinstance(error, BrokenPipeError):
-            print(f"poolcli: standard output: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 1
-    sys.exit(code)
+    except Exception:
+        check_stopped()
+        raise
+    check_stopped()
+    return code
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_each_outcome_comes_once_with_the_place_of_its_task(name: str, jobs: lis
     assert [found[i].job for i in range(4)] == jobs
     assert [found[i].error is None for i in range(4)] == [True, True, False, True]
     assert sorted(os.listdir("out")) == ["0.npy", "1.npy", "3.npy"]
+    assert multiprocessing.active_children() == []
+
+
+def test_workers_that_no_task_can_be_sent_to_are_not_started_for_ever(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Connection, task: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Connection, "send", full)
+    with pytest.raises(FileError, match=r"^no worker can be given a file: No space left on device$"):
+        list(EXECUTORS["workers"].run([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
     assert multiprocessing.active_children() == []
 
 

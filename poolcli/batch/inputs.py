@@ -12,7 +12,7 @@ from pathlib import Path
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats import Source, folder_format, parse_source
-from poolcli.formats.table import suffixes_of
+from poolcli.formats.table import FORMATS, with_suffix
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,10 @@ def _folder_items(
     folder: str, dataset: str | None, recursive: bool, output: str | None
 ) -> tuple[list[Item], list[str]]:
     """The inputs in a folder, and the names in it that are none."""
-    suffixes = suffixes_of(lambda row: row.reads)
+    readable = [row for row in FORMATS.values() if row.reads]
     found, others = list[Item](), list[str]()
     for path in _walk(folder, recursive, output):
-        if Path(path).suffix.lower() in suffixes or folder_format(path):
+        if with_suffix(path, readable) or folder_format(path):
             found.append(Item(Source(path, dataset), os.path.relpath(path, folder)))
         else:
             others.append(path)

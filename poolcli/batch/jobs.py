@@ -13,6 +13,7 @@ from poolcli.core.fields import field
 from poolcli.formats import format_of
 from poolcli.formats.atomic import is_device
 from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.table import without_suffix
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
@@ -42,8 +43,8 @@ def _path_for(item: Item, target: str | None, several: bool, suffix: str | None,
     if target != "-" and folder:
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
-        path = Path(target) / item.relative
-        return str(path.with_suffix("." + suffix.lstrip(".")) if suffix else path)
+        path = str(Path(target) / item.relative)
+        return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
     if several:
         raise RequestError(f"{field(name, target)} is one file, but the inputs are several; name a folder: {target}/")
     if target != "-":

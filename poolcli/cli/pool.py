@@ -15,9 +15,9 @@ from poolcli.cli.outcomes import Reporter
 from poolcli.cli.progress import progress
 from poolcli.cli.requests import PoolRequest
 from poolcli.cli.settings import dataset_of, settings_of
-from poolcli.cli.stop import Stopped
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.stop import Stopped
 from poolcli.engine.compiled import store as kernels
 from poolcli.formats.atomic import is_device
 from poolcli.job.job import Job, existing_outputs

@@ -9,19 +9,29 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from poolcli.core.stop import WORDS, held
+
 # A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
 CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 def start(target: Callable[..., None], *arguments: object) -> Any:
-    """A process that runs `target`; it ends with this one."""
-    process = CONTEXT.Process(target=target, args=arguments, daemon=True)
+    """A process that runs `target`; it ends with this one, which alone hears SIGINT from a terminal."""
+    process = CONTEXT.Process(target=_begin, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
-    with warnings.catch_warnings():
+    with held(), warnings.catch_warnings():
         # Python warns of forks beside other threads; poolcli has none when it forks.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     return process
+
+
+def _begin(target: Callable[..., None], *arguments: object) -> None:
+    """The start of a process, until which its signals wait."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
+    target(*arguments)
 
 
 def ending(process: Any) -> str:

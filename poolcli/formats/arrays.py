@@ -12,7 +12,7 @@ from poolcli.core.layouts import converted_shape, spatial_axes
 from poolcli.formats.records import Header, Source
 
 FEWEST_AXES = 3  # of an array whose layout is not given
-SHOWN = 20  # arrays in a listing
+SHOWN = 20  # names in a list
 LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
 HIGHEST_RATIO = 1000
 
@@ -43,11 +43,11 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
         raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}")
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
-    usable = [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
-    if len(usable) == 1:
-        return usable[0]
+    able = usable(headers, axes)
+    if len(able) == 1:
+        return able[0]
     if len(headers) > 1:
-        first = (usable or headers)[0].key
+        first = (able or headers)[0].key
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
             f"choose one: {source.path}:{first} "
@@ -56,11 +56,20 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
     return headers[0]
 
 
+def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:
+    """Those that have so many `axes`, or 3 and more where the number is None."""
+    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
+
+
+def named(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
 def listing(headers: Sequence[Header]) -> str:
     """Names, shapes and types: `a (1,3,8,8 float32), b (2,2 int8)`."""
-    shown = ", ".join(f"{h.key} ({','.join(map(str, h.shape))} {h.dtype})" for h in headers[:SHOWN])
-    more = f" and {len(headers) - SHOWN} more" if len(headers) > SHOWN else ""
-    return (shown or "none") + more
+    return named([f"{h.key} ({','.join(map(str, h.shape))} {h.dtype})" for h in headers]) or "none"
 
 
 def tensor_layout(shape: Sequence[int], layout: str, picture: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import stat
@@ -9,14 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
+from poolcli.core.owner import is_gone, owner_of
+from poolcli.core.stop import check_stopped
 from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
-LONGEST_PROCESS = 9  # digits of a process that can be asked for
-LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the process or an identity, `.part`
+LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`
+ASIDE = "old-"  # before the owner of what was moved aside
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 @contextmanager
@@ -32,12 +36,13 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             yield path
             return
         make_folder(os.path.dirname(target))
-        part = part_name(target, os.getpid())
-        _sweep(os.path.dirname(target))
+        part = part_name(target, owner_of(os.getpid()))
+        sweep(os.path.dirname(target))
         mode = mode_for(target)
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             yield part
+            check_stopped()
             sync(part)
             move(part, target, overwrite, mode)
         except BaseException:
@@ -50,16 +55,18 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
 def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
     """As `whole_file`, for a format that is a folder: yields a new folder to write into.
 
-    What it replaces is moved aside first: a process that is killed in between leaves one of both under a hidden name.
+    What it replaces changes its name with it in one step, where the system can do that. Elsewhere it is moved aside
+    first: of a process that is killed in between it is moved back by the next one that writes into the folder.
     """
     with reported(path):
         target = os.path.realpath(path)
         make_folder(os.path.dirname(target))
-        part = part_name(target, os.getpid())
-        _sweep(os.path.dirname(target))
+        part = part_name(target, owner_of(os.getpid()))
+        sweep(os.path.dirname(target))
         try:
             os.mkdir(part)
             yield part
+            check_stopped()
             for folder, _, names in os.walk(part):
                 for name in names:
                     sync(os.path.join(folder, name))
@@ -103,8 +110,8 @@ def make_folder(path: str) -> None:
         raise FileError(f"{path}: is a file, and a folder is needed there") from None
 
 
-def part_name(target: str, owner: int | str) -> str:
-    """A hidden name in the target's folder, unique to one process and short enough for any file system."""
+def part_name(target: str, owner: str) -> str:
+    """A hidden name in the target's folder, of one process alone and short enough for any file system."""
     folder, name = os.path.split(target)
     tail = f".{owner}.part"
     stem = os.fsencode(name)[: LONGEST_NAME - LONGEST_TAIL]
@@ -112,20 +119,19 @@ def part_name(target: str, owner: int | str) -> str:
 
 
 @cache
-def _sweep(folder: str) -> None:
+def sweep(folder: str) -> None:
     """Removes, once in a process, what processes that were killed while writing into the folder have left."""
     own = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
-            number = owner.isascii() and owner.isdigit() and len(owner) <= LONGEST_PROCESS
-            if not entry.name.endswith(".part") or not number or not name.lower().endswith(own):
+            if not entry.name.endswith(".part") or not name.lower().endswith(own):
                 continue
-            if not _is_running(int(owner)):
-                _remove(entry.path)
+            if is_gone(owner.removeprefix(ASIDE)):
+                _take_back(entry.path, name.removeprefix(".")) if owner.startswith(ASIDE) else _remove(entry.path)
 
 
-def remove_part(path: str, owner: int) -> None:
+def remove_part(path: str, owner: str) -> None:
     """Removes what the process `owner`, which was killed, has left of `path`."""
     _remove(part_name(os.path.realpath(path), owner))
 
@@ -137,16 +143,6 @@ def _remove(path: str) -> None:
         return
     with suppress(OSError):
         os.unlink(path)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def mode_for(target: str) -> int:
@@ -185,11 +181,33 @@ def move(part: str, target: str, overwrite: bool, mode: int) -> None:
 
 
 def _move_folder(part: str, target: str, overwrite: bool) -> None:
-    if os.path.lexists(target) and not overwrite:
+    if not os.path.lexists(target):
+        os.rename(part, target)
+        return
+    if not overwrite:
         raise FileError(f"{target}: exists; it appeared while this run was working")
-    old = part_name(target, "old")
+    if not _exchanged(part, target):
+        aside = part_name(target, ASIDE + owner_of(os.getpid()))
+        os.rename(target, aside)
+        try:
+            os.rename(part, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        part = aside
+    _remove(part)
+
+
+def _exchanged(one: str, other: str) -> bool:
+    """Whether both have each other's name now, in one step; the system or the file system may not be able to."""
+    rename: Any = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0
+
+
+def _take_back(aside: str, name: str) -> None:
+    """Gives what was moved aside its name again, unless that is taken: then the new one came to be."""
+    target = os.path.join(os.path.dirname(aside), name)
     if os.path.lexists(target):
-        _remove(old)
-        os.rename(target, old)
-    os.rename(part, target)
-    _remove(old)
+        _remove(aside)
+    elif len(os.fsencode(name)) < LONGEST_NAME - LONGEST_TAIL:  # a longer one was cut
+        os.rename(aside, target)

@@ -18,6 +18,7 @@ from poolcli.formats.records import (
     Named,
     Opened,
     ReadOptions,
+    Several,
     Sink,
     Source,
     Spec,
@@ -41,6 +42,11 @@ def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
         if notes:
             file.header = replace(file.header, notes=(*notes, *file.header.notes))
         yield file
+
+
+def opened_several(path: str, options: ReadOptions) -> AbstractContextManager[Several]:
+    """All arrays of a file of a format that holds several."""
+    return recognise(path)[0].functions.opened_several(path, options)
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:

@@ -29,7 +29,6 @@ from poolcli.formats.records import (
     Sink,
     Source,
     Spec,
-    Tensor,
     WriteOptions,
     whole_region,
 )
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 65_536
 MOST_AXES = 32
+AT_ONCE = 2**20  # bytes
 MOST_BYTES = 2**63 - 1  # of an array, any length of 0 taken for 1: numpy can hold no more
 _KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float"}
 _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
@@ -51,9 +51,7 @@ _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The array, read region by region; refuses a header that claims more than the file holds."""
     if source.path == "-":
-        data = sys.stdin.buffer.read()
-        tensor = read_stream(data, "-")
-        yield Loaded(tensor.header, lambda: (tensor.array, tensor.metadata))
+        yield streamed("-", sys.stdin.buffer)
         return
     with open(source.path, "rb") as stream:
         descr, header, fortran = parse_header(source.path, stream)
@@ -90,8 +88,7 @@ class _File:
         array = np.empty(tuple(map(len, stored)), self.descr)
         if array.size:
             self._fill(array.reshape(-1).view(np.uint8).data, shape, stored, array.itemsize)
-        if self.header.dtype == "bool":
-            array = array.view(np.uint8) != 0  # other bytes than 0 and 1 are true, too
+        array = _numbers(array, self.header)
         return array.T if self.fortran else array
 
     def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
@@ -112,15 +109,32 @@ def list_arrays(path: str) -> list[Header]:
         return [file.header]
 
 
-def read_stream(data: bytes, name: str) -> Tensor:
-    """The array in the bytes of a .npy file."""
+def streamed(name: str, stream: BinaryIO) -> Loaded:
+    """The array in a stream that cannot go back: of its header, and then of as many bytes as that claims."""
+    descr, header, fortran = parse_header(name, stream)
+    check_size(name, header, _bytes(header))  # how much there is, is known when it has been read
+    return Loaded(header, lambda: (_read_rest(name, stream, descr, header, fortran), Metadata()))
+
+
+def _read_rest(name: str, stream: BinaryIO, descr: str, header: Header, fortran: bool) -> NDArray[Any]:
     import numpy as np
 
-    stream = io.BytesIO(data)
-    descr, header, fortran = parse_header(name, stream)
-    check_size(name, header, len(data) - stream.tell())
-    flat = np.frombuffer(data, descr, byte_count(header.shape, 1), stream.tell())
-    return Tensor(flat.reshape(header.shape, order="F" if fortran else "C"), header)
+    array = np.empty(header.shape, descr, order="F" if fortran else "C")
+    target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
+    done = 0
+    while done < len(target):
+        count = stream.readinto(target[done : done + AT_ONCE])  # type: ignore[attr-defined]  # a buffered stream has it
+        if not count:
+            check_size(name, header, done)
+        done += count
+    return _numbers(array, header)
+
+
+def _numbers(array: NDArray[Any], header: Header) -> NDArray[Any]:
+    """The array as it was read; bytes other than 0 and 1 are true, too."""
+    import numpy as np
+
+    return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
@@ -154,6 +168,8 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
 
 class _Sink:
     """Writes each run of a region at its place."""
+
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, front_to_back: bool = False

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import lzma
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.formats import npy
 from poolcli.formats.arrays import check_expansion, choose
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
+from poolcli.formats.records import (
+    Header,
+    Loaded,
+    Metadata,
+    Named,
+    Opened,
+    ReadOptions,
+    Source,
+    WriteOptions,
+    whole_region,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,45 +37,76 @@ _BROKEN = (
 )  # fmt: skip
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The arrays of the file by key; members that are no numeric array are left out."""
-    with _opened(path) as archive:
-        names = archive.namelist()
-        doubled = sorted({name for name in names if names.count(name) > 1})
+@contextmanager
+def opened_several(path: str, options: ReadOptions) -> Iterator[_Archive]:
+    """The archive; its members are inflated when they are first read."""
+    with _translated(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
         if doubled:
             raise FileError(f"{path}: holds two members called {doubled[0]}; it is ambiguous")
-        headers = []
-        for info in archive.infolist():
-            try:
-                headers.append(_member_header(path, archive, info))
-            except FileError:
-                continue
-        return headers
+        yield _Archive(path, archive, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Archive:
+    path: str
+    archive: zipfile.ZipFile
+    options: ReadOptions
+
+    @property
+    def headers(self) -> list[Header]:
+        found = []
+        with _translated(self.path):
+            for info in self.archive.infolist():
+                with suppress(FileError):
+                    found.append(self._header(info))
+        return found
+
+    def member(self, key: str) -> zipfile.ZipInfo | None:
+        """What the archive says of an array; None where it has none of the name."""
+        members = self.archive.NameToInfo
+        return members.get(f"{key}.npy") or members.get(key)
+
+    def array(self, key: str) -> Opened:
+        info = self.member(key)
+        assert info is not None  # noqa: S101  # a key that the headers have
+        with _translated(self.path):
+            header = self._header(info)
+        where = f"{self.path}:{key}"
+        npy.check_size(where, header, info.file_size)
+        check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
+        return Loaded(header, lambda: (self._inflated(where, info), Metadata()))
+
+    def _header(self, info: zipfile.ZipInfo) -> Header:
+        with self.archive.open(info) as stream:
+            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
+        return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))
+
+    def _inflated(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
+        with _translated(self.path), self.archive.open(info) as stream:
+            file = npy.streamed(where, cast("BinaryIO", stream))
+            array = file.read(whole_region(file.header.shape))
+            while stream.read(npy.AT_ONCE):
+                pass  # the checksum is compared at the end
+        return array
+
+
+def list_arrays(path: str) -> list[Header]:
+    """The arrays of the file by key; members that are no numeric array are left out."""
+    with opened_several(path, ReadOptions()) as file:
+        return file.headers
 
 
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
-    header = choose(source, list_arrays(source.path), options.axes)
-    where = f"{source.path}:{header.key}"
-    with _opened(source.path) as archive:
-        info = _member(archive, header)
-        npy.check_size(where, header, info.file_size)
-        check_expansion(where, info.compress_size, info.file_size, options.allowed)
-    yield Loaded(header, lambda: (_inflated(source.path, header), Metadata()))
-
-
-def _member(archive: zipfile.ZipFile, header: Header) -> zipfile.ZipInfo:
-    name = f"{header.key}.npy"
-    return archive.getinfo(name if name in archive.namelist() else str(header.key))
-
-
-def _inflated(path: str, header: Header) -> NDArray[Any]:
-    with _opened(path) as archive:
-        info = _member(archive, header)
-        with archive.open(info) as stream:
-            data = stream.read(info.file_size + 1)
-    return npy.read_stream(data, f"{path}:{header.key}").array
+    with opened_several(source.path, options) as file:
+        key = source.key
+        if key is None or file.member(key) is None:
+            key = str(choose(source, file.headers, options.axes).key)
+        yield file.array(key)
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
@@ -93,21 +135,12 @@ def _member_names(path: str, arrays: Sequence[Named]) -> list[str]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[zipfile.ZipFile]:
+def _translated(path: str) -> Iterator[None]:
+    """Whatever a broken archive raises becomes one line."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+        yield
     except (FileError, RequestError):
         raise
     except _BROKEN as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0:1] or [type(error).__name__]
-        raise FileError(
-            f"{path}: is not a readable .npz file ({reason if isinstance(reason, str) else reason[0]})"
-        ) from error
-
-
-def _member_header(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
-    where = f"{path}:{info.filename}"
-    with archive.open(info) as stream:
-        _, header, _ = npy.parse_header(where, io.BytesIO(stream.read(npy.LONGEST_HEADER + 32)))
-    return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))
+        reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+        raise FileError(f"{path}: is not a readable .npz file ({reason})") from error

@@ -25,16 +25,16 @@ class ReadOptions:
     """How inputs are read.
 
     `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
-    lets HDF5 files read the files that they name; `max_memory` is in bytes, None for no limit, and `allowed` the same
-    where it was given by name; `axes` is how many the array has, where that is known.
+    lets HDF5 files read the files that they name; `limit` is memory in bytes, and `allowed` the same where it was given
+    by name; `axes` is how many the array has, where that is known.
     """
 
     pages: str | None = None
     max_pixels: int | None = None
     allow_external: bool = False
+    limit: int | None = None
     allowed: int | None = None
     axes: int | None = None
-    max_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +55,35 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """The values along an axis, what they are called, and the attributes of the dataset that holds them."""
+
+    values: NDArray[Any]
+    title: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """What an axis is called, and the values along it: by name of the dataset that holds them."""
 
     label: str
-    scales: Mapping[str, NDArray[Any]]
+    scales: Mapping[str, Scale]
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset, and
-    for each axis of an HDF5 dataset its label and scales.
+    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset; of an
+    HDF5 dataset its attributes, those of the `groups` above it, and for each axis its label and scales. `notes` say
+    what of it is left out.
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,12 @@ class WriteOptions:
 
 
 class Sink(Protocol):
-    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back."""
+    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back.
+
+    `notes` say what else of the output could not be kept.
+    """
+
+    notes: tuple[str, ...]
 
     def holds(self, region: Ranges) -> bool:
         """Whether the region is there already, from a run that was stopped."""
@@ -133,6 +150,7 @@ class Fresh:
     """A sink that holds nothing yet."""
 
     put: Callable[[Ranges, NDArray[Any]], None]
+    notes: tuple[str, ...] = ()
 
     def holds(self, region: Ranges) -> bool:
         return False
@@ -156,6 +174,17 @@ class Opened(Protocol):
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """The region as an array of its own shape; raises FileError where the file ends early."""
+
+
+class Several(Protocol):
+    """An open file that can hold several arrays."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """Those that can be pooled."""
+
+    def array(self, key: str) -> Opened:
+        """The one of a name that the headers have; refused where it cannot be read."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Sink, Source, Spec, WriteOptions
+    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,14 @@ class Format:
 
 
 class Functions(Protocol):
-    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write."""
+    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write,
+    `opened_several` of those that hold several."""
 
     def opened(self, source: Source, options: ReadOptions) -> AbstractContextManager[Opened]:
         """An input; refuses with a FileError what cannot be read."""
+
+    def opened_several(self, path: str, options: ReadOptions) -> AbstractContextManager[Several]:
+        """All arrays of a file of a format that holds several."""
 
     def list_arrays(self, path: str) -> list[Header]:
         """All arrays of a file that can be pooled."""
@@ -87,10 +91,15 @@ FORMATS: dict[str, Format] = {
             "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
             streams=True, streams_from=0, resumable=True,
         ),
+        Format("npy.gz", (".npy.gz",), "poolcli.formats.npy_gz", (b"\x1f\x8b",), writes=False),
         Format("npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"), several=True),
         Format(
-            "hdf5", (".h5", ".hdf5"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
+            "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
             several=True, streams=True, streams_from=2**25 + 1, fragile=True,
+        ),
+        Format(
+            "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
+            writes=False, several=True, streams=True, fragile=True,
         ),
         _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
         _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),
@@ -117,8 +126,14 @@ def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
 
 def with_suffix(path: str, rows: Iterable[Format]) -> Format | None:
     """The first of the formats that has the suffix of `path`."""
-    suffix = Path(path).suffix.lower()
-    return next((row for row in rows if suffix in row.suffixes), None)
+    return next((row for row in rows if Path(path).name.lower().endswith(row.suffixes)), None)
+
+
+def without_suffix(path: str) -> str:
+    """`path` without what names its format, as `.npy.gz`; else without whatever is behind its last dot."""
+    row = with_suffix(path, FORMATS.values())
+    long = max((s for s in row.suffixes if path.lower().endswith(s)), key=len) if row else Path(path).suffix
+    return path[: len(path) - len(long)]
 
 
 def format_of(path: str) -> Format:

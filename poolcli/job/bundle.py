@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import PoolError, RequestError
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.fields import field
 from poolcli.formats import (
     Header,
     Metadata,
     Named,
+    Several,
     Source,
     Spec,
     WriteOptions,
     check_holds_several,
-    list_arrays,
-    opened,
+    opened_several,
     write_several,
 )
-from poolcli.formats.arrays import listing
+from poolcli.formats.arrays import byte_count, check_expansion, human_bytes, listing, usable
+from poolcli.formats.records import whole_region
 from poolcli.job.clock import Clock
 from poolcli.job.failure import located
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.pool_file import pool_to_memory
 from poolcli.job.prepare import prepare_job
+from poolcli.job.tiles import bytes_of
 from poolcli.plan.attributes import Attributes
 
 if TYPE_CHECKING:
@@ -33,35 +38,74 @@ if TYPE_CHECKING:
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
-    """Pools the arrays that the settings name (all of them for none); the outcomes of each are its `parts`."""
+    """Pools the arrays that the settings name (all of them for none); the outcomes of each are its `parts`.
+
+    Where all are meant, those that have other axes than can be pooled are copied.
+    """
     clock = Clock()
-    outcome = Outcome(job, seconds=clock.seconds)
     for path in job.outputs:
         check_holds_several(path)
-    with clock.phase("read"):
-        headers = list(_chosen(job.source.path, list_arrays(job.source.path), settings.arrays or ()))
-    parts, values, positions = [], list[Named](), list[Named]()
-    for header in headers:
-        part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
+    with opened_several(job.source.path, settings.read_options) as file:
+        with clock.phase("read"):
+            headers = file.headers
+            chosen = list(_chosen(job.source.path, headers, settings))
+        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
+        pooled = {header.key for header in chosen}
+        copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
+        _check_sum(job.source.path, parts, copied, settings)
+        notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
+        if not settings.dry_run:
+            parts, kept = _pooled_and_written(job, settings, file, parts, copied, clock)
+            notes += kept
+    parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
+    every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
+
+
+def _prepared(job: Job, op: Attributes, settings: Settings, file: Several, header: Header, clock: Clock) -> Outcome:
+    part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
+    try:
+        return prepare_job(part, op, settings, file.array(str(header.key)).header)
+    except PoolError as error:
+        raise located(error, f"{job.source.path}:{header.key}") from error
+
+
+def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
+    """Refuses what is too large together, though each array for itself is not."""
+    headers = [*(part.header for part in parts if part.header), *copied]
+    held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
+    check_expansion(path, os.path.getsize(path), held, settings.allowed)
+    needed = max(held, sum(bytes_of(part.plan) for part in parts if part.plan))
+    if settings.max_memory is not None and needed > settings.max_memory:
+        raise FileError(
+            f"{path}: its {len(headers)} arrays need {human_bytes(needed)} of memory together, the limit is "
+            f"{human_bytes(settings.max_memory)}; raise {field('max_memory')} or take fewer with {field('dataset')}"
+        )
+
+
+def _pooled_and_written(
+    job: Job, settings: Settings, file: Several, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
+) -> tuple[list[Outcome], tuple[str, ...]]:
+    """The outcomes, and notes on what could not be kept."""
+    ran, values, positions = [], list[Named](), list[Named]()
+    for part in parts:
+        key = part.job.source.key
         try:
-            with opened(part.job.source, settings.read_options) as file:
-                part = prepare_job(part, op, settings, file.header)
-                if settings.dry_run:
-                    parts.append(part)
-                    continue
-                part, pooled, found, metadata = pool_to_memory(part, settings, file, clock)
+            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(str(key)), clock)
         except PoolError as error:
-            raise located(error, f"{job.source.path}:{header.key}") from error
-        parts.append(part)
-        values.append(_named(header.key, pooled, part.output, metadata))
+            raise located(error, f"{job.source.path}:{key}") from error
+        ran.append(done)
+        values.append(_named(key, pooled, part.output, metadata))
         if found is not None:
-            positions.append(_named(header.key, found, part.indices, Metadata()))
+            positions.append(_named(key, found, part.indices, Metadata()))
+    with clock.phase("read"):
+        values += [_copied(file, header) for header in copied]
     notes: tuple[str, ...] = ()
     with clock.phase("write"):
         for target, arrays in ((job.output, values), (job.indices, positions)):
             if target and arrays:
                 notes += write_several(target, arrays, WriteOptions(settings.overwrite))
-    return replace(outcome, parts=tuple(parts), notes=notes)
+    return ran, notes
 
 
 def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata) -> Named:
@@ -69,14 +113,21 @@ def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata
     return Named(Spec(stored.shape, stored.dtype, stored.layout, key, metadata), array)
 
 
-def _chosen(path: str, headers: Sequence[Header], names: Sequence[str]) -> Iterator[Header]:
+def _copied(file: Several, header: Header) -> Named:
+    array = file.array(str(header.key))
+    values = array.read(whole_region(header.shape))
+    return Named(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
+
+
+def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
+    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself."""
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
-    if not names:
-        yield from headers
+    if not settings.arrays:
+        yield from usable(headers, settings.read_options.axes) or headers
         return
-    for name in names:
-        found = [header for header in headers if (header.key or "").strip("/") == name.strip("/")]
-        if not found:
+    by_name = {(header.key or "").strip("/"): header for header in headers}
+    for name in settings.arrays:
+        if name.strip("/") not in by_name:
             raise RequestError(f"{path}: has no array {name!r}; it holds {listing(headers)}")
-        yield found[0]
+        yield by_name[name.strip("/")]

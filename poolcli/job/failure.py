@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from poolcli.core.errors import FileError, PoolError, unexpected
+from poolcli.core.stop import check_stopped
 
 
 def failure(error: Exception, place: str) -> PoolError:
-    """The one line that an exception becomes, with the input's name before its message."""
+    """The one line that an exception becomes, with the input's name before its message.
+
+    A signal that a library has turned into an exception of its own is raised as what it is.
+    """
+    check_stopped()
     if isinstance(error, PoolError):
         return located(error, place)
     if isinstance(error, MemoryError):

@@ -41,7 +41,7 @@ class Settings:
     def read_options(self) -> ReadOptions:
         """What of the settings is about reading."""
         axes = len(self.layout.strip()) if self.layout else None
-        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.allowed, axes, self.max_memory)
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.max_memory, self.allowed, axes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def pool_to_memory(
     values, positions = _pool_whole(work, outcome, file)
     turned = convert_layout(values, plan.layout, output.layout)
     where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
-    return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan)
+    return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
 
 
 def _ran(outcome: Outcome, work: Work) -> Outcome:

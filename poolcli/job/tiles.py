@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.stop import check_stopped
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Sink
 from poolcli.job.clock import Clock
@@ -56,6 +57,7 @@ def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[S
                 x = slab.result()
             ahead = _read_ahead(work, reader, read, next(waiting, None))
             results = pool_part(work, part, x)
+            check_stopped()
             with work.clock.phase("write"):
                 if written:
                     written.result()

@@ -38,7 +38,7 @@ class Writer:
             convert_layout(array, self.plan.layout, target.layout),
             target.layout,
             key=header.key if header else None,
-            metadata=scaled_metadata(metadata, self.plan) if metadata else None,
+            metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
             overwrite=self.settings.overwrite,
             mode=header.mode if header else None,
             quality=self.settings.quality,
@@ -50,7 +50,9 @@ class Writer:
 
         direct = self._direct(target, metadata)
         if direct is not None:
-            return stack.enter_context(direct)
+            sink = stack.enter_context(direct)
+            self.notes += sink.notes
+            return sink
         whole = np.empty(self.plan.output_shape, target.dtype)
 
         def finish(kind: object, *_: object) -> None:
@@ -68,7 +70,7 @@ class Writer:
         if target.layout != self.plan.layout:
             return None
         header, path = self.outcome.header, str(target.path)
-        kept = scaled_metadata(metadata, self.plan) if metadata else Metadata()
+        kept = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
         spec = Spec(target.shape, target.dtype, target.layout, header.key if header else None, kept)
         return sink(path, spec, WriteOptions(self.settings.overwrite, self.settings.quality, self._identity(path)))
 

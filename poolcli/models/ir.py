@@ -14,6 +14,7 @@ from poolcli.models.layer import Dim, Layer, operators_of
 from poolcli.plan.attributes import Attributes, BinAttributes, DividingAttributes
 
 LARGEST = 1 << 32  # bytes of XML
+AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece of it that comes
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
 CONSTANT = 64  # bytes; output sizes are a few integers
 OPERATORS_THERE = operators_of("openvino")
@@ -33,7 +34,9 @@ def read_ir(path: str) -> list[Layer]:
     parser.buffer_text = True
     try:
         with open(path, "rb") as stream:
-            parser.ParseFile(stream)
+            while data := stream.read(AT_ONCE):
+                parser.Parse(data, False)
+            parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise RequestError(f"{path}: not well-formed XML: {error}") from None
     if not reader.is_model:

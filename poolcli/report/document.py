@@ -10,6 +10,7 @@ from poolcli.core.fields import on_command_line
 from poolcli.core.windows import Bins
 from poolcli.job.outcome import Outcome, Stored
 from poolcli.plan import AxisPlan, Plan
+from poolcli.report.text import bounded
 
 SCHEMA_VERSION = 1
 
@@ -75,7 +76,11 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
 
 def error_document(error: PoolError | None) -> dict[str, str | None] | None:
     """Kind, message and field (None where it is about none) of an error; None without one."""
-    return {"kind": error.kind, "message": on_command_line(error.message), "field": error.field} if error else None
+    return (
+        {"kind": error.kind, "message": bounded(on_command_line(error.message)), "field": error.field}
+        if error
+        else None
+    )
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+LONGEST = 5_000  # characters, more than any path has
+
 
 def printable(text: str) -> str:
-    """`text` with control characters, bidirectional marks and undecodable bytes written as escapes."""
+    """`text` with control characters, bidirectional marks and undecodable bytes as escapes; cut if very long."""
+    text = bounded(text)
     return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def bounded(text: str) -> str:
+    """`text` as it is, or the start and the end of one that is very long."""
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
 
 
 def printable_lines(text: str) -> str:

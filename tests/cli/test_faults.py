@@ -68,9 +68,7 @@ def hdf5(**datasets: object) -> bytes:
     with h5py.File("made.h5", "w") as file:
         for name, options in datasets.items():
             file.create_dataset(name, **options)  # type: ignore[arg-type]
-    data = Path("made.h5").read_bytes()
-    os.unlink("made.h5")
-    return data
+    return taken("made.h5")
 
 
 def bad_crc() -> bytes:
@@ -253,6 +251,26 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.h5:/a: grows from 0 B to 4 GiB when it is read, which may be a decompression "
         "bomb; if it is meant to, allow it with --max-memory",
     ),
+    "hdf5: one huge chunk for a small array": (
+        "x.h5",
+        lambda: small_in_a_huge_chunk(),
+        1,
+        "x.h5:/a: grows from 256 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "hdf5: a chunk that unpacks to more than it says": (
+        "x.h5",
+        lambda: chunk_that_lies(),
+        1,
+        "x.h5:/a: has a chunk of 256 B that is stored in 255 KiB",
+    ),
+    "hdf5: a scale of gigabytes": (
+        "x.h5",
+        lambda: huge_scale(),
+        1,
+        "x.h5:/scale: grows from 0 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
     "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, "x.h5: holds no array that can be pooled"),
     "hdf5: compound": (
         "x.h5",
@@ -319,7 +337,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
-        "x.eps: is none of the formats that poolcli reads (npy, npz, hdf5, png, jpeg, tiff, "
+        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, png, jpeg, tiff, "
         "bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "image: one row, a kernel of two": (
@@ -333,6 +351,40 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
 
 def doubled() -> bytes:
     return zipped({"a.npy": saved(), "b.npy": saved()}).replace(b"b.npy", b"a.npy")
+
+
+def small_in_a_huge_chunk() -> bytes:
+    """Deflated lightly, so that the chunk by itself does not look like a bomb."""
+    with h5py.File("made.h5", "w") as file:
+        options = {"chunks": (1, 1, 2**14, 2**14), "maxshape": (None,) * 4}
+        made = file.create_dataset("a", (1, 1, 8, 8), "f4", compression="gzip", compression_opts=1, **options)
+        made.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(bytes(2**20)) + bytes(2**21))
+    return taken("made.h5")
+
+
+def chunk_that_lies() -> bytes:
+    """A chunk of 256 bytes whose deflated stream goes on for 256 MiB."""
+    deflate = zlib.compressobj(9)
+    stream = b"".join(deflate.compress(bytes(2**20)) for _ in range(256)) + deflate.flush()
+    with h5py.File("made.h5", "w") as file:
+        made = file.create_dataset("a", (1, 1, 8, 8), "f4", chunks=(1, 1, 8, 8), compression="gzip")
+        made.id.write_direct_chunk((0, 0, 0, 0), stream)
+    return taken("made.h5")
+
+
+def huge_scale() -> bytes:
+    with h5py.File("made.h5", "w") as file:
+        array = file.create_dataset("a", (1, 1, 2**27), "u1", chunks=(1, 1, 2**16))
+        scale = file.create_dataset("scale", (2**27,), "f8", chunks=(2**16,))
+        scale.make_scale("scale")
+        array.dims[2].attach_scale(scale)
+    return taken("made.h5")
+
+
+def taken(path: str) -> bytes:
+    data = Path(path).read_bytes()
+    os.unlink(path)
+    return data
 
 
 def lzma_broken() -> bytes:
@@ -396,6 +448,79 @@ def test_a_bad_file_is_one_clear_line(name: str, idle: int, tmp_path: Path, monk
     assert Path(path).read_bytes() == data
     assert os.listdir() == [path]
     assert done.peak < idle + ALLOWANCE
+
+
+TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
+    "more than 256 MiB, each less": (
+        "x.npz",
+        lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}),
+        (),
+        "x.npz: grows from 319 KiB to 320 MiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "more than the limit": (
+        "x.npz",
+        lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
+        ("--max-memory", "16M"),
+        "x.npz: its 5 arrays need 25 MiB of memory together, the limit is 16 MiB; raise "
+        "--max-memory or take fewer with --dataset",
+    ),
+    "more than 256 MiB of fill values": (
+        "x.h5",
+        lambda: hdf5(**{name: {"shape": (1, 2**13, 2**13), "dtype": "u2", "chunks": (1, 64, 64)} for name in "abc"}),
+        (),
+        "x.h5: grows from 1.9 KiB to 384 MiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_arrays_that_are_too_large_together_are_refused(
+    name: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    path, make, arguments, message = TOGETHER[name]
+    Path(path).write_bytes(make())
+    done = poolcli(folder, "avg", path, "-o", f"y.{path}", "-k", "2", "-s", "2", "--all", *arguments)
+    assert (done.code, done.err) == (1, f"poolcli: {message}\n")
+    assert os.listdir() == [path]
+    assert done.peak < idle + ALLOWANCE
+
+
+STREAMS = {
+    "no array": (b"", "-: is not a .npy file (its first bytes are not those of one)"),
+    "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 320 MiB of memory, the limit is 100 MiB; ..."),
+    "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: is empty, in a shape ..."),
+    "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_path: Path) -> None:
+    """What comes first is looked at first: an endless stream that begins with no header that is good ends at once."""
+    head, message = STREAMS[name]
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder.parent / "head").write_bytes(head)
+    more = [] if name == "less than it claims" else ["/dev/zero"]
+    with subprocess.Popen(["cat", "../head", *more], cwd=folder, stdout=subprocess.PIPE) as stream:
+        arguments = ["avg", "-", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "100M"]
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, *arguments],
+            cwd=folder,
+            stdin=stream.stdout,
+            stderr=subprocess.PIPE,
+            timeout=20,
+        )
+        stream.kill()
+    said = done.stderr.decode()
+    assert (done.returncode, said.count("\n")) == (1, 1)
+    assert said.startswith("poolcli: " + message.removesuffix("..."))
+    assert os.listdir(folder) == []
+    assert int((folder.parent / "peak").read_text()) < 100 * 1024 + ALLOWANCE
 
 
 FULL = """

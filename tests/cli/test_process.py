@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.profiles import sized
+
 POOLCLI = [sys.executable, "-m", "poolcli"]
 LOADED = (
     "import sys; from poolcli.core.lazy import HEAVY; "
@@ -83,6 +85,87 @@ def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
     assert sorted(os.listdir()) == before
 
 
+SWALLOWED = """
+import ctypes, os, signal, sys
+import poolcli.job.pool_file as module
+whole = module.pool_part
+def in_a_callback(*arguments):
+    HOW
+    return whole(*arguments)
+module.pool_part = in_a_callback
+from poolcli.__main__ import main
+main()
+"""
+KILL = "os.kill(os.getpid(), signal.SIG{name})"
+SWALLOWING = {
+    "a callback, which cannot raise": f"ctypes.CFUNCTYPE(None)(lambda: {KILL})()",
+    "an exception of the library's own": f"""
+    try:
+        {KILL}
+    except BaseException:
+        raise ValueError("something went wrong") from None""",
+    "everything": f"""
+    try:
+        {KILL}
+    except BaseException:
+        pass""",
+}
+
+
+@pytest.mark.parametrize("how", SWALLOWING)
+@pytest.mark.parametrize(("name", "code", "word"), [("INT", 130, "interrupted"), ("TERM", 143, "ended")])
+@pytest.mark.parametrize("inputs", [["x.npy"], ["x.npy", "w.npy"]])
+def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
+    how: str, name: str, code: int, word: str, inputs: list[str], folder: Path
+) -> None:
+    np.save("w.npy", np.load("x.npy"))
+    before = sorted(os.listdir())
+    source = SWALLOWED.replace("HOW", SWALLOWING[how].replace("{name}", name))
+    command = [sys.executable, "-c", source, "avg", *inputs, "-o", "out/" if len(inputs) > 1 else "y.npy", "-k", "2"]
+    done = subprocess.run([*command, "--jobs", "1"], capture_output=True, text=True)
+    if len(inputs) == 1:
+        assert (done.returncode, done.stderr) == (code, f"poolcli: {word}\n")
+        assert sorted(os.listdir()) == before
+    elif name == "INT":  # which workers leave to the process that started them
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert "Traceback" not in done.stderr
+        assert done.returncode == 1
+        assert os.listdir("out") == [".poolcli.jsonl"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
+    number: signal.Signals, code: int, folder: Path
+) -> None:
+    """From when Python has started, which is not in anybody's hands, to the end."""
+    before = sorted(os.listdir())
+    for i in range(sized(8, 60)):
+        command = [*POOLCLI, "avg", "x.npy", "photo.png", "-o", "out/", "-k", "2", "-q", "--overwrite"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(0.1 + 0.4 * i / sized(8, 60))
+            process.send_signal(number)
+            _, err = process.communicate(timeout=10)
+        assert process.returncode in (code, -number, 0)
+        assert "Traceback" not in err
+        assert "Exception ignored" not in err
+        assert not list(Path().rglob("*.part"))
+    assert sorted(set(os.listdir()) - {"out"}) == before
+
+
+def test_a_signal_that_comes_twice_at_once_is_one_signal(folder: Path) -> None:
+    """As `timeout` sends it: to the process, and to its group."""
+    with subprocess.Popen(
+        [*POOLCLI, "avg", "-", "-o", "y.npy", "-k", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(1)
+        for _ in range(5):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.005)
+        _, err = process.communicate(timeout=10)
+    assert (process.returncode, err) == (143, "poolcli: ended\n")
+
+
 def test_a_reader_that_goes_away_causes_no_message(folder: Path) -> None:
     done = subprocess.run(
         f"{sys.executable} -m poolcli shape avg 1,1,9 -k 2 | true",
@@ -107,3 +190,7 @@ def test_the_traceback_is_shown_with_debug_only(folder: Path) -> None:
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
     assert plain.stderr.removeprefix("poolcli: ") in debug.stderr
+    command = [*POOLCLI, "avg", "bad.npy", "-o", "y.npy", "-k", "2", "--debug"]
+    debug = subprocess.run(command, capture_output=True, text=True)
+    assert "Traceback" in debug.stderr
+    assert debug.stderr.endswith("bad.npy: is not a .npy file (its first bytes are not those of one)\n")

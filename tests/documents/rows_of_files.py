@@ -14,7 +14,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
-from poolcli.cli.stop import Stopped, install_handlers
+from poolcli.core.stop import Stopped, install_handlers, remove_handlers
 from poolcli.formats import FORMATS
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
@@ -62,6 +62,7 @@ def _stopped(row: Row) -> None:
         with pytest.raises(Stopped) as stop:
             signal.raise_signal(number)
     finally:
+        remove_handlers()
         for each, handler in before.items():
             signal.signal(each, handler)
     assert stop.value.exit_code == int(row[0])

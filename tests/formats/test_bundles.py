@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
         assert b.dims[3]["lon"][...].tolist() == [15.0, 25.0, 35.0]
 
 
+def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.formats.hdf5.metadata.LARGEST_SCALES", 40)
+    result = cli("avg", "x.h5:/b", "-o", "y.h5", *HALVE, "--json")
+    said = "left out, for they are very long: the values along an axis in /lon"
+    assert (result.code, said in result.json["notes"]) == (0, True)
+    with h5py.File("y.h5") as made:
+        assert [list(dimension) for dimension in made["b"].dims] == [[], [], ["lat"], []]
+
+
 REFUSALS = {
     "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: several arrays need a file that holds several; "
                               "use .npz or .h5"),
@@ -97,10 +107,33 @@ def test_what_cannot_be_is_refused(name: str, cli: Cli) -> None:
 
 
 def test_one_array_that_cannot_be_pooled_fails_its_file_by_name(cli: Cli) -> None:
-    np.savez("short.npz", a=A, line=np.zeros(3))
+    np.savez("short.npz", a=A, small=np.zeros((1, 1, 1, 4)))
     result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
     assert result.code == 2
-    assert result.err.startswith("poolcli: short.npz:line: the input has 1 axes, at least 3 ")
+    assert result.err.startswith("poolcli: short.npz:small: axis H is 1 long, kernel 2 without padding leaves no ")
+    assert not Path("y.npz").exists()
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5"])
+def test_what_cannot_be_pooled_for_its_axes_is_copied_and_said(suffix: str, cli: Cli) -> None:
+    labels, table = np.array([3, 1, 2], np.int64), np.arange(6.0).reshape(2, 3)
+    (save_npz if suffix == "npz" else save_h5)(f"x.{suffix}", a=A, labels=labels, table=table)
+    under = "" if suffix == "npz" else "/grp/"
+    result = cli("avg", f"x.{suffix}", "-o", f"y.{suffix}", *HALVE, "--all", "--json")
+    said = f"copied as they are, for their axes: {under}labels (3 int64), {under}table (2,3 float64)"
+    assert (result.code, result.json["notes"][-1]) == (0, said)
+    made = np.load("y.npz") if suffix == "npz" else h5py.File("y.h5")
+    with made:
+        assert made[f"{under}a"].shape == (1, 1, 4, 4)
+        np.testing.assert_array_equal(made[f"{under}labels"][...], labels)
+        np.testing.assert_array_equal(made[f"{under}table"][...], table)
+
+
+def test_where_no_array_can_be_pooled_nothing_is_copied(cli: Cli) -> None:
+    np.savez("short.npz", labels=np.zeros(3))
+    result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
+    assert result.code == 2
+    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axes, at least 3 ")
     assert not Path("y.npz").exists()
 
 
@@ -140,6 +173,23 @@ def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[...,
     assert np.load("z.npy").shape == (1, 1, 1, 3)
     result = cli("avg", path, "-o", "w.npy", *HALVE, "--layout", "NHWCD")
     assert (result.code, "holds 3 arrays: " in result.err) == (2, True)
+
+
+def test_many_arrays_take_time_in_proportion(cli: Cli) -> None:
+    """The archive is read once, whatever is done with it."""
+    save_npz("many.npz", **{f"a{i}": B for i in range(400)})
+    reads = 0
+    inner = zipfile.ZipFile._RealGetContents  # type: ignore[attr-defined]  # what reads the list of members
+
+    def counted(self: zipfile.ZipFile) -> None:
+        nonlocal reads
+        reads += 1
+        inner(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zipfile.ZipFile, "_RealGetContents", counted)
+        assert cli("avg", "many.npz", "-o", "y.npz", *HALVE, "--all", "-q", "--debug").code == 0
+    assert reads <= 2
 
 
 def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:

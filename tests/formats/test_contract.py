@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from poolcli.core.errors import FileError, PoolError
+from poolcli.core.owner import owner_of
 from poolcli.formats import (
     FORMATS,
     Source,
@@ -26,6 +27,7 @@ from poolcli.formats import (
     read_header,
     write,
 )
+from poolcli.formats.atomic import sweep
 from poolcli.formats.isolated import guarded
 from poolcli.formats.records import slices
 from tests.formats import toy
@@ -95,7 +97,7 @@ def regions_of(shape: tuple[int, ...]) -> list[tuple[range, ...]]:
 
 ROWS = [*FORMATS.values(), toy.ROW]
 STREAMS_OUT = [row.name for row in ROWS if row.streams_from is not None]
-STREAMS_IN = [row.name for row in ROWS if row.streams]
+STREAMS_IN = [row.name for row in ROWS if row.streams and row.writes]
 
 
 @pytest.mark.parametrize("name", STREAMS_OUT)
@@ -202,14 +204,62 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
 
 def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> None:
     x, layout = array_for(name)
-    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    others = [f".movie.mkv.{int(gone.stdout)}.part", f".{path_of(name)}.{os.getppid()}.part"]
-    others += [f".{path_of(name)}.{owner}.part" for owner in (10**20, "²", "x")]
-    for other in others:  # somebody else's, or of no process that can be asked for
+    gone, running = owner_that_is_gone(), owner_of(os.getppid())
+    elsewhere = "00000000" + gone[8:]
+    others = [f".movie.mkv.{gone}.part"]
+    others += [f".{path_of(name)}.{owner}.part" for owner in (running, elsewhere, gone + "0", "4194304", "²", "x")]
+    for other in others:  # somebody else's, of a process that runs, or of one that cannot be asked for
         Path(other).touch()
-    Path(f".{path_of(name)}.{int(gone.stdout)}.part").touch()
+    Path(f".{path_of(name)}.{gone}.part").touch()
     write(path_of(name), x, layout)
     assert sorted(os.listdir()) == sorted([*others, path_of(name)])
+
+
+FOLDERS = [row.name for row in ROWS if row.is_folder and row.writes]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("able", [True, False])
+def test_a_folder_is_replaced_whole_or_not_at_all(name: str, able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one step where the system can exchange names; elsewhere what is replaced comes back when that fails."""
+    if not able:
+        monkeypatch.setattr("poolcli.formats.atomic._exchanged", lambda one, other: False)
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    rename = os.rename
+
+    def failing(source: str, target: str) -> None:
+        if target == os.path.realpath(path_of(name)) and ".old-" not in source:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr("poolcli.formats.atomic.os.rename", failing)
+    if able:
+        write(path_of(name), x + 1, layout, overwrite=True)
+    else:
+        with pytest.raises(FileError, match="No space left"):
+            write(path_of(name), x + 1, layout, overwrite=True)
+    np.testing.assert_array_equal(read(Source(path_of(name))).array, x + able)
+    assert os.listdir() == [path_of(name)]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("replaced", [True, False])
+def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(name: str, replaced: bool) -> None:
+    x, layout = array_for(name)
+    write(path_of(name), x, layout)
+    os.rename(path_of(name), f".{path_of(name)}.old-{owner_that_is_gone()}.part")
+    if replaced:
+        write(path_of(name), x + 1, layout)
+    sweep.cache_clear()
+    write("other.npy", x, layout)
+    np.testing.assert_array_equal(read(Source(path_of(name))).array, x + replaced)
+    assert sorted(os.listdir()) == sorted(["other.npy", path_of(name)])
+
+
+def owner_that_is_gone() -> str:
+    code = "import os; from poolcli.core.owner import owner_of; print(owner_of(os.getpid()), end='')"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_link_is_followed_and_stays_a_link(name: str) -> None:

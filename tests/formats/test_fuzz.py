@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from functools import cache, partial
 from pathlib import Path
@@ -29,11 +30,15 @@ def whole(name: str) -> bytes:
     x = np.arange(48, dtype=np.float32).reshape(1, 3, 4, 4)
     if name == "npy":
         np.save(stream, x)
+    elif name == "npy.gz":
+        return gzip.compress(whole("npy"), mtime=0)
     elif name == "npz":
         np.savez_compressed(stream, a=x, b=x[:, :1])
-    elif name == "hdf5":
-        with h5py.File(stream, "w") as file:
+    elif name in ("hdf5", "matlab"):
+        with h5py.File(stream, "w", userblock_size=512 if name == "matlab" else 0) as file:
             file.create_dataset("g/a", data=x, chunks=(1, 1, 4, 4), compression="gzip")
+        stream.seek(0)
+        stream.write(b"MATLAB 7.3 MAT-file" if name == "matlab" else b"")
     elif name == "heif":
         heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
         heif.from_pillow(Image.effect_noise((64, 64), 80).convert("RGB")).save(stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,15 @@ def networks() -> dict[str, tuple[Any, tuple[int, ...]]]:
         "audio": (audio, (1, 2, 203)),
         "volume": (volume, (1, 1, 12, 31, 30)),
     }
+
+
+def test_a_name_of_megabytes_costs_time_in_proportion_and_is_shown_in_part(cli: Cli, tmp_path: Path) -> None:
+    layer = f'<layer id="0" name="{"x" * 8_000_000}" type="AvgPool"><data {AVG}/></layer>'
+    (tmp_path / "m.xml").write_text(f"<net><layers>{layer}</layers></net>")
+    start = time.monotonic()
+    shown = cli("check", tmp_path / "m.xml").out
+    assert time.monotonic() - start < 10  # of 30 when every piece of a name was looked through from its start
+    assert len(shown) < 100_000
 
 
 @pytest.mark.parametrize("name", ["VGG", "ResNet", "Inception", "DenseNet", "audio", "volume"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.task import Runner, Task
+from poolcli.core.stop import check_stopped
 from poolcli.job.pool_file import Progress
 
 
@@ -13,3 +14,4 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
     """The outcomes in the order of the tasks."""
     for number, task in enumerate(tasks):
         yield number, runner(task, progress)
+        check_stopped()

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
+from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, ending, start
+from poolcli.core.stop import Stopped, check_stopped, held, install_handlers
 from poolcli.formats.atomic import remove_part
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
@@ -29,6 +30,7 @@ from poolcli.job.outcome import Outcome
 from poolcli.job.pool_file import Progress
 
 TRIES = 2
+MOST_UNREACHED = 10
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
@@ -49,6 +51,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
 @dataclass(slots=True)
 class _Worker:
     process: Any
+    owner: str  # of what it is writing
     pipe: Connection
     number: int | None = None  # of the task that it holds
 
@@ -61,23 +64,25 @@ class Workers:
         self._waiting = list(range(len(tasks) - 1, -1, -1))
         self._tries: dict[int, int] = {}
         self._workers: list[_Worker] = []
+        self._unreached = 0  # workers in a row that no task could be sent to
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        held = self._end()
-        for worker in self._workers:
-            worker.pipe.close()
-        for worker in held:
-            if worker.number is not None:
-                _sweep(self._tasks[worker.number].job, worker.process.pid)
+        with held():
+            at_work = self._end()
+            for worker in self._workers:
+                worker.pipe.close()
+            for worker in at_work:
+                if worker.number is not None:
+                    _sweep(self._tasks[worker.number].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
         """Ends all processes; returns those that were at work."""
-        held = [worker for worker in self._workers if worker.number is not None]
+        at_work = [worker for worker in self._workers if worker.number is not None]
         for worker in self._workers:
-            if worker in held:
+            if worker in at_work:
                 worker.process.terminate()
             else:
                 worker.pipe.close()  # ends it
@@ -86,12 +91,13 @@ class Workers:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-        return held
+        return at_work
 
     def run(self, progress: Progress) -> Outcomes:
         """The outcomes as they come."""
         left = len(self._tasks)
         while left:
+            check_stopped()
             self._assign()
             for worker in self._heard():
                 found = self._hear(worker, progress)
@@ -119,16 +125,22 @@ class Workers:
             idle.number = self._waiting.pop()
             try:
                 idle.pipe.send(self._tasks[idle.number])
-            except OSError:  # it died while it was idle, which is no task's fault
+            except OSError as error:  # it died while it was idle, which is no task's fault
                 self._waiting.append(idle.number)
                 self._bury(idle)
+                self._unreached += 1
+                if self._unreached > MOST_UNREACHED:
+                    raise FileError(f"no worker can be given a file: {error.strerror}") from error
+            else:
+                self._unreached = 0
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
-        process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+        with held():
+            process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+            worker = _Worker(process, owner_of(process.pid), here)
+            self._workers.append(worker)
         there.close()
-        worker = _Worker(process, here)
-        self._workers.append(worker)
         return worker
 
     def _heard(self) -> list[_Worker]:
@@ -144,7 +156,7 @@ class Workers:
         if number is None:
             return None
         job = self._tasks[number].job
-        _sweep(job, worker.process.pid)
+        _sweep(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
         if self._tries[number] < TRIES:
             self._waiting.append(number)
@@ -171,17 +183,16 @@ class Workers:
         return how
 
 
-def _sweep(job: Job, process: int) -> None:
+def _sweep(job: Job, owner: str) -> None:
     for path in job.outputs:
-        remove_part(path, process)
+        remove_part(path, owner)
 
 
 def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
     """The life of a worker: tasks in, outcomes out, until the other end is closed."""
     for other in others:
         other.close()  # else this process would keep alive what only the parent should
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
-    signal.signal(signal.SIGTERM, _stop)
+    install_handlers()
     _keep_freed_memory()
     code = 0
     try:
@@ -194,8 +205,8 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
                 break
     except (EOFError, BrokenPipeError, ConnectionError):
         pass
-    except SystemExit:
-        code = 143
+    except Stopped as stop:
+        code = stop.exit_code
     sys.stdout.flush()
     os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
 
@@ -217,7 +228,3 @@ def _keep_freed_memory() -> None:
     if setting is not None:
         setting(M_MMAP_THRESHOLD, 2**30)
         setting(M_TRIM_THRESHOLD, 2**30)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(143)

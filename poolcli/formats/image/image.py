@@ -45,14 +45,14 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
 
         def load() -> tuple[NDArray[Any], Metadata]:
             with pillow.translated(path):
-                return _loaded(path, header, picture, pages, options.max_memory)
+                return _loaded(path, header, picture, pages, options.limit)
 
         yield Loaded(header, load)
 
 
 def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
     most = options.max_pixels or MOST_PIXELS
-    image, said = pillow.open_image(stack, path, most, options.max_memory)
+    image, said = pillow.open_image(stack, path, most, options.limit)
     if image is not None:
         try:
             pages = pillow.pages_of(image)

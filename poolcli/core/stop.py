@@ -1,0 +1,81 @@
+"""SIGINT and SIGTERM end the program through one exception, so that temporary files are removed on the way out.
+
+A library may swallow an exception, in a callback of its own: so the signal is remembered as well, and whatever goes on
+working asks `check_stopped` from time to time. Python itself would report what was swallowed; it is kept from that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+TYPE_CHECKING = False  # importing typing would take as long as all else before the handlers stand
+if TYPE_CHECKING:
+    from types import FrameType
+
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
+AT_ONCE = 1.0  # seconds in which a signal that comes again is the same one, sent to a group and to its processes
+
+_heard: tuple[int, float] | None = None  # the first signal, and when it came
+
+
+class Stopped(BaseException):
+    """The user or the system asked the program to stop; not an Exception, so that nothing swallows it."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def install_handlers() -> None:
+    """SIGINT ends with 130, SIGTERM with 143; a second signal, when the first has been given time, ends at once."""
+    for number in WORDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    sys.unraisablehook = _report
+
+
+def remove_handlers() -> None:
+    """From here on a signal ends the process as the system does it, unless it is ending for one already."""
+    global _heard
+    for number in WORDS:
+        if signal.getsignal(number) is _stop:
+            signal.signal(number, signal.SIG_DFL if _heard is None else signal.SIG_IGN)
+    _heard = None
+    sys.unraisablehook = sys.__unraisablehook__
+
+
+def check_stopped() -> None:
+    """Raises what a signal has asked for, if one has."""
+    if _heard is not None:
+        number = _heard[0]
+        raise Stopped(128 + number, WORDS[signal.Signals(number)])
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Lets signals wait until the end: what is begun inside is finished, or known to whoever has to end it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, WORDS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    global _heard
+    if _heard is None:
+        _heard = number, time.monotonic()
+        check_stopped()
+    elif time.monotonic() - _heard[1] > AT_ONCE:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def _report(swallowed: sys.UnraisableHookArgs) -> None:
+    if not isinstance(swallowed.exc_value, Stopped):
+        sys.__unraisablehook__(swallowed)

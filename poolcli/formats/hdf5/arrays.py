@@ -1,0 +1,71 @@
+"""Arrays in HDF5 files: listed, and read region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from poolcli.formats.arrays import choose
+from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
+from poolcli.formats.hdf5.library import translated
+from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
+from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
+from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@contextmanager
+def opened_several(path: str, options: ReadOptions) -> Iterator[Several]:
+    """The file; of its datasets, others and links to other files are left out."""
+    with opened_file(path, options) as gate:
+        yield _Datasets(gate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Datasets:
+    gate: Gate
+
+    @property
+    def headers(self) -> list[Header]:
+        with translated(self.gate.path):
+            return list(self.gate.headers())
+
+    def array(self, key: str) -> Opened:
+        with translated(self.gate.path):
+            dataset = self.gate.dataset(key)
+            scales = scales_of(dataset)  # what is not let through of these is refused, too
+            header = replace(dataset.header, notes=tuple(notes_of(dataset)))
+            return _File(header, dataset, scales)
+
+
+def list_arrays(path: str) -> list[Header]:
+    """The numeric datasets of the file, by path."""
+    with opened_several(path, ReadOptions()) as file:
+        return list(file.headers)
+
+
+@contextmanager
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+    """The chosen dataset, read region by region, with its attributes and how it is stored."""
+    with opened_several(source.path, options) as file:
+        yield file.array(source.key if source.key is not None else str(choose(source, file.headers, options.axes).key))
+
+
+@dataclass(slots=True)
+class _File:
+    header: Header
+    dataset: Dataset
+    scales: tuple[tuple[Dataset, ...], ...]
+    streams: bool = True
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        return self.dataset.read(region)
+
+    @property
+    def metadata(self) -> Metadata:
+        with translated(self.dataset.gate.path):
+            return metadata_of(self.dataset, self.scales)

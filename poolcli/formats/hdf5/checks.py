@@ -1,0 +1,87 @@
+"""What is asked of an HDF5 dataset before it is let through: where its data lies, how large it is, what unpacks it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
+from poolcli.core.lazy import need
+from poolcli.formats.arrays import byte_count, check_expansion, human_bytes
+from poolcli.formats.hdf5.library import h5py
+from poolcli.formats.records import ReadOptions
+
+SMALL = 1024  # bytes that any filter may add to a chunk
+
+
+def is_virtual(properties: Any) -> bool:
+    """Whether a list of properties is that of a dataset made of others."""
+    return bool(properties.get_layout() == h5py.h5d.VIRTUAL)
+
+
+def check_place(where: str, path: str, properties: Any, name: str, allow_external: bool) -> None:
+    """Refuses data that lies in other files; where that is allowed, sources that are missing or the dataset itself."""
+    for i in range(properties.get_virtual_count() if is_virtual(properties) else 0):
+        file, source = properties.get_virtual_filename(i), properties.get_virtual_dsetname(i)
+        if not allow_external:
+            raise FileError(
+                f"{where}: is a virtual dataset, whose data lies elsewhere ({file}:{source}); "
+                f"{field('allow_external')} reads it"
+            )
+        same = file in (".", os.path.basename(path))
+        if not os.path.isfile(path if same else os.path.join(os.path.dirname(path), file)):
+            raise FileError(f"{where}: its source {file} is missing; HDF5 would fill its place in silence")
+        if same and source.strip("/") == name.strip("/"):
+            raise FileError(f"{where}: is a virtual dataset that is its own source")
+    if properties.get_external_count() and not allow_external:
+        other = os.fsdecode(properties.get_external(0)[0])
+        raise FileError(f"{where}: keeps its data in other files ({other}); {field('allow_external')} reads them")
+
+
+def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> None:
+    """Refuses what takes far more memory than it is stored in, the chunks that it is read in included."""
+    size = found.dtype.itemsize
+    filtered = properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters()
+    chunk = byte_count(properties.get_chunk(), size) if filtered else 0
+    if options.limit is not None and chunk > options.limit:
+        raise FileError(
+            f"{where}: has chunks of {human_bytes(chunk)}, each of which is read whole, the limit is "
+            f"{human_bytes(options.limit)}; raise {field('max_memory')}"
+        )
+    if options.allowed is None and not options.allow_external:
+        whole = byte_count(found.shape, size)
+        stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is what the file says
+        check_expansion(where, stored, whole, None)
+        check_expansion(where, min(stored, whole), chunk, None)
+    if chunk:
+        check_chunks(where, found, chunk)
+
+
+def check_chunks(where: str, found: Any, chunk: int) -> None:
+    """Refuses a chunk that is stored in far more bytes than it has: it would be unpacked to its end all the same."""
+    largest = 0
+
+    def look(info: Any) -> None:
+        nonlocal largest
+        largest = max(largest, int(info.size))
+
+    found.chunk_iter(look)
+    if largest > 2 * chunk + SMALL:
+        raise FileError(f"{where}: has a chunk of {human_bytes(chunk)} that is stored in {human_bytes(largest)}")
+
+
+def check_filters(where: str, properties: Any) -> None:
+    """Names the missing filter where the library's own words mislead."""
+    for i in range(properties.get_nfilters()):
+        code, _, _, name = properties.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            with suppress(RequestError):
+                need("hdf5plugin", why="filters")  # it registers its own
+        if not h5py.h5z.filter_avail(code):
+            known = name.decode("utf-8", "replace") or "no name"
+            raise FileError(
+                f"{where}: needs the HDF5 filter {code} ({known}), which is not installed; "
+                "most filters come with hdf5plugin: pip install hdf5plugin"
+            )

@@ -1,0 +1,156 @@
+"""The gate of an HDF5 file, which every read passes: what lies in other files is refused, unless it is allowed.
+
+HDF5 reaches into other files by external links, also behind soft ones; by virtual datasets, whose sources it opens as
+soon as it is asked for their shape; by external storage; and by references. So names are followed link by link, a
+reference is taken as a place in this file, and of a dataset nothing is asked before it is known where its data lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError, RequestError
+from poolcli.formats.arrays import check_dtype, check_rank, listing
+from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
+from poolcli.formats.hdf5.library import h5py, translated
+from poolcli.formats.hdf5.names import above, find, text_of, walk
+from poolcli.formats.hdf5.storage import storage_of
+from poolcli.formats.records import Header, ReadOptions, slices
+from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@contextmanager
+def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
+    """The file, as its gate."""
+    open(path, "rb").close()  # the system's own words for a missing or forbidden file
+    with translated(path):
+        if not h5py.is_hdf5(path):
+            raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
+        file = h5py.File(path, "r")
+    with file:
+        yield Gate(path, file["/"].id, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """An open file. What is taken out of it was let through."""
+
+    path: str
+    root: Any
+    options: ReadOptions
+
+    def headers(self) -> Iterator[Header]:
+        """The numeric datasets, by path; scales are left out: they go with the datasets that they belong to."""
+        for name, found in walk(self.root):
+            header = _header(name, found)
+            if header is not None and not h5py.h5ds.is_scale(found):
+                yield header
+
+    def dataset(self, key: str) -> Dataset:
+        """The dataset called `key`; refused where there is none that can be pooled, or its data is not let through."""
+        where = f"{self.path}:{key}"
+        found = find(self.root, key, where, self.options.allow_external)
+        if found is None:
+            names = [header.key or "" for header in self.headers()]
+            near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
+            raise RequestError(f"{self.path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
+        if not isinstance(found, h5py.h5d.DatasetID):
+            inside = [h for h in self.headers() if str(h.key).startswith("/" + key.strip("/") + "/")]
+            raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
+        return self._let_through(key, found)
+
+    def referred(self, reference: Any) -> Dataset | None:
+        """The dataset that a reference means; None for what is no such reference into this file."""
+        if not isinstance(reference, h5py.Reference) or not reference:
+            return None
+        found = h5py.h5r.dereference(reference, self.root)
+        name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
+        if not name or _header("", found) is None:
+            return None
+        return self._let_through(text_of(name), found)
+
+    def _let_through(self, name: str, found: Any) -> Dataset:
+        where = f"{self.path}:{name}"
+        check_dtype(where, _dtype_of(found))
+        properties = found.get_create_plist()
+        check_place(where, self.path, properties, name, self.options.allow_external)
+        check_rank(where, found.shape or ())
+        check_filters(where, properties)
+        check_memory(where, self.path, found, properties, self.options)
+        return Dataset(self, name, h5py.Dataset(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset that was let through."""
+
+    gate: Gate
+    name: str
+    _dataset: Any
+
+    @property
+    def header(self) -> Header:
+        """Its shape and type."""
+        return Header("hdf5", tuple(map(int, self._dataset.shape)), self._dataset.dtype.name, key=self.name)
+
+    @property
+    def attributes(self) -> Any:
+        """Its attributes as h5py has them: reading one leads nowhere else."""
+        return self._dataset.attrs
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each axis is called; '' where it has no name."""
+        return tuple(axis.label for axis in self._dataset.dims)
+
+    @property
+    def title(self) -> str:
+        """What it is called as a scale; '' where it has no name."""
+        return text_of(h5py.h5ds.get_scale_name(self._dataset.id))
+
+    def groups(self) -> Iterator[tuple[str, Any]]:
+        """The root and the other groups above it, with their attributes."""
+        for name, group in above(self.gate.root, self.name):
+            yield name, h5py.Group(group).attrs
+
+    def stored(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """How it is stored, as h5py's create_dataset takes it, and notes on what of it cannot be kept."""
+        return storage_of(self._dataset)
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        """A part of it."""
+        with translated(self.gate.path):
+            array: NDArray[Any] = self._dataset[slices(region)]
+        return array
+
+
+def _remedy(path: str) -> str:
+    """What to do about a file that is of an elder kind of the same name."""
+    with open(path, "rb") as stream:
+        classic = stream.read(3) == b"CDF"
+    return ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc" if classic else ""
+
+
+def _dtype_of(found: Any) -> str:
+    try:
+        return str(found.dtype.name)
+    except (TypeError, ValueError):
+        return "a type that numpy does not have"
+
+
+def _header(name: str, found: Any) -> Header | None:
+    """What a dataset says of itself, wherever its data lies; None where it cannot be pooled."""
+    dtype, properties = _dtype_of(found), found.get_create_plist()
+    if dtype not in DTYPES:
+        return None
+    virtual = is_virtual(properties) and properties.get_virtual_count()
+    shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
+    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape else None

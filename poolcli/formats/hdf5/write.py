@@ -1,0 +1,128 @@
+"""HDF5 files are written whole from memory, or region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from poolcli.formats.arrays import named
+from poolcli.formats.atomic import byte_stream, whole_file
+from poolcli.formats.hdf5.library import h5py, translated
+from poolcli.formats.hdf5.metadata import MISSING
+from poolcli.formats.hdf5.names import bytes_of
+from poolcli.formats.records import Fresh, Named, Scale, Sink, Spec, WriteOptions, slices
+
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what netCDF calls a scale without values
+
+
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
+    import numpy as np
+
+    notes: list[str] = []
+    # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
+    with translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
+        for each in arrays:
+            dataset, lost = _create(file, each.spec)
+            dataset[...] = np.ascontiguousarray(each.array)
+            notes += lost
+        file.flush()
+        image = file.id.get_file_image()
+    with byte_stream(path, options.overwrite) as stream:
+        stream.write(image)
+    return tuple(dict.fromkeys(notes))
+
+
+@contextmanager
+def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+    """Writes a dataset region by region, straight to the disk."""
+    with whole_file(path, options.overwrite) as part, translated(path), h5py.File(part, "w") as file:
+        dataset, notes = _create(file, spec)
+        yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array), notes)
+
+
+def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+    """The empty dataset with all that goes with it, and notes on what cannot be kept."""
+    metadata, lost = spec.metadata, list[str]()
+    dataset, notes = _stored(*_place(file, spec.key or "data"), spec)
+    _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
+    for place, attributes in metadata.groups.items():
+        _add(file[bytes_of(place)].attrs, attributes, None, lost)
+    for axis, dimension in zip(dataset.dims, metadata.dimensions, strict=False):
+        if dimension.label:
+            axis.label = dimension.label
+        for key, scale in dimension.scales.items():
+            made = _scale(file, key, scale, lost)
+            if made is None:
+                notes += (f"left out: the scale {key} of {spec.key}, for another of that name has other values",)
+            else:
+                axis.attach_scale(made)
+    if lost:
+        notes += (f"left out, for they cannot be written: the attributes {named(lost)}",)
+    return dataset, (*metadata.notes, *notes)
+
+
+def _place(file: Any, key: str) -> tuple[Any, bytes]:
+    """The group that an object of this name is to be made in, and its name there; h5py itself takes UTF-8 alone."""
+    *groups, last = bytes_of(key).strip(b"/").split(b"/")
+    group = file
+    for name in groups:
+        group = group[name] if group.id.links.exists(name) else group.create_group(name)
+    return group, last
+
+
+def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+    """The dataset itself, stored as the input's was as far as that can be."""
+    import numpy as np
+
+    stored, notes = dict(spec.metadata.dataset), list[str]()
+    fill = stored.get("fillvalue")
+    with np.errstate(all="ignore"):  # of a value that is beyond the type
+        has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
+    if not has_fill:
+        del stored["fillvalue"]
+        notes.append(f"stored without the fill value {fill}, which {spec.dtype} does not have")
+    if 0 in spec.shape or not spec.shape:
+        stored = {}
+    if "chunks" in stored:
+        stored["chunks"] = tuple(min(c, n) for c, n in zip(stored["chunks"], spec.shape, strict=True))
+    if "maxshape" in stored:
+        limits = zip(stored["maxshape"], spec.shape, strict=True)
+        stored["maxshape"] = tuple(None if limit is None else max(limit, n) for limit, n in limits)
+    try:
+        return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
+    except (TypeError, ValueError, OSError, RuntimeError):
+        if "compression" not in stored:
+            raise
+    code = stored.pop("compression")
+    stored.pop("compression_opts", None)
+    notes.append(f"stored without the filter {code}, which cannot hold {spec.dtype} in such chunks")
+    return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
+
+
+def _scale(file: Any, key: str, scale: Scale, lost: list[str]) -> Any:
+    """The dataset of a scale, which several axes can share; None where one of that name has other values."""
+    import numpy as np
+
+    group, name = _place(file, key)
+    if group.id.links.exists(name):
+        found = group[name]
+        same = found.shape == scale.values.shape and np.array_equal(found[...], scale.values, equal_nan=True)
+        return found if same else None
+    made = group.create_dataset(name, data=scale.values)
+    made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
+    _add(made.attrs, scale.attributes, made.dtype, lost)
+    return made
+
+
+def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
+    """Adds attributes; those that name missing values are of the dataset's own type, as netCDF wants them."""
+    import numpy as np
+
+    for name, value in attributes.items():
+        try:
+            if name not in target:
+                target[name] = np.asarray(value).astype(dtype) if dtype is not None and name in MISSING else value
+        except (TypeError, ValueError, OSError, RuntimeError):
+            lost.append(name)

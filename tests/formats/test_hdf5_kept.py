@@ -1,0 +1,210 @@
+"""What an HDF5 file holds beside its values is kept, or a note says that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+
+X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
+HALVE = ("-k", "2", "-s", "2")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def made(fill: Callable[[Any], object]) -> None:
+    with h5py.File("x.h5", "w") as file:
+        fill(file)
+
+
+def notes_of(cli: Cli, *arguments: str) -> list[str]:
+    """The notes of a run that must succeed, those on the geometry left out."""
+    result = cli("avg", "x.h5:/g/a", "-o", "y.h5", *HALVE, "--json", *arguments)
+    assert result.code == 0, result.err
+    return [note for note in result.json["notes"] if "axes" not in note]
+
+
+def test_attributes_of_the_dataset_of_its_groups_and_of_the_root(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X
+        file.attrs["title"], file["g"].attrs["station"], file["g/a"].attrs["units"] = "air", [1, 2], "K"
+        file["g/a"].attrs["table"] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+
+    made(fill)
+    assert notes_of(cli) == []
+    with h5py.File("y.h5") as file:
+        assert (file.attrs["title"], file["g"].attrs["station"].tolist()) == ("air", [1, 2])
+        assert (file["g/a"].attrs["units"], file["g/a"].attrs["table"].tolist()) == ("K", [(1, 2.5)])
+
+
+def test_references_are_left_out_by_name(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X
+        file.attrs["start"] = file["g"].ref
+        file["g/a"].attrs["parts"] = np.array([file["g"].ref], h5py.ref_dtype)
+
+    made(fill)
+    said = "left out, for they are references or cannot be read: the attributes /g/a@parts, /@start"
+    assert notes_of(cli) == [said]
+
+
+def test_fill_value_and_lengths_that_may_grow(cli: Cli) -> None:
+    options = {"chunks": (1, 3, 4, 6), "maxshape": (None, 3, 100, 6), "fillvalue": -9}
+    made(lambda file: file.create_dataset("g/a", data=X, **options))
+    assert notes_of(cli) == []
+    with h5py.File("y.h5") as file:
+        a = file["g/a"]
+        assert (a.shape, a.chunks, a.maxshape, a.fillvalue) == ((2, 3, 4, 3), (1, 3, 4, 3), (None, 3, 100, 3), -9)
+
+
+def test_a_fill_value_that_the_type_lacks(cli: Cli) -> None:
+    made(lambda file: file.create_dataset("g/a", data=X, fillvalue=2**20))
+    said = ["stored without the fill value 1048576.0, which float16 does not have"]
+    assert notes_of(cli, "--dtype", "float16") == said
+
+
+def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        a = file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 2), maxshape=(None, 3, 8, 6))
+        file["lat"] = np.arange(8.0)
+        file["lat"].make_scale("lat")
+        a.dims[2].attach_scale(file["lat"])
+        a.dims[3].label = "lon"
+
+    made(fill)
+    assert notes_of(cli, "--layout", "NCHW", "--output-layout", "HNWC") == []
+    with h5py.File("y.h5") as file:
+        a = file["g/a"]
+        assert (a.shape, a.chunks, a.maxshape) == ((4, 2, 3, 3), (4, 1, 2, 3), (4, None, 3, 3))
+        assert a.dims[0]["lat"][...].tolist() == [0.5, 2.5, 4.5, 6.5]
+        assert [axis.label for axis in a.dims] == ["", "", "lon", ""]
+
+
+def test_attributes_of_scales(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"], file["lat"] = X, np.arange(8, dtype=np.int16)
+        file["lat"].make_scale("latitude")
+        file["lat"].attrs["units"], file["lat"].attrs["_FillValue"] = "degrees_north", np.int16(-1)
+        file["g/a"].dims[2].attach_scale(file["lat"])
+
+    made(fill)
+    assert notes_of(cli) == []
+    with h5py.File("y.h5") as file:
+        assert file["g/a"].dims[2].keys() == ["latitude"]
+        assert (file["lat"].attrs["units"], file["lat"].attrs["_FillValue"].dtype) == ("degrees_north", np.float64)
+
+
+def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"], file["lat"] = X, np.arange(8.0)
+        file["lat"].make_scale("lat")
+        file["g/a"].dims[2].attach_scale(file["lat"])
+
+    made(fill)
+    monkeypatch.setattr("poolcli.job.metadata.LONGEST_SCALE", 7)
+    said = "left out, for they are very long or a window has none of them: the values along an axis in /lat"
+    assert notes_of(cli) == [said]
+
+
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+def test_missing_values_that_are_pooled_like_others_are_said(name: str, cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X
+        file["g/a"].attrs[name] = np.float32(-9999)
+
+    made(fill)
+    assert notes_of(cli) == [f"what the file calls missing ({name}) is pooled like any other number"]
+    assert notes_of(cli, "--overwrite", "--dtype", "float64")
+    with h5py.File("y.h5") as file:
+        assert file["g/a"].attrs[name].dtype == np.float64
+
+
+def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X
+        file["g/a"].attrs["voxel_size"], file["g/a"].attrs["element_size_um"] = [1, 2], [3, 4]
+        file["g/a"].attrs["size_of_crew"] = 7
+
+    made(fill)
+    assert notes_of(cli) == ["attributes that may tell sizes are those of the input: element_size_um, voxel_size"]
+
+
+def test_names_that_are_not_utf8(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file.create_group(b"g\xff").create_dataset(b"a\xfe", data=X)
+        file[b"g\xff"].attrs["units"] = "K"
+        file.create_dataset("b", data=X)
+
+    made(fill)
+    assert cli("info", "x.h5").out.splitlines()[2:] == [
+        "/b            2,3,8,6  float32",
+        r"/g\xff/a\xfe  2,3,8,6  float32",
+    ]
+    for arguments in (["x.h5:/g\udcff/a\udcfe", "-o", "y.h5"], ["x.h5", "--all", "-o", "z.h5"]):
+        assert cli("avg", *arguments, *HALVE, "-q").code == 0
+        with h5py.File(arguments[-1]) as file:
+            assert (file[b"g\xff"][b"a\xfe"].shape, file[b"g\xff"].attrs["units"]) == ((2, 3, 4, 3), "K")
+
+
+def test_a_name_of_any_length_is_echoed_in_part(cli: Cli) -> None:
+    made(lambda file: file.create_dataset("x" * 60_000, data=X))
+    for command in (["info", "x.h5"], ["avg", "x.h5:/c", "-o", "y.h5", "-k", "2", "--json"]):
+        result = cli(*command)
+        assert len(result.out) + len(result.err) < 25_000
+        assert "(55001 characters)" in result.out + result.err or "characters) ..." in result.out + result.err
+
+
+FILTERS: dict[str, Callable[[Any], Any]] = {
+    "blosc": lambda plugin: plugin.Blosc(cname="zlib", clevel=3),
+    "blosc2": lambda plugin: plugin.Blosc2(cname="zstd"),
+    "zstd": lambda plugin: plugin.Zstd(clevel=5),
+    "lz4": lambda plugin: plugin.LZ4(),
+    "bitshuffle": lambda plugin: plugin.Bitshuffle(cname="lz4"),
+    "zfp": lambda plugin: plugin.Zfp(reversible=True),
+    "lzf": lambda plugin: "lzf",
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_is_written_back(name: str, cli: Cli) -> None:
+    plugin = pytest.importorskip("hdf5plugin")
+    chosen = FILTERS[name](plugin)
+    options = {"compression": chosen} if isinstance(chosen, str) else dict(chosen)
+    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **options))
+    assert notes_of(cli) == []
+    with h5py.File("x.h5") as x, h5py.File("y.h5") as y:
+        codes = [each["g/a"].id.get_create_plist().get_filter(0)[0] for each in (x, y)]
+        assert codes[0] == codes[1]
+        np.testing.assert_array_equal(y["g/a"][...], X.reshape(2, 3, 4, 2, 3, 2).mean((3, 5)))
+
+
+def test_a_filter_that_cannot_hold_the_result_is_left_out_and_said(cli: Cli) -> None:
+    plugin = pytest.importorskip("hdf5plugin")
+    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **plugin.Zfp(reversible=True)))
+    assert notes_of(cli, "--dtype", "float16") == [
+        "stored without the filter 32013, which cannot hold float16 in such chunks"
+    ]
+
+
+def test_scale_offset_which_would_round_is_left_out_and_said(cli: Cli) -> None:
+    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1))
+    assert notes_of(cli) == ["stored without the filter scaleoffset"]
+
+
+def test_a_streamed_output_says_the_same(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from poolcli.formats import FORMATS
+
+    monkeypatch.setitem(FORMATS, "hdf5", replace(FORMATS["hdf5"], streams_from=0))
+    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1))
+    assert notes_of(cli, "--max-memory", "2K", "--debug") == ["stored without the filter scaleoffset"]

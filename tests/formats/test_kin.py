@@ -1,0 +1,99 @@
+"""Files of the formats under another name or in a wrapping: netCDF, MATLAB, gzip."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+
+X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+HALVED = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
+HALVE = ("-k", "2", "-s", "2", "-q")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_netcdf_is_hdf5_in_and_out(cli: Cli) -> None:
+    with h5py.File("x.nc", "w") as file:
+        file["t2m"] = X
+    assert cli("avg", "x.nc", "-o", "y.nc", *HALVE).code == 0
+    with h5py.File("y.nc") as file:
+        np.testing.assert_array_equal(file["t2m"][...], HALVED)
+
+
+def test_classic_netcdf_is_refused_with_what_converts_it(cli: Cli) -> None:
+    Path("x.nc").write_bytes(b"CDF\x01" + bytes(28))
+    result = cli("avg", "x.nc", "-o", "y.nc", *HALVE)
+    assert (result.code, result.err) == (
+        1,
+        "poolcli: x.nc: is not an HDF5 file, but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc\n",
+    )
+
+
+def test_a_matlab_file_is_read_behind_its_own_header(cli: Cli) -> None:
+    with h5py.File("x.mat", "w", userblock_size=512) as file:
+        file["volume"] = X
+        file["volume"].attrs["MATLAB_class"] = np.bytes_(b"single")
+    with open("x.mat", "r+b") as stream:
+        stream.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64")
+    result = cli("avg", "x.mat:volume", "-o", "y.h5", *HALVE, "--json")
+    assert (result.code, result.json["notes"][-1]) == (0, "MATLAB has the axes in the opposite order")
+    with h5py.File("y.h5") as file:
+        np.testing.assert_array_equal(file["volume"][...], HALVED)
+    assert cli("avg", "x.mat", "-o", "y.mat", *HALVE).code == 2
+
+
+def packed(data: bytes) -> None:
+    Path("x.npy.gz").write_bytes(gzip.compress(data))
+
+
+def saved() -> bytes:
+    np.save("x.npy", X)
+    return Path("x.npy").read_bytes()
+
+
+def test_a_npy_that_is_packed_is_read(cli: Cli) -> None:
+    packed(saved())
+    assert cli("avg", "x.npy.gz", "-o", "y.npy", *HALVE).code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), HALVED)
+
+
+def test_in_a_folder_its_whole_suffix_is_replaced(cli: Cli) -> None:
+    packed(saved())
+    Path("in").mkdir()
+    Path("x.npy.gz").rename("in/x.npy.gz")
+    assert cli("avg", "in", "-o", "out/", "--format", "npz", *HALVE).code == 0
+    assert sorted(path.name for path in Path("out").glob("*.*z")) == ["x.npz"]
+
+
+HEAD = b"\x93NUMPY\x01\x00"
+BOMB = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 16384, 16384), }"
+DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut": (lambda data: gzip.compress(data)[:-20], "is not a whole gzip file (...)"),
+    "of a wrong checksum": (lambda data: gzip.compress(data)[:-8] + bytes(8), "is not a whole gzip file (...)"),
+    "no array": (lambda data: gzip.compress(b"words"), "is not a .npy file (...)"),
+    "a bomb": (
+        lambda data: gzip.compress(HEAD + struct.pack("<H", len(BOMB)) + BOMB + bytes(2**20)),
+        "grows from ...",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_one_that_is_damaged_is_one_line(name: str, cli: Cli) -> None:
+    make, message = DAMAGED[name]
+    Path("x.npy.gz").write_bytes(make(saved()))
+    result = cli("avg", "x.npy.gz", "-o", "y.npy", *HALVE)
+    start = f"poolcli: x.npy.gz: {message}".partition("...")[0].rstrip(")")
+    assert (result.code, result.err[: len(start)], result.err.count("\n")) == (1, start, 1)
+    assert not Path("y.npy").exists()
