@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from poolcli.engine.table import Pool
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
+LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
 
 
 def run(
@@ -99,9 +100,14 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> C
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
     _check_size(plan)
-    shapes = region.input_shape, region.output_shape
-    pool: Pool = chosen.load()(region, indices) if prod(shapes[1]) else _nothing
-    return Call(region, indices, pool, *shapes, numpy_dtype(plan.output_dtype))
+    dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
+    if prod(shapes[1]) >= LARGEST_OUTPUT:
+        raise _too_large(shapes[1], dtype)
+    try:
+        pool: Pool = chosen.load()(region, indices) if prod(shapes[1]) else _nothing
+    except MemoryError as error:  # of what goes along an axis of the output
+        raise _too_large(shapes[1], dtype) from error
+    return Call(region, indices, pool, *shapes, dtype)
 
 
 def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:
@@ -130,8 +136,11 @@ def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as error:
-        size = prod(shape) * dtype.itemsize
-        raise RequestError(f"the output needs {size:,} bytes, more than can be allocated") from error
+        raise _too_large(shape, dtype) from error
+
+
+def _too_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> RequestError:
+    return RequestError(f"the output needs {prod(shape) * dtype.itemsize:,} bytes, more than can be allocated")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
