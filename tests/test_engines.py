@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from fractions import Fraction
 from itertools import product
-from math import fsum
+from math import fsum, prod
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +21,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.core.dtypes import lookup
 from poolcli.engine import run
 from poolcli.engine.compiled.choose import Limits
+from poolcli.engine.compiled.geometry import MANY
 from poolcli.plan import Plan
 from poolcli.plan.region import whole
 from tests.profiles import sized, slow
@@ -336,3 +337,34 @@ def test_bool_has_a_maximum_and_an_average_as_a_number(engine: str) -> None:
     assert poolcli.max_pool(x, 2, strides=2, engine=engine).tolist() == [[[True, False]]]
     assert poolcli.avg_pool(x, 4, dtype="float32", engine=engine).tolist() == [[[0.25]]]
     assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
+
+
+@pytest.mark.parametrize("length", [MANY, MANY + 5])
+def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
+    x = np.zeros((1, 1, length), np.uint8)
+    for place in (0, 31, length // 2, length - 1):
+        x[0, 0, place] = 9
+        values, at = poolcli.adaptive_max_pool(x, 1, return_indices=True, engine="numba")
+        assert (values.item(), at.item()) == (9, place)
+        x[0, 0, place] = 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 1, 3, 2), (3, 2, 1, 0)])
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_order_in_memory_changes_nothing(engine: str, order: tuple[int, ...], step: int) -> None:
+    x = np.random.default_rng(0).random((3, 5, 70, 90)).astype(np.float32)
+    lying = np.ascontiguousarray(x[..., ::step].transpose(order)).transpose(np.argsort(order))[..., ::step]
+    assert not lying.flags.c_contiguous
+    assert poolcli.avg_pool(lying, 3, engine=engine).tobytes() == poolcli.avg_pool(x, 3, engine=engine).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("kernel", [(1, 2), (2, 2), (4, 4), (8, 1)])
+def test_integer_means_over_powers_of_two_are_half_even(dtype: str, kernel: tuple[int, int]) -> None:
+    limits = np.iinfo(dtype)
+    ends = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 2, 3, 5], dtype)
+    x = np.random.default_rng(0).choice(ends, (1, 2, 40, 48))
+    means = poolcli.avg_pool(x, kernel, strides=kernel, engine="numba")
+    blocks = x.reshape(1, 2, 40 // kernel[0], kernel[0], 48 // kernel[1], kernel[1]).astype(object).sum((3, 5))
+    assert means.tolist() == [[[[round(Fraction(n, prod(kernel))) for n in row] for row in c] for c in blocks[0]]]

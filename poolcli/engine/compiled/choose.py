@@ -15,7 +15,7 @@ import numpy as np
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
-from poolcli.engine.compiled.geometry import Across, Down, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.geometry import MANY, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -162,7 +162,8 @@ def _best_at(view: View, limits: Limits) -> Loops:
     width, size, taps = view.input_shape[3], view.output_shape[3], constant_taps(view, limits)
     w = across(view, limits)
     if w is None or taps is None or prod(view.output_shape) < limits.constant_at:
-        some = view.axes[2].entire.longest + 32
+        side_by_side = view.inner == 1 and view.axes[2].step == 1
+        some = (min(view.axes[2].entire.longest, MANY) if side_by_side else view.axes[2].entire.longest) + VECTORS
         return Loops("best_at", (), view.rows, width + some, lines=width + some)
     w = by_strides(w)
     length = w.reach * view.inner

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from poolcli.engine.compiled.geometry import MANY, VECTORS
 from poolcli.engine.compiled.kernels.rows import fill, row_after, row_of, unsigned
 from poolcli.engine.compiled.numbers import beats, finish, join, lift, of_rank, rank
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
 
 SHORT = 12  # taps
-VECTORS = 32  # elements that fill them, several at once
 NONE = np.int32(2**31 - 1)
 
 
@@ -123,7 +123,7 @@ def _best_of(run, lines, taps, rows, places, how):
 
     Many of one line are taken by whole vectors, in which elements from `taps` on do not count.
     """
-    lowest, line, place = rank(how.total.nothing, how), NONE, NONE
+    lowest, line, place = rank(how.total.nothing, how), NONE, np.int64(NONE)
     last, padded = unsigned(taps), unsigned(-(-taps // VECTORS) * VECTORS)
     best = lowest
     if taps <= SHORT:
@@ -133,15 +133,15 @@ def _best_of(run, lines, taps, rows, places, how):
         for j in range(padded):
             best = max(best, rank(run[j], how) if j < last else lowest)
     value = of_rank(best, how)
-    if rows == 1 and taps > SHORT:
+    if rows == 1 and SHORT < taps <= MANY:
         for j in range(padded):
             places[j] = np.int32(j) if ((run[j] == value) | (run[j] != run[j])) & (j < last) else NONE
         for j in range(padded):
-            place = min(place, places[j])
+            place = min(place, np.int64(places[j]))
         return value, np.int32(0), place
     for j in range(last):
         if ((run[j] == value) | (run[j] != run[j])) and lines[j] < line:  # hardly ever, so that the branch is free
-            line, place = lines[j], np.int32(j)
+            line, place = lines[j], np.int64(j)
     return value, line, place
 
 
@@ -167,7 +167,7 @@ def best_at(arithmetic, taps):
                     run, of_run = apart, apart_lines
                 best, line, tap = _best_of(run, of_run, count, rows, apart_lines, how)
                 out[t * size + w] = finish(best, share, w, how, out)
-                at = begin_w[w] // inner + np.int64(tap) * geometry.steps[2]
+                at = begin_w[w] // inner + tap * geometry.steps[2]
                 row = _row_in_plane(geometry, d, h, np.int64(line))
                 where[t * size + w] = -1 if line == NONE else row * (width // inner) + at
             o, d, h = row_after(o, d, h, geometry.output)
