@@ -58,13 +58,25 @@ def description() -> str:
 def emit(text: str) -> Code:
     """The machine code of a module's one function."""
     llvm = binding()
-    module = llvm.parse_assembly(text)
+    module = _optimised(llvm, llvm.parse_assembly(text))
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
     strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
     if strange:
         raise RuntimeError(f"a kernel needs what other processes may lack: {', '.join(sorted(strange))}")
     return Code(symbol, _machine(llvm).emit_object(module))
+
+
+def _optimised(llvm: Any, module: Any) -> Any:
+    """The module with everything inlined in its one function, and its loops made vectors. Twice: some loops are simple
+    enough only when everything in them is inlined (a sixth of the time of up-sampling, for a tenth of the build).
+    """
+    options = llvm.create_pipeline_tuning_options(3)
+    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    for _ in range(2):
+        builder = llvm.create_pass_builder(_machine(llvm), options)
+        builder.getModulePassManager().run(module, builder)
+    return module
 
 
 def loaded(code: Code) -> LoadedKernel | None:

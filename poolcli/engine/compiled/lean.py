@@ -1,0 +1,47 @@
+"""numba as a front end alone: it types kernels and writes their LLVM, which is optimised and made machine code once.
+
+By itself numba optimises every helper of a kernel, makes machine code of each, and then does so for the whole: half of
+the time of a build. A compiler class is what numba lets be replaced; the library that it fills keeps here what it is
+given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+
+class _Unused:
+    """What stands for a code generator where numba would tell it of a function to call."""
+
+    def set_env(self, name: str, environment: object) -> None:
+        """No function is called."""
+
+
+class _Library(JITCodeLibrary):
+    """LLVM as it was written, with that of all helpers."""
+
+    codegen = _Unused()
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None: there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+
+class FrontEnd(Compiler):
+    """numba's compiler, up to LLVM."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, library or _Library(target.codegen(), "kernel"), *rest)
