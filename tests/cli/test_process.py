@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.profiles import sized
+from tests.profiles import sized, slow
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
 LOADED = (
@@ -114,7 +114,7 @@ SWALLOWING = {
 
 @pytest.mark.parametrize("how", SWALLOWING)
 @pytest.mark.parametrize(("name", "code", "word"), [("INT", 130, "interrupted"), ("TERM", 143, "ended")])
-@pytest.mark.parametrize("inputs", [["x.npy"], ["x.npy", "w.npy"]])
+@pytest.mark.parametrize("inputs", [["x.npy"], slow(["x.npy", "w.npy"])])
 def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
     how: str, name: str, code: int, word: str, inputs: list[str], folder: Path
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
         assert os.listdir("out") == [".poolcli.jsonl"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143)])
 def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
     number: signal.Signals, code: int, folder: Path
 ) -> None:

@@ -243,7 +243,7 @@ PATHS: dict[str, Path] = {
         _is("slide_blocks", _in_pieces), ("float32",), limits=SHORT_BUFFERS,
     ),
     "slide by 1 over 3": Path(
-        sliding((ANY, _r(3)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is_by(3, 1), limits=CONSTANT
+        sliding((ANY, _r(3)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is_by(3, 1), ("float32",), limits=CONSTANT
     ),
     "slide by 2 over 3": Path(sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is_by(3, 2), limits=CONSTANT),
     "slide by 3 over 5": Path(sliding((ANY, _r(5)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(5, 3), (), limits=CONSTANT),
@@ -268,7 +268,7 @@ PATHS: dict[str, Path] = {
             st.integers(1, 20), st.integers(1, 8), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
             st.integers(1, 2), st.booleans(),
         ),
-        _is("slide_planes"), limits=CONSTANT,
+        _is("slide_planes"), ("float32",), limits=CONSTANT,
     ),
     "halve": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
@@ -347,7 +347,7 @@ PATHS: dict[str, Path] = {
         _is("best_at"), reducers=("at",),
     ),
     "slide_at by 2 over 3": Path(
-        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_at"), reducers=("at",), limits=CONSTANT
+        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_at"), ("float32",), ("at",), limits=CONSTANT
     ),
     "slide_at by 1 over 2": Path(
         sliding((_r(1, 9), _r(2)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is("slide_at"), (), ("at",), limits=CONSTANT
