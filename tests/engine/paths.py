@@ -356,6 +356,18 @@ PATHS: dict[str, Path] = {
         sliding((_r(2, 3), ANY, _r(3)), (ANY, ANY, ONE), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
         _is("slide_at", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
     ),
+    "best_at of every second of many channels": Path(
+        sliding((_r(1, 2), _r(3)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(16, 18), last=True),
+        _is("best_at", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
+    ),
+    "slide beside planes of padding": Path(
+        st.builds(
+            lambda h, w, e: Pooling((2, 3, 1, h, w), {"kernel": (2, 3, 3), "strides": (1, 1, 1), "exclude_pad": e,
+                                                      "pads_begin": (1, 1, 1), "pads_end": (1, 1, 1)}),
+            st.integers(2, 9), st.integers(2, 20), st.booleans(),
+        ),
+        _is_by(3, 1), ("float32",), limits=CONSTANT,
+    ),
     "best_at, of many elements in one line": Path(
         adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("best_at", lambda t: 1 in t.rows), reducers=("at",)
     ),

@@ -161,13 +161,14 @@ def _best_at(view: View, limits: Limits) -> Loops:
     """The loops of positions."""
     width, size, taps = view.input_shape[3], view.output_shape[3], constant_taps(view, limits)
     w = across(view, limits)
-    if w is None or taps is None or prod(view.output_shape) < limits.constant_at:
+    is_apart = taps is not None and taps.stride > 1 and view.inner > 1
+    if w is None or taps is None or is_apart or prod(view.output_shape) < limits.constant_at:
         side_by_side = view.inner == 1 and view.axes[2].step == 1
         some = (min(view.axes[2].entire.longest, MANY) if side_by_side else view.axes[2].entire.longest) + VECTORS
         return Loops("best_at", (), view.rows, width + some, lines=width + some)
     w = by_strides(w)
     length = w.reach * view.inner
-    return Loops("slide_at", (w,), view.rows, 2 * length, 2 * length + 2 * size, taps)
+    return Loops("slide_at", (w,), view.rows, 2 * length, lines=2 * length + 2 * size, taps=taps)
 
 
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
@@ -194,8 +195,8 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
 
 def is_small_map(view: View, limits: Limits) -> bool:
     """Whether windows slide by one over planes of short rows, and output rows are as long as those of the input."""
-    _, h, w = view.axes
-    if view.inner > 1 or view.axes[0].size > 1 or h.windows is None or w.windows is None:
+    d, h, w = view.axes
+    if view.inner > 1 or d.size > 1 or not d.is_whole or h.windows is None or w.windows is None:
         return False
     return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LINE = 64  # bytes of a line of the cache
+MOST_KEPT = 1 << 22  # bytes of buffers that outlast a call
 _NOTHING = ctypes.create_string_buffer(64)
 NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
@@ -55,25 +56,29 @@ def _run(choice: Choice, arrays: tuple[Array, ...], threads: int | None) -> None
     x, out, where = (*map(address, arrays), None)[:3]
 
     def call(first: int, last: int) -> None:
-        totals, lines = _buffers.of(choice)
+        _owner, totals, lines = _buffers.of(choice)
         kernel(NOWHERE, NOWHERE, x, out, where, totals, lines, *plan, first, last)
 
     share_out(call, choice.tasks, choice.work, threads)
 
 
 class Buffers(threading.local):
-    """The row buffers of a thread, kept for calls to come: to ask for them takes as long as a small kernel."""
+    """The row buffers of a thread, kept for calls to come where they are small: asking for them takes as long as a
+    small kernel.
+    """
 
     def __init__(self) -> None:
-        self.kept: Array = np.empty(0, np.uint8)
-        self.begin = 0
+        self.kept: tuple[Array, int] = np.empty(0, np.uint8), 0
 
-    def of(self, choice: Choice) -> tuple[int, int]:
-        """Addresses of buffers for totals and for lines, on lines of the cache."""
-        if self.kept.size < choice.buffered + LINE:
-            self.kept = np.empty(choice.buffered + LINE, np.uint8)
-            self.begin = -(-address(self.kept) // LINE) * LINE
-        return self.begin, self.begin + choice.lines_at
+    def of(self, choice: Choice) -> tuple[Array, int, int]:
+        """An array that owns the buffers, and the addresses of those of totals and of lines, on lines of the cache."""
+        owner, begin = self.kept
+        if owner.size < choice.buffered + LINE:
+            owner = np.empty(choice.buffered + LINE, np.uint8)
+            begin = -(-address(owner) // LINE) * LINE
+            if owner.size <= MOST_KEPT:
+                self.kept = owner, begin
+        return owner, begin, begin + choice.lines_at
 
 
 _buffers = Buffers()
