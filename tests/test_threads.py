@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -65,14 +66,15 @@ def test_a_fork_after_a_call_can_call_too() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("here", [True, False])
+def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bool) -> None:
     from poolcli.engine.compiled.tasks import share
 
     seen = []
 
     def call(first: int, last: int) -> None:
         seen.append(first)
-        if first == 3:
+        if (threading.current_thread() is threading.main_thread()) == here:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

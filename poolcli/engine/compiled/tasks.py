@@ -42,12 +42,17 @@ def share_out(call: Callable[[int, int], None], tasks: int, work: int, threads: 
 
 
 def share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], threads: int) -> None:
-    """Each thread, this one included, takes the next tile until none is left; an exception here stops all."""
+    """Each thread, this one included, takes the next tile until none is left; an exception in one stops all."""
     waiting = iter(tiles)
 
     def work() -> None:
-        for first, last in waiting:  # the interpreter lock makes taking the next tile safe
-            call(first, last)
+        try:
+            for first, last in waiting:  # the interpreter lock makes taking the next tile safe
+                call(first, last)
+        except BaseException:
+            for _ in waiting:
+                pass  # nothing is left for the others
+            raise
 
     helpers = _pools.get(threads) or _pools.setdefault(threads, ThreadPoolExecutor(threads - 1, "poolcli"))
     _keep_off_this_core(helpers)
@@ -55,8 +60,6 @@ def share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], thread
     try:
         work()
     finally:
-        for _ in waiting:
-            pass  # after an exception: nothing is left for the others
         for future in futures:
             future.result()
 
