@@ -16,13 +16,19 @@ from poolcli import RequestError
 from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.engine.exact import assert_exact, some_places
-from tests.engine.paths import PATHS, Path, watched
+from tests.engine.paths import CONSTANT, PATHS, Path, watched
 from tests.profiles import sized, slow
 from tests.test_engines import assert_same
 
 TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "bfloat16", "float32", "float64")
 WIDE = ("int64", "uint64")
 FOR_MAXIMA = ("uint8", "int16", "float16", "float32", "float64", "uint64")
+# Kernels for one size differ from the general ones in where they find their terms, not in what they do with them.
+OF_ONE_SIZE = {
+    "mean": ("uint8", "int16", "float32", "float64"),
+    "max": ("uint8", "float32"),
+    "at": ("uint8", "float32"),
+}
 EXAMPLES = sized(10, 30)
 FLOOR = sized(4, 12)  # of them that took the path; the others were refused, or were too short for it
 
@@ -32,11 +38,19 @@ def _is_quick(path: Path, reducer: str, dtype: str) -> bool:
     return dtype in (path.quick[:1] if reducer == "max" else path.quick)
 
 
+def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
+    if name.startswith("mean_wide"):
+        return WIDE
+    if path.limits == CONSTANT:
+        return OF_ONE_SIZE[reducer]
+    return TYPES if reducer == "mean" else FOR_MAXIMA
+
+
 ROWS = [
     (name, reducer, dtype) if _is_quick(path, reducer, dtype) else slow(name, reducer, dtype)
     for name, path in PATHS.items()
     for reducer in path.reducers
-    for dtype in (WIDE if name.startswith("mean_wide") else TYPES if reducer == "mean" else FOR_MAXIMA)
+    for dtype in _types(name, path, reducer)
 ]
 
 
