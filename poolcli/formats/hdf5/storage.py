@@ -53,5 +53,5 @@ def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
     try:
         (plugin,) = need("hdf5plugin", why="filters")
         return dict(plugin.from_filter_options(code, values))
-    except (RequestError, ValueError, NotImplementedError):
+    except (RequestError, ValueError, NotImplementedError, AttributeError):  # AttributeError: hdf5plugin before 7
         return {}
