@@ -52,7 +52,7 @@ def _named(dropped: Iterable[int]) -> str:
     return f"tag{'' if len(names) == 1 else 's'} {', '.join(names[:SHOWN])}{more}"
 
 
-def with_directory(data: bytes | memoryview, found: Mapping[str, Any]) -> bytes | memoryview:
+def with_directory(data: bytes, found: Mapping[str, Any]) -> bytes:
     """A little-endian TIFF whose first page says what was found beside the pixels, too.
 
     The first directory is written anew at the end of the file, with the entries that it had, which say where the pixels

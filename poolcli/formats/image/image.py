@@ -152,14 +152,14 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 def _encoded(
     path: str, name: str, mode: str, stack: NDArray[Any], quality: int | None, kept: Mapping[str, Any]
-) -> tuple[bytes | memoryview, tuple[str, ...]]:
+) -> tuple[bytes, tuple[str, ...]]:
     """The file, and notes on what could not be kept; made in memory, because Pillow takes a write that was cut short
     for a whole one.
     """
     if name == "tiff":
         compression, notes = choose_compression(kept)
         if mode in DEEP or compression.is_of_tifffile:
-            data: bytes | memoryview = tiff_write.encode(path, stack, mode, kept, compression)
+            data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
             data = pillow.encode(name, mode, stack, compression.pillow_options)
         return with_directory(data, kept), notes

@@ -153,7 +153,7 @@ def _decoded(image: Image, mode: str) -> NDArray[Any]:
     return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
 
 
-def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> memoryview:
+def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:
     """The pixels, N, H, W, C, as a file of the format."""
     pages = with_signs_turned(pages) if mode == "LAB" else pages
     pages = pages if pages.shape[-1] > 1 else pages[..., 0]
@@ -167,7 +167,7 @@ def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]
     several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
     stream = io.BytesIO()
     pictures[0].save(stream, format=name.upper(), **several, **options)
-    return stream.getbuffer()
+    return stream.getvalue()  # no view: CPython 3.12 crashes where one outlives its stream in an error
 
 
 def exif_of(image: Image) -> Exif:
