@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 Better = Callable[[Any, Any], Any]  # whether the first wins over the second
 
 
-def best_of(region: Region) -> Callable[[Array], tuple[Array, NDArray[np.int64]]]:
+def best_of(region: Region, better: Better) -> Callable[[Array], tuple[Array, NDArray[np.int64]]]:
     """What makes of an array the winners and their positions inside its plane; what loses against everything and -1
     for a window of nothing.
     """
     plan, steps = region.plan, steps_of(region)
     shape, rank = region.input_shape, len(region.outputs)
-    better: Better = plan.reducer.better  # type: ignore[assignment]  # there is one, or this is not called
     nothing = lookup(plan.dtype).ends[plan.reducer.nothing]
 
     def best(x: Array) -> tuple[Array, NDArray[np.int64]]:

@@ -26,7 +26,7 @@ def prepare(region: Region, indices: bool) -> Pool:
     """What pools the region, of any array that it reads."""
     reducer = region.plan.reducer
     if reducer.better is not None:
-        best = best_of(region)
+        best = best_of(region, reducer.better)
 
         def pick(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
             with np.errstate(all="ignore"):

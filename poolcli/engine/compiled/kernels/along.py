@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from poolcli.engine.compiled.geometry import Taps
-from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, unsigned
+from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, side_by_side, unsigned
 from poolcli.engine.compiled.numbers import finish, join
 from poolcli.engine.compiled.pointers import inlined
 
@@ -128,10 +128,7 @@ def _in_one_go(taps: int, stride: int) -> Along:
     @inlined
     def prepare(work, length, across, inner, how):
         if stride > 1 and inner == 1:
-            each, to = unsigned(length // stride), unsigned(length)
-            for w in range(each):
-                for residue in range(step):
-                    work[to + residue * each + w] = work[step * w + residue]
+            side_by_side(work, length, stride)
         return length
 
     @inlined
@@ -141,42 +138,40 @@ def _in_one_go(taps: int, stride: int) -> Along:
             row = unsigned(begin if stride == 1 else length + begin // stride)
             apart = unsigned(length // stride)
             for w in range(unsigned(size)):
-                out[at + w] = finish(
-                    window(work, row + w, unsigned(0), apart, unit, work, how), share, first + w, how, out
-                )
+                out[at + w] = finish(window(work, row + w, unsigned(0), (apart, unit), how), share, first + w, how, out)
         else:
             channels, row = unsigned(inner), unsigned(begin)
             for w in range(unsigned(size // inner)):
                 for c in range(channels):
                     to, source = channels * w + c, row + step * channels * w + c
-                    total = window(work, source, unsigned(0), channels, step * channels, work, how)
+                    total = window(work, source, unsigned(0), (channels, step * channels), how)
                     out[at + to] = finish(total, share, first + to, how, out)
 
     return Along(prepare, write)
 
 
 def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
-    """The join of that many elements from the one at `tap` on, where element(work, at, tap, *more, how) is one."""
+    """The join of that many elements from the one at `tap` on, where element(work, at, tap, places, how) is one."""
     if taps == 1:
         return element
     some, half, rest = window_of(taps // 2, element), unsigned(taps // 2), unsigned(taps - 1)
 
-    def pair(work, at, tap, apart, unit, more, how):
-        first = some(work, at, tap, apart, unit, more, how)
-        return join(first, some(work, at, tap + half, apart, unit, more, how), how)
+    def pair(work, at, tap, places, how):
+        first = some(work, at, tap, places, how)
+        return join(first, some(work, at, tap + half, places, how), how)
 
-    def three(work, at, tap, apart, unit, more, how):
-        first = two(work, at, tap, apart, unit, more, how)
-        return join(first, element(work, at, tap + rest, apart, unit, more, how), how)
+    def three(work, at, tap, places, how):
+        first = two(work, at, tap, places, how)
+        return join(first, element(work, at, tap + rest, places, how), how)
 
     two: Callable[..., Any] = inlined(pair)
     return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))
 
 
 def _element(stride: int) -> Callable[..., Any]:
-    """One element, where those of one residue of the stride are `unit` apart, and those of the next residue `apart`."""
+    """One element; places: how far those of the next residue of the stride are, and the next ones of the same."""
     by = unsigned(stride)
     one: Callable[..., Any] = inlined(
-        lambda work, at, tap, apart, unit, more, how: work[at + tap % by * apart + tap // by * unit]
+        lambda work, at, tap, places, how: work[at + tap % by * places[0] + tap // by * places[1]]
     )
     return one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.compiled.geometry import MANY, VECTORS
-from poolcli.engine.compiled.kernels.rows import fill, row_after, row_of, unsigned
+from poolcli.engine.compiled.kernels.rows import fill, row_after, row_of, side_by_side, unsigned
 from poolcli.engine.compiled.numbers import beats, finish, join, lift, of_rank, rank
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
 
@@ -64,15 +64,6 @@ def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
         row += 4 if four else 1
 
 
-@inlined
-def _side_by_side(work, length, stride):
-    """Brings elements of one residue of the stride side by side, behind the row at 0."""
-    each, to, step = unsigned(length // stride), unsigned(length), unsigned(stride)
-    for w in range(each):
-        for residue in range(step):
-            work[to + residue * each + w] = work[step * w + residue]
-
-
 def slide_at(arithmetic, taps):
     """The best elements of sliding windows of a constant size and their positions, one tap of all at a time."""
     (taps, stride), none = taps, NONE
@@ -94,8 +85,8 @@ def slide_at(arithmetic, taps):
             share, target = share_at(geometry, d, h), unsigned(t * size)
             _join_rows(behind(work, before), behind(lines, before), x, used, low, geometry, o, d, h, how)
             if stride > 1:
-                _side_by_side(work, length, stride)
-                _side_by_side(lines, length, stride)
+                side_by_side(work, length, stride)
+                side_by_side(lines, length, stride)
             for w in range(unsigned(size)):
                 best, line, tap = how.total.nothing, none, np.int32(0)
                 for j in range(unsigned(taps)):

@@ -46,12 +46,13 @@ def slide_planes(arithmetic, taps: Taps):
             _join_planes(rows, x, t * group, some, geometry, how)
             begin, to = behind(rows, -across.pad), unsigned(t * whole)
             for i in range(unsigned(some * size)):
-                out[to + i] = finish(window(begin, i, unsigned(0), apart, unit, lines, how), share, i, how, out)
+                out[to + i] = finish(window(begin, i, unsigned(0), (apart, unit, lines), how), share, i, how, out)
 
     return slide_planes
 
 
 @inlined
-def _tap(work, at, tap, apart, unit, inside, how):
+def _tap(work, at, tap, places, how):
     """Element `tap` of the window at `at`; outside its row, nothing."""
+    apart, unit, inside = places
     return work[at + tap * unit] if inside[tap * apart + at] else how.total.nothing

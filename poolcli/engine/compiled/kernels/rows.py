@@ -107,6 +107,15 @@ def join_rows(work, to, size, x, at, planes, lines, step, how):
 
 
 @inlined
+def side_by_side(work, length, stride):
+    """Brings elements of one residue of the stride side by side, behind the row at 0."""
+    each, to, step = unsigned(length // stride), unsigned(length), unsigned(stride)
+    for w in range(each):
+        for residue in range(step):
+            work[to + residue * each + w] = work[step * w + residue]
+
+
+@inlined
 def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
     """The last pass along the row, and from sums to means."""
     at, a, b, c, first = unsigned(at), unsigned(a), unsigned(b), unsigned(c), unsigned(first)
