@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, ModePool, RequestError
 from poolcli.engine import run, run_region
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
@@ -38,6 +38,8 @@ OPS: dict[str, Any] = {
     "adaptive-avg, up": AdaptiveAvgPool((50, 31)),
     "adaptive-max": AdaptiveMaxPool((7, 5)),
     "min": Under(MaxPool(3, 2, 1, 1), MINIMUM),
+    "mode": ModePool(3, 2, 1, 1),
+    "mode, each on its own": ModePool((9, 4), 5, 2, 2),
     "lp": Under(AvgPool(3, 2, 1, 1), power(2)),
     "lp, of sums that leave the range": Under(AvgPool(4, 3, 1, 1), power(200)),
 }
@@ -66,8 +68,9 @@ def in_parts(plan: Plan, x: Any, regions: list[list[range]], engine: str, indice
 
 
 DTYPES = ("float32", "float64", "float16", "uint8", "int64")
-QUICK = [(name, "float32") for name in OPS] + [(name, "uint8") for name in OPS if not name.startswith("lp")]
-ON_ENGINES = by_engine(*product(OPS, DTYPES), compiled=tuple(QUICK))
+CASES = [(name, dtype) for name, dtype in product(OPS, DTYPES) if "float" not in dtype or not name.startswith("mode")]
+QUICK = [(name, dtype) for name, dtype in CASES if dtype == "float32" or (dtype == "uint8" and name[:2] != "lp")]
+ON_ENGINES = by_engine(*CASES, compiled=tuple(QUICK))
 
 
 @pytest.mark.parametrize(("name", "dtype", "engine"), ON_ENGINES)

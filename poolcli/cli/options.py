@@ -86,7 +86,7 @@ OPTIONS: dict[str, Option | Argument] = {
     "output_layout": Option("--output-layout", RESULT, "Axes of the output.", "AXES"),
     "dtype": Option("--dtype", RESULT, "Type of the result. Default: the input's; integers round half to even.", "T"),
     "input_dtype": Option(
-        "--input-dtype", RESULT, "Type of the input where only a shape is typed. Default: float32.", "T"
+        "--input-dtype", RESULT, "Type of the input where only a shape is typed. Default: float32, for mode uint8.", "T"
     ),
     "output": Option(
         "-o --output", FILES, "Output file, folder (keeps names and tree), or - for .npy on stdout.", "PATH"

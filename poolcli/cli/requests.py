@@ -63,7 +63,7 @@ class ShapeRequest:
     solve: str | None = None
     to: str | None = None
     layout: str | None = None
-    input_dtype: str = "float32"
+    input_dtype: str | None = None
     dtype: str | None = None
     dataset: tuple[str, ...] = ()
     overwrite: bool = False

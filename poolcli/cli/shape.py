@@ -143,13 +143,17 @@ def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, 
     """Shape, dtype, layout and notes: as typed, or those of the file's header."""
     target, layout = request.shape, request.layout
     if is_number_list(target) and not Path(target).exists():
-        return parse_numbers("SHAPE", target), request.input_dtype, layout, ()
+        return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.isolated import guarded
 
     source = parse_source(target, next(iter(request.dataset), None))
     header = guarded(source.path, partial(read_header, source))
     return header.shape, header.dtype, layout or header.layout, header.notes
+
+
+def _usual_dtype(op: str) -> str:
+    return "uint8" if OPERATORS[op].reducer.votes else "float32"
 
 
 def _plan(op: Attributes, request: ShapeRequest) -> Plan:

@@ -39,6 +39,10 @@ OPERATOR_WORDS = {
         ),
         "minima",
     ),
+    "mode": Words(
+        "The value that occurs most often in every window (for labels).",
+        ("poolcli mode labels.tif -o small.tif -k 2 -s 2", "poolcli mode labels.h5 -o half.h5 -k 2,2,2 -s 2"),
+    ),
     "lp": Words(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
         ("poolcli lp x.npy -o y.npy -k 2 -s 2", "poolcli lp x.npy -o y.npy -k 3 -s 2 --p 3 --like pytorch"),

@@ -34,7 +34,11 @@ def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:
 
 
 def work_of(plan: Plan) -> int:
-    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap."""
+    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap. Modes are
+    taken of all axes at once.
+    """
+    if plan.reducer.votes:
+        return prod(plan.output_shape) * prod(axis.windows.longest for axis in plan.axes)
     shape, work = list(plan.input_shape), 0
     for axis in reversed(plan.axes):
         windows = axis.windows

@@ -8,6 +8,7 @@ from poolcli.ops.avg import AvgPool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import MaxPool, max_pool
 from poolcli.ops.min import MinPool, min_pool
+from poolcli.ops.mode import ModePool, mode_pool
 from poolcli.plan.attributes import Attributes
 
 __all__ = [
@@ -17,13 +18,15 @@ __all__ = [
     "LpPool",
     "MaxPool",
     "MinPool",
+    "ModePool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "avg_pool",
     "lp_pool",
     "max_pool",
     "min_pool",
+    "mode_pool",
 ]
 
-RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
+RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, ModePool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
 OPERATORS = {record.name: record for record in RECORDS}

@@ -79,6 +79,10 @@ def _check_dtypes(reducer: Reducer, source: DType, output_dtype: object) -> tupl
         raise RequestError(
             f"an {reducer.noun} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
         )
+    if reducer.votes and source.kind == "float":
+        raise RequestError(
+            f"a {reducer.noun} is taken of integers or bool, the input is {source.name}; convert it, or use max or avg"
+        )
     if target.kind == "float" or target == source:
         return source, target
     (low, high), (least, most) = source.limits, target.limits
@@ -123,17 +127,25 @@ def _nothing(
     if reducer.picks:
         value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
         yield WindowsEmpty(empty, f"the {reducer.noun} is {value}, the index -1")
+    elif reducer.votes:
+        raise RequestError(
+            f"{_many(empty)} no input element, and there is no {reducer.noun} of nothing; "
+            f"use {field('rounding_type', 'floor')} or ceil_torch, or smaller pads"
+        )
     elif not reducer.divides or override is not None or _counts_padding(axes):
         yield WindowsEmpty(empty, f"the {reducer.noun} is 0")
     elif target.kind == "float":
         yield WindowsEmpty(empty, f"the {reducer.noun} is nan")
     else:
-        many = f"{empty} {'window holds' if empty == 1 else 'windows hold'} no input element"
         raise RequestError(
-            f"{many}, and {target.name} has no value for an average of nothing; "
+            f"{_many(empty)} no input element, and {target.name} has no value for an average of nothing; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, {field('exclude_pad', False)} with "
             f"pads, or {field('dtype', 'float32')}"
         )
+
+
+def _many(empty: int) -> str:
+    return "1 window holds" if empty == 1 else f"{empty} windows hold"
 
 
 def _counts_padding(axes: Sequence[AxisPlan]) -> bool:

@@ -99,7 +99,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "unknown operator",
         ["median", SHAPE],
-        "--op is 'median', it must be one of avg, max, min, lp, adaptive-avg, adaptive-max",
+        "--op is 'median', it must be one of avg, max, min, mode, lp, adaptive-avg, adaptive-max",
     ),
     ("option of another operator", ["max", SHAPE, "-k", "2", "--include-pad"], "max has no --exclude-pad"),
     (

@@ -16,11 +16,13 @@ from poolcli import (
     LpPool,
     MaxPool,
     MinPool,
+    ModePool,
     RequestError,
     avg_pool,
     lp_pool,
     max_pool,
     min_pool,
+    mode_pool,
 )
 from poolcli.ops import OPERATORS
 from tests.documents.checks import Row, plain, row_of, table_of
@@ -192,6 +194,29 @@ EXTREMES: dict[str, Callable[[], None]] = {
     "indices": _positions,
     "indices, adaptive": _positions_of_bins,
 }
+
+
+@row_of(RULES, "mode")
+def _mode(row: Row) -> None:
+    assert mode_pool(line(7, 3, 7, 9, 4, 9, 4, dtype="uint16"), 3, strides=2).tolist() == [[[7, 4, 4]]]
+    assert mode_pool(line(9, 3, 3, 9, dtype="int8"), 4).tolist() == [[[3]]]
+
+
+@row_of(RULES, "votes")
+def _votes(row: Row) -> None:
+    padded = mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1)
+    assert padded.tolist() == [[[5, 6]]]
+
+
+@row_of(RULES, "window of nothing")
+def _mode_of_nothing(row: Row) -> None:
+    assert [fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")] == [False, True]
+
+
+@row_of(RULES, "labels")
+def _labels(row: Row) -> None:
+    types = ("uint8", "int64", "bool", "float16", "bfloat16")
+    assert [fits(ModePool(2), dtype) for dtype in types] == [True, True, True, False, False]
 
 
 def norms(x: Any, p: float, **more: Any) -> list[Any]:

@@ -25,7 +25,8 @@ def refusal(plan: Plan) -> str | None:
         return f"numba divides by numbers below 2**31, here are some up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
         return f"numba adds powers up to {LARGEST_POWER} of numbers of up to 32 bits"
-    if reducer.better not in (None, *COMPARED) or (reducer.power is None and not reducer.picks and not reducer.divides):
+    known = reducer.better in COMPARED or reducer.votes or reducer.power is not None or reducer.divides
+    if not known or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"
     return None
 

@@ -80,6 +80,12 @@ class Smallest(NamedTuple):
     nothing: Scalar
 
 
+class MostOften(NamedTuple):
+    """The term that occurs most often wins, the smallest of several; votes are counted from `nothing`, 0."""
+
+    nothing: Scalar
+
+
 class Quotient(NamedTuple):
     """The total over the divisor."""
 
@@ -115,7 +121,7 @@ class Arithmetic(NamedTuple):
 
     read: Plain | Float16Bits | BFloat16Bits
     term: Itself | Size | Square | Power | PowerOfSize
-    total: Sum | SumWithError | Largest | Smallest
+    total: Sum | SumWithError | Largest | Smallest | MostOften
     result: Itself | Quotient | HalfEven | Shift | OfKernel
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
@@ -143,17 +149,19 @@ def seen_as(dtype: str) -> np.dtype[Any]:
 
 def compute(plan: Plan, longest: int) -> Computed:
     """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
-    if plan.reducer.better is not None:
-        return _best(plan)
+    if plan.reducer.better is not None or plan.reducer.votes:
+        return _element(plan)
     if plan.reducer.power is not None:
         return _root(plan)
     return _float_mean(plan) if lookup(plan.dtype).kind == "float" else _integer_mean(plan, longest)
 
 
-def _best(plan: Plan) -> Computed:
+def _element(plan: Plan) -> Computed:
+    """One of the elements as it is."""
     stored, reducer = STORED.get(plan.dtype, Plain()), plan.reducer
     dtype = seen_as(plan.dtype) if isinstance(stored, Plain) else np.dtype(np.float32)
-    total = BEST[reducer.better](dtype.type(lookup(plan.dtype).ends[reducer.nothing]))
+    lowest = lookup(plan.dtype).ends[reducer.nothing]
+    total = MostOften(dtype.type(0)) if reducer.votes else BEST[reducer.better](dtype.type(lowest))
     if plan.output_dtype == plan.dtype:
         return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), stored), seen_as(plan.dtype), NONE)
     return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), Plain()), dtype, NONE)

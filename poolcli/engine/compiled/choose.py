@@ -38,6 +38,7 @@ class Limits(NamedTuple):
     taps: int = 9  # the largest window along W that has a kernel of its own
     by: int = 4  # the largest stride along W that has one
     short_row: int = 64  # elements of a row that hardly fills vectors
+    voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
     channels: int = 16  # inner elements, from which a row of them fills vectors
 
 
@@ -133,7 +134,10 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
         return _wide(plan, view)
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
     source, how, itemsize = seen_as(plan.dtype), computed.how, computed.how.total.nothing.itemsize
-    loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
+    if plan.reducer.votes:
+        loops = _votes(view, itemsize, limits)
+    else:
+        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
     if loops.kernel == "slide_planes":
         geometry = geometry.of_planes(loops.more[1])
@@ -154,7 +158,7 @@ class Loops(NamedTuple):
     taps: Taps | None = None
 
 
-SPREAD = ("each", "best_at")  # kernels to which windows along W are given for every inner element
+SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 
 def _best_at(view: View, limits: Limits) -> Loops:
@@ -214,6 +218,15 @@ def _planes(w: Across, taps: Taps, view: View, limits: Limits) -> Loops:
         lines=w.kernel * whole,
         taps=taps,
     )
+
+
+def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
+    """The loops of modes: of all windows of a row at once where comparing each element with each costs little."""
+    elements, taps = prod(axis.entire.longest for axis in view.axes), constant_taps(view, limits)
+    if taps is None or view.inner > 1 or elements > limits.voters:
+        return Loops("mode_each", (), view.rows, elements)
+    piece = max(VECTORS, limits.row // itemsize // (elements + 3))
+    return Loops("mode_few", (piece,), view.rows, piece * (elements + 3), taps=taps)
 
 
 def _wide(plan: Plan, view: View) -> Choice:

@@ -156,6 +156,17 @@ def _one_of_equals(a, b, how):
     return lambda a, b, how: bits(both(number(a).view(bits), number(b).view(bits))).view(number)
 
 
+def vote(a, b, how):
+    """1 where two totals are equal, else 0, in the type of totals."""
+    raise NotImplementedError
+
+
+@overload(vote, jit_options=INLINED)
+def _vote(a, b, how):
+    kind = as_dtype(_total_type(how)).type
+    return lambda a, b, how: kind(a == b)
+
+
 def rank(value, how):
     """An integer that grows with how good a value is: highest for NaN, for one zero higher than for the other."""
     raise NotImplementedError

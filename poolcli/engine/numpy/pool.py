@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.engine.numpy.best import best_of
+from poolcli.engine.numpy.modes import mode_of
 from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.sums import mean_of
@@ -34,6 +35,8 @@ def prepare(region: Region, indices: bool) -> Pool:
             return positions if indices else None
 
         return pick
+    if reducer.votes:
+        return mode_of(region)
     mean = mean_of(region) if reducer.power is None else power_mean_of(region)
 
     def pool(x: Array, out: Array, threads: int | None) -> None:

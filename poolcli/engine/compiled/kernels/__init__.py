@@ -26,10 +26,23 @@ from poolcli.engine.compiled.kernels.each import each
 from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
+from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.wide import mean_wide
 
 # By name: what makes the kernel for an arithmetic, and for one size of windows where that is constant in it.
 KERNELS: dict[str, Callable[..., Any]] = {
     make.__name__: make
-    for make in (slide, slide_blocks, slide_planes, halve, halve_pixels, each, mean_wide, best_at, slide_at)
+    for make in (
+        slide,
+        slide_blocks,
+        slide_planes,
+        halve,
+        halve_pixels,
+        each,
+        mean_wide,
+        best_at,
+        slide_at,
+        mode_each,
+        mode_few,
+    )
 }

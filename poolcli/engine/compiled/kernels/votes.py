@@ -1,0 +1,176 @@
+"""The value that occurs most often in a window."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.kernels.rows import row_after, row_of, unsigned
+from poolcli.engine.compiled.numbers import finish, vote
+from poolcli.engine.compiled.pointers import arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+
+
+@inlined
+def _sift(run, top, count):
+    """Lets the element at `top` of a heap sink to its place: each is at least as large as the two below it."""
+    value = run[top]
+    below = 2 * top + 1
+    while below < count:
+        if below + 1 < count and run[below + 1] > run[below]:
+            below += 1
+        if run[below] <= value:
+            break
+        run[top] = run[below]
+        top, below = below, 2 * below + 1
+    run[top] = value
+
+
+@inlined
+def _sort(run, count):
+    for i in range(count // 2):
+        _sift(run, count // 2 - 1 - i, count)
+    for i in range(count - 1):
+        last = count - 1 - i
+        run[0], run[last] = run[last], run[0]
+        _sift(run, 0, last)
+
+
+@inlined
+def _majority(run, count):
+    """The one value that more than half of the elements can have (Boyer and Moore), and how many do."""
+    value, lead, votes = run[0], 0, 0
+    for i in range(count):
+        if lead == 0:
+            value = run[i]
+        lead += 1 if run[i] == value else -1
+    for i in range(count):
+        votes += 1 if run[i] == value else 0
+    return value, votes
+
+
+@inlined
+def _mode_of(run, count):
+    """The mode of elements side by side, whose order is lost where no value has the majority."""
+    value, most = _majority(run, count)
+    if 2 * most > count:
+        return value
+    _sort(run, count)
+    most, votes = 0, 0
+    for i in range(count):
+        votes = votes + 1 if i > 0 and run[i] == run[i - 1] else 1
+        if votes > most:
+            value, most = run[i], votes
+    return value
+
+
+@inlined
+def _mode_at(run, x, geometry, o, d, h, w):
+    """The mode of one window, whose elements are brought side by side first."""
+    (_, height, width), (begin_d, begin_h, begin_w) = geometry.input, geometry.begins
+    (count_d, count_h, count_w), step, many = geometry.counts, geometry.steps[2] * geometry.inner, 0
+    for i in range(count_d[d]):
+        for j in range(count_h[h]):
+            depth = o * geometry.input[0] + begin_d[d] + i * geometry.steps[0]
+            at = (depth * height + begin_h[h] + j * geometry.steps[1]) * width + begin_w[w]
+            for k in range(count_w[w]):
+                run[many] = x[at + k * step]
+                many += 1
+    return _mode_of(run, many)
+
+
+def mode_each(arithmetic, taps):
+    """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
+
+    def mode_each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        o, d, h = row_of(first_task, geometry.output)
+        for t in range(first_task, last_task):
+            share = share_at(geometry, d, h)
+            for w in range(geometry.size):
+                found = _mode_at(work, x, geometry, o, d, h, w)
+                out[t * geometry.size + w] = finish(found, share, w, how, out)
+            o, d, h = row_after(o, d, h, geometry.output)
+
+    return mode_each
+
+
+@inlined
+def _count_votes(work, votes, i, rows, size, how):
+    """How many of the rows from i on have what row i has, element by element; four rows in one pass."""
+    n, own, j = unsigned(size), unsigned(i * size), i + 1
+    for w in range(n):
+        votes[w] = how.total.nothing
+    while j + 4 <= rows:
+        a, b = unsigned(j * size), unsigned((j + 1) * size)
+        c, e = unsigned((j + 2) * size), unsigned((j + 3) * size)
+        for w in range(n):
+            one, two = vote(work[a + w], work[own + w], how), vote(work[b + w], work[own + w], how)
+            three, four = vote(work[c + w], work[own + w], how), vote(work[e + w], work[own + w], how)
+            votes[w] += (one + two) + (three + four)
+        j += 4
+    while j < rows:
+        a = unsigned(j * size)
+        for w in range(n):
+            votes[w] += vote(work[a + w], work[own + w], how)
+        j += 1
+
+
+@inlined
+def _elect(work, rows, size, how):
+    """The mode of each column of `rows` rows, in the second row behind them; votes are counted in the first and the
+    third. The first of equal values has the most votes, because each is compared with those after it alone.
+    """
+    n = unsigned(size)
+    votes = behind(work, rows * size)
+    best, most = behind(votes, size), behind(votes, 2 * size)
+    for i in range(rows):
+        _count_votes(work, votes, i, rows, size, how)
+        own = unsigned(i * size)
+        for w in range(n):
+            value = work[own + w]
+            wins = (i == 0) | (votes[w] > most[w]) | ((votes[w] == most[w]) & (value < best[w]))
+            best[w], most[w] = value if wins else best[w], votes[w] if wins else most[w]
+    return best
+
+
+def mode_few(arithmetic, taps):
+    """Windows of few elements and a constant size along W, whose votes are counted for whole rows at once, in pieces;
+    those that reach beyond the input are taken each on its own.
+    """
+    taps, stride = taps
+
+    def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        (depth, height, width), size, step, piece = (
+            geometry.input,
+            geometry.size,
+            geometry.steps[2],
+            more_at(numbers, 0),
+        )
+        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+        low, high = 0, size
+        while low < size and count_w[low] < taps:
+            low += 1
+        while high > low and count_w[high - 1] < taps:
+            high -= 1
+        o, d, h = row_of(first_task, geometry.output)
+        for t in range(first_task, last_task):
+            share, rows = share_at(geometry, d, h), count_d[d] * count_h[h] * taps
+            for first in range(low, high, piece):
+                many, to = min(piece, high - first), unsigned(0)
+                for i in range(count_d[d]):
+                    for j in range(count_h[h]):
+                        line = (o * depth + begin_d[d] + i * geometry.steps[0]) * height
+                        at = (line + begin_h[h] + j * geometry.steps[1]) * width + begin_w[first]
+                        for k in range(taps):
+                            source = unsigned(at + k * step)
+                            for w in range(unsigned(many)):
+                                work[to + w] = x[source + w * unsigned(stride)]
+                            to += unsigned(many)
+                best, target = _elect(work, rows, many, how), unsigned(t * size + first)
+                for w in range(unsigned(many)):
+                    out[target + w] = finish(best[w], share, unsigned(first) + w, how, out)
+            for w in range(low):
+                out[t * size + w] = finish(_mode_at(work, x, geometry, o, d, h, w), share, w, how, out)
+            for w in range(high, size):
+                out[t * size + w] = finish(_mode_at(work, x, geometry, o, d, h, w), share, w, how, out)
+            o, d, h = row_after(o, d, h, geometry.output)
+
+    return mode_few

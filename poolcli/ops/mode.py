@@ -1,0 +1,62 @@
+"""Mode pooling, for labels; no framework has it, so a dialect sets the windows only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from poolcli.core.values import PerAxis
+from poolcli.ops.record import Single, made
+from poolcli.plan.attributes import SlidingAttributes
+from poolcli.plan.reducers import Reducer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+MODE = Reducer("mode", "mode", "element", votes=True)
+
+
+@dataclass(frozen=True)
+class ModePool(SlidingAttributes, Single):
+    """Mode pooling: of each window the value that occurs most often."""
+
+    name: ClassVar[str] = "mode"
+    title: ClassVar[str] = "mode pooling"
+    reducer: ClassVar[Reducer] = MODE
+    rules_of: ClassVar[str | None] = "max"
+
+
+def mode_pool(
+    x: Array,
+    kernel: PerAxis,
+    *,
+    strides: PerAxis | None = None,
+    pads_begin: PerAxis = 0,
+    pads_end: PerAxis = 0,
+    dilations: PerAxis = 1,
+    auto_pad: str = "explicit",
+    rounding_type: str = "floor",
+    like: str = "openvino",
+    layout: str | None = None,
+    dtype: object = None,
+    out: Array | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Array:
+    """The value that occurs most often in every window of `x`, of equally frequent ones the smallest.
+
+    `x` is [N, C, spatial...] or as `layout` says, of integers or bool: labels, whose means would be labels of
+    something else. Padding has no vote, and a window without any input element is refused. Windows are those of
+    `max_pool`; no framework has the operator, so `like` sets the windows only. Raises RequestError for attributes
+    that do not fit, and for floats.
+
+    >>> import numpy as np
+    >>> mode_pool(np.array([[[7, 3, 7, 9, 4, 9, 4]]], dtype="uint16"), 3, strides=2)
+    array([[[7, 4, 4]]], dtype=uint16)
+    >>> mode_pool(np.array([[[7, 3, 9, 9]]], dtype="uint16"), 2, strides=2)
+    array([[[3, 9]]], dtype=uint16)
+    """
+    op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
