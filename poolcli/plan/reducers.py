@@ -17,8 +17,8 @@ from typing import Any, Literal
 class Reducer:
     """How the elements of a window become one number.
 
-    `better(a, b)`: whether a wins over b; None where nothing is compared so. `votes`: whether the value that occurs most
-    often is taken, of equally frequent ones the smallest; of whole numbers only, and of nothing there is none.
+    `better(a, b)`: whether a wins over b; None where nothing is compared so. `votes`: whether the value that occurs
+    most often is taken, of equally frequent ones the smallest; of whole numbers only, and of nothing there is none.
     `nothing`: of the limits of a type, the one that loses against every element, 0 the lowest, 1 the highest.
     `divides`: whether the sum is divided by what the plan counts. `power`: elements are added as abs(x)**power and the
     root is taken of the sum; None adds them as they are; `signed` adds x**power instead, and multiplies by the whole
