@@ -126,6 +126,9 @@ OPTIONS: dict[str, Option | Argument] = {
     "windows": Option("--windows", EXPLAIN, "List every window: start, stop, divisor."),
     "compare": Option("--compare", EXPLAIN, "Show what each framework would answer, and why it differs."),
     "picture": Option("--picture", EXPLAIN, "Draw input, windows and output to an .svg or .png.", "FILE"),
+    "theme": Option(
+        "--theme", EXPLAIN, "Of a picture: auto (default; an .svg follows the reader), light, dark.", "NAME"
+    ),
     "solve": Option(
         "--solve", EXPLAIN, "Which attributes give this output length? 28 or 28,28; given options stay.", "N"
     ),

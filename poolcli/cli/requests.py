@@ -60,6 +60,7 @@ class ShapeRequest:
     windows: bool = False
     compare: bool = False
     picture: str | None = None
+    theme: str = "auto"
     solve: str | None = None
     to: str | None = None
     layout: str | None = None

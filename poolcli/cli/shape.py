@@ -35,10 +35,12 @@ def shape(request: ShapeRequest) -> int:
         return _solve(request, request.solve)
     op = operator_of(request.op, request.attributes)
     plan = _plan(op, request)
+    if request.theme != "auto" and not request.picture:
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
     if request.picture:
         from poolcli.explain.picture import write_picture
 
-        write_picture(plan, request.picture, request.overwrite)
+        write_picture(plan, request.picture, request.overwrite, request.theme)
     if request.json:
         print(_document(op, plan, request))
     elif request.quiet:

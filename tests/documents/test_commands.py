@@ -34,10 +34,10 @@ def test_commands_print_what_the_document_shows(document: str, tmp_path: Path) -
             assert made.read_bytes() == kept.read_bytes()
 
 
-def test_the_picture_of_windows_is_one_that_a_command_makes(tmp_path: Path) -> None:
+def test_the_pictures_of_windows_are_made_by_commands(tmp_path: Path) -> None:
     with workplace(tmp_path):
         renewed(TEXTS["docs/explaining.md"])
-        assert [kept.name for _, kept in pictures(ROOT / "docs" / "explaining.md")] == ["windows.svg"]
+        assert [kept.name for _, kept in pictures(ROOT / "docs" / "explaining.md")] == ["windows.svg", "axes.svg"]
 
 
 def test_snippets_of_python_run_and_give_what_they_show(document: str) -> None:

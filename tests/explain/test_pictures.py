@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -10,25 +11,38 @@ import pytest
 from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
-from poolcli.explain.canvas import Box, Dot, Words
-from poolcli.explain.picture import CELL, COVERED, FIRST, LAST, PADDING, SECOND, draw
+from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
+from poolcli.explain.folding import CELL, line_of_input, marked
+from poolcli.explain.picture import draw
+from poolcli.explain.theme import COLOURS, Role
 from tests.conftest import Cli
+
+SHADES = [role for role in COLOURS if role.startswith("read") or role == "padding"]
 
 
 def boxes(op: Any, shape: tuple[int, ...]) -> list[Box]:
     return [shape for shape in draw(op.plan(shape)).shapes if isinstance(shape, Box)]
 
 
-def outline(drawn: list[Box], colour: str) -> Box:
+def cells(drawn: list[Box], *fills: Role | None) -> list[Box]:
+    """The cells of these shades; those of the legend are smaller."""
+    return [box for box in drawn if (box.width, box.height) == (CELL, CELL) and box.fill in fills]
+
+
+def words(canvas: Canvas) -> list[str]:
+    return [shape.text for shape in canvas.shapes if isinstance(shape, Words)]
+
+
+def outline(drawn: list[Box], role: Role) -> Box:
     """The border of the window in that colour; the legend's comes later."""
-    return next(box for box in drawn if box.stroke == colour)
+    return next(box for box in drawn if box.stroke == role and box.fill is None)
 
 
 def test_cells_show_padding_overlap_and_unused_elements() -> None:
-    drawn = [box for box in boxes(AvgPool(3, 2, 1, 0), (1, 1, 7, 7)) if box.width == CELL]
-    assert sum(box.fill == PADDING for box in drawn) == 8 * 8 - 7 * 7
-    assert sum(box.fill == COVERED[1] for box in drawn) == 16  # even rows and columns but those at overlaps
-    assert sum(box.fill == COVERED[4] for box in drawn) == 4
+    drawn = boxes(AvgPool(3, 2, 1, 0), (1, 1, 7, 7))
+    assert len(cells(drawn, "padding")) == 8 * 8 - 7 * 7
+    assert len(cells(drawn, "read1")) == 16  # even rows and columns but those at overlaps
+    assert len(cells(drawn, "read4")) == 4
     unused = [box for box in boxes(AvgPool(2, 3), (1, 1, 7)) if box.hatched and box.width == CELL]
     assert len(unused) == 3
 
@@ -44,29 +58,103 @@ def test_cells_show_padding_overlap_and_unused_elements() -> None:
 def test_the_first_and_the_last_window_are_where_they_lie(
     op: Any, size: int, first: tuple[int, int], last: tuple[int, int]
 ) -> None:
-    drawn = boxes(op, (1, 1, size))
+    drawn = boxes(op, (1, 1, size, size))
     left = min(box.x for box in drawn if box.width == CELL)
-    for colour, (start, stop) in ((FIRST, first), (LAST, last)):
-        window = outline(drawn, colour)
+    places: tuple[tuple[Role, tuple[int, int]], ...] = (("first", first), ("last", last))
+    for role, (start, stop) in places:
+        window = outline(drawn, role)
         assert ((window.x - left) / CELL, (window.x + window.width - left) / CELL) == (start, stop)
-    assert outline(drawn, SECOND).dashed
+    assert outline(drawn, "second").dashed
 
 
-def test_a_large_image_shows_its_ends_and_a_break() -> None:
-    canvas = draw(MaxPool(3, 3).plan((1, 3, 3000, 4000)))
-    words = [shape.text for shape in canvas.shapes if isinstance(shape, Words)]
-    assert {"0", "10", "2999", "3999", "999", "1332"} <= set(words)
-    assert "11" not in words
-    assert sum(isinstance(shape, Dot) for shape in canvas.shapes) == 12
-    assert canvas.width < 1600
-    assert words[0] == "max: 3000 x 4000 to 1000 x 1333, kernel 3 x 3, stride 3 x 3"
+@pytest.mark.parametrize(
+    "op",
+    [AvgPool(15, 2, 7, 7), MaxPool(3, 3), AvgPool(100, 50, 40, 30), AdaptiveAvgPool(7), MaxPool(3, 2, dilations=40)],
+)
+def test_a_long_axis_shows_both_ends_of_three_windows_and_is_not_mostly_padding(op: Any) -> None:
+    (axis,) = op.plan((1, 1, 1920)).axes
+    line = line_of_input(axis, marked(axis), 0)
+    assert line.end < 40 * CELL
+    inside = [position for position in line.shown if 0 <= position < 1920]
+    assert len(inside) > len(line.shown) / 2
+    edges = [place for o in marked(axis) for place in (line.at(axis.windows.start(o)), line.stop(stop_of(axis, o) - 1))]
+    assert len(set(edges[:2])) == 2
+    assert edges[1] < edges[4], "the first and the last window share an edge"
+    assert [line.at(position) for position in line.shown] == sorted({line.at(position) for position in line.shown})
 
 
-def test_three_axes_are_three_strips_and_dilated_windows_have_dots() -> None:
-    words = [s.text for s in draw(AvgPool(2, 2).plan((1, 1, 4, 6, 8))).shapes if isinstance(s, Words)]
-    assert [word for word in words if word.startswith("axis")] == ["axis D", "axis H", "axis W"]
-    dots = [s for s in draw(MaxPool(3, 2, dilations=2).plan((1, 1, 9, 9))).shapes if isinstance(s, Dot)]
-    assert len(dots) == 27
+def stop_of(axis: Any, output: int) -> int:
+    w = axis.windows
+    return int(w.start(output) + w.extent if hasattr(w, "extent") else w.stop(output))
+
+
+def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
+    op = AvgPool((3, 5), 2, (2, 1), (0, 4), rounding_type="ceil", exclude_pad=False)
+    said = words(draw(op.plan((1, 3, 6, 7))))
+    assert said[0] == "avg pooling, as OpenVINO: H=6 W=7 to H=4 W=5"
+    assert [*said[-4:-2], " ".join(said[-2:])] == [
+        "Kernel 3 x 5, stride 2 x 2, pads top 2, bottom 0, left 1, right 4.",
+        "Rounding ceil: H: ceil((6+2+0-3)/2) + 1 = 4; W: ceil((7+1+4-5)/2) + 1 = 5.",
+        "Divisor: the window's full size, 15 (include; overhang counts because a pad is not 0).",
+    ]
+    assert {"input  H=6 W=7", "output  H=4 W=5", "H", "W"} <= set(said)
+    assert "Each output is the maximum of its window." in words(draw(MaxPool(2, 2).plan((1, 1, 4, 4))))
+
+
+def test_the_output_holds_what_each_sum_is_divided_by() -> None:
+    def numbers(op: Any) -> list[str]:
+        return [s.text for s in draw(op.plan((1, 1, 6, 7))).shapes if isinstance(s, Words) and s.size == 10]
+
+    legend = ["9"]
+    assert numbers(AvgPool(3, 2, 1, 1)) == [*"4664", *"6996", *"6996", *legend]
+    assert numbers(AvgPool(3, 2, 1, 1, divisor_override=-5)) == [*["-5"] * 12, *legend]
+    assert numbers(MaxPool(3, 2, 1, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (AvgPool(3, 2, 1, 1), (1, 1, 6, 7)),
+        (MaxPool(3, 2, dilations=2), (1, 1, 9, 9)),
+        (AvgPool(2, 3), (1, 1, 7, 7)),
+        (AvgPool(15, 2, 7, 7), (1, 1, 1080, 1920)),
+        (AvgPool(3, 2, 1, 1, rounding_type="ceil"), (1, 1, 6, 33, 128)),
+        (AdaptiveAvgPool(3), (1, 1, 7)),
+    ],
+)
+def test_the_legend_has_every_shade_that_is_used_and_no_other(op: Any, shape: tuple[int, ...]) -> None:
+    drawn = boxes(op, shape)
+    legend = [box for box in drawn if (box.width, box.height) == (14, 14)]
+    for role in SHADES:
+        stroke = "faint" if role == "padding" else "grid"
+        assert bool(cells(drawn, role)) == any((box.fill, box.stroke) == (role, stroke) for box in legend), role
+
+
+def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
+    said = words(draw(AvgPool(2, 2, 1, 1).plan((1, 1, 4, 6, 8))))
+    assert [word for word in said if word in "DHW"] == ["D", "H", "W"]
+    assert [word for word in said if word.startswith("input")] == [
+        "input 4, output 3:  (4+1+1-2)//2 + 1 = 3",
+        "input 6, output 4:  (6+1+1-2)//2 + 1 = 4",
+        "input 8, output 5:  (8+1+1-2)//2 + 1 = 5",
+    ]
+    assert [word for word in said if word.startswith("reads")][:3] == [
+        "reads 0, divides by 1",
+        "reads 1 to 2, divides by 2",
+        "reads 3, divides by 1",
+    ]
+    assert [word for word in said if word.startswith("window")] == [
+        f"window {o}" for count in (3, 4, 5) for o in range(count)
+    ]
+    many = words(draw(AdaptiveAvgPool(50).plan((1, 1, 1))))
+    assert [word for word in many if word.startswith("window")] == ["window 0", "window 1", "window 49"]
+    long = words(draw(MaxPool(3, 2).plan((1, 1, 99))))
+    assert [word for word in long if word.startswith("window")] == ["window 0", "window 1", "window 48"]
+
+
+def test_dilated_windows_have_a_dot_on_each_element() -> None:
+    shapes = draw(MaxPool(3, 2, dilations=2).plan((1, 1, 9, 9))).shapes
+    assert sum(isinstance(shape, Dot) and shape.radius == 3 for shape in shapes) == 27
 
 
 def test_the_files_hold_the_whole_drawing(cli: Cli, folder: Path) -> None:
@@ -74,16 +162,43 @@ def test_the_files_hold_the_whole_drawing(cli: Cli, folder: Path) -> None:
         assert cli("shape", "avg", "1,3,7,7", "-k", "3", "-s", "2", "-p", "1", "--picture", name, "-q").code == 0
     canvas = draw(AvgPool(3, 2, 1, 1).plan((1, 3, 7, 7)))
     root = ET.parse("p.svg").getroot()  # noqa: S314
-    assert len(root.findall("{*}text")) == sum(isinstance(shape, Words) for shape in canvas.shapes)
+    assert [text.text for text in root.findall("{*}text")] == words(canvas)
+    assert len(root.findall("{*}path")) == sum(isinstance(shape, Arrow) for shape in canvas.shapes)
+    assert [root.findtext("{*}title"), root.findtext("{*}desc")] == [canvas.title, canvas.description]
     with Image.open("p.png") as image:
         assert image.size == (round((canvas.width + 20) * 2), round((canvas.height + 20) * 2))
-        window = outline([shape for shape in canvas.shapes if isinstance(shape, Box)], FIRST)
+        window = outline([shape for shape in canvas.shapes if isinstance(shape, Box)], "first")
         assert image.getpixel((round(window.x * 2), round((window.y + 30) * 2))) == (220, 38, 38)
     again = cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", "p.svg", "-q")
     assert (again.code, "--overwrite" in again.err) == (2, True)
     assert cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", "p.svg", "-q", "--overwrite").code == 0
 
 
-def test_other_kinds_of_file_are_refused(cli: Cli, folder: Path) -> None:
-    done = cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", "p.gif")
-    assert (done.code, done.err) == (2, "poolcli: --picture p.gif ends in .gif; use .svg or .png\n")
+def test_a_picture_is_light_or_dark_or_follows_its_reader(cli: Cli, folder: Path) -> None:
+    for name, theme in (("a.svg", "auto"), ("l.svg", "light"), ("d.svg", "dark"), ("d.png", "dark")):
+        assert cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", name, "--theme", theme, "-q").code == 0
+    light, dark = COLOURS["page"]
+    page = {name: re.findall(r'height="100%" class="f-page" fill="(.+)"', Path(name).read_text())
+            for name in ("a.svg", "l.svg", "d.svg")}  # fmt: skip
+    assert page == {"a.svg": [light], "l.svg": [light], "d.svg": [dark]}
+    styles = [Path(name).read_text().count("prefers-color-scheme:dark") for name in ("a.svg", "l.svg", "d.svg")]
+    assert styles == [1, 0, 0]
+    assert f".f-page{{fill:{dark}}}" in Path("a.svg").read_text()
+    with Image.open("d.png") as image:
+        assert "#{:02x}{:02x}{:02x}".format(*image.getpixel((1, 1))) == dark  # type: ignore[misc]  # three numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--picture", "p.gif"], "poolcli: --picture p.gif ends in .gif; use .svg or .png\n"),
+        (
+            ["--picture", "p.svg", "--theme", "sepia"],
+            "poolcli: --theme is 'sepia', it must be one of auto, light, dark\n",
+        ),
+        (["--theme", "dark"], "poolcli: --theme dark is for --picture; give both or none\n"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(options: list[str], message: str, cli: Cli, folder: Path) -> None:
+    done = cli("shape", "avg", "1,3,7,7", "-k", "3", *options)
+    assert (done.code, done.err) == (2, message)
