@@ -85,6 +85,13 @@ OPTIONS: dict[str, Option | Argument] = {
     ),
     "output_layout": Option("--output-layout", RESULT, "Axes of the output.", "AXES"),
     "dtype": Option("--dtype", RESULT, "Type of the result. Default: the input's; integers round half to even.", "T"),
+    "missing": Option(
+        "--missing",
+        RESULT,
+        "Number that stands for no value, or nan: such elements leave their windows. Several times for several. "
+        "Default: what HDF5 files name; none: nothing.",
+        "VALUE",
+    ),
     "input_dtype": Option(
         "--input-dtype", RESULT, "Type of the input where only a shape is typed. Default: float32, for mode uint8.", "T"
     ),

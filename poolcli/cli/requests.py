@@ -22,6 +22,7 @@ class PoolRequest:
     layout: str | None = None
     output_layout: str | None = None
     dtype: str | None = None
+    missing: tuple[str, ...] = ()
     indices: str | None = None
     linear_light: bool = False
     output: str | None = None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from poolcli.batch.memory import memory_limit
 from poolcli.cli.requests import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.job.outcome import Settings
+from poolcli.plan.missing import Missing
+
+NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
 
 
 def settings_of(request: PoolRequest) -> Settings:
@@ -27,6 +32,7 @@ def settings_of(request: PoolRequest) -> Settings:
         allow_external=request.allow_external,
         quality=request.quality,
         linear_light=request.linear_light,
+        missing=_missing(request.missing),
         arrays=_arrays(request),
         dry_run=request.dry_run,
         overwrite=request.overwrite,
@@ -45,6 +51,26 @@ def _arrays(request: PoolRequest) -> tuple[str, ...] | None:
     if request.all:
         return ()
     return request.dataset if len(request.dataset) > 1 else None
+
+
+def _missing(typed: Sequence[str]) -> Missing | None:
+    """The numbers that stand for no value: () where `none` says that there are none, None where nothing is said."""
+    if not typed:
+        return None
+    return () if tuple(typed) == (NO_NUMBER,) else tuple(map(_number, typed))
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise RequestError(
+            f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NUMBER} alone (all count)"
+        ) from None
 
 
 def _refuse_numbers(request: PoolRequest) -> None:

@@ -101,6 +101,16 @@ def number_from(least: float) -> Reader:
     return number
 
 
+def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
+    """A number or several, numpy's too, whether finite or not; truth values and words are refused."""
+    items = _items(value)
+    found = tuple(_plain(item) for item in ((value,) if items is None else items))
+    for number in found:
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise RequestError(f"{field(name)} is {number!r}, a number or several are needed")
+    return tuple(number for number in found if isinstance(number, int | float))
+
+
 def divisor(name: str, value: object) -> int:
     """A whole number that a sum may be divided by."""
     number = _plain(value)

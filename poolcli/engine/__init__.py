@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.table import Engine, Pool
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
@@ -104,10 +104,19 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> C
     if prod(shapes[1]) >= LARGEST_OUTPUT:
         raise _too_large(shapes[1], dtype)
     try:
-        pool: Pool = chosen.load()(region, indices) if prod(shapes[1]) else _nothing
+        pool: Pool = _pool_of(chosen, region, indices) if prod(shapes[1]) else _nothing
     except MemoryError as error:  # of what goes along an axis of the output
         raise _too_large(shapes[1], dtype) from error
     return Call(region, indices, pool, *shapes, dtype)
+
+
+def _pool_of(engine: Engine, region: Region, indices: bool) -> Pool:
+    pool = engine.load()(region, indices)
+    if not region.plan.missing:
+        return pool
+    from poolcli.engine.numpy.missing import without_missing
+
+    return without_missing(region, pool)
 
 
 def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:

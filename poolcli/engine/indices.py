@@ -6,8 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.core.layouts import size_of
-from poolcli.plan import IndexPlan
-from poolcli.plan.region import Region
+from poolcli.plan import IndexPlan, Plan
+from poolcli.plan.region import Ranges, Region
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,9 +21,9 @@ def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan) -> 
     plan = region.plan
     channels, batch = (_positions(letter, region) for letter in "CN")
     count = size_of("C", plan.layout, plan.input_shape)
-    nowhere = flat < 0 if plan.empty_windows else None
+    nowhere = flat < 0 if plan.empty_windows or plan.missing else None
     if region.input_shape != plan.input_shape:
-        flat = _in_whole_plane(flat, region)
+        flat = in_slab(flat, plan, region.reads, tuple(map(range, plan.input_shape)))
     if index.base == "channels_last":
         flat = flat * count + channels
     else:
@@ -37,14 +37,15 @@ def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan) -> 
     return flat.astype(index.dtype, copy=False)
 
 
-def _in_whole_plane(flat: NDArray[np.int64], region: Region) -> NDArray[np.int64]:
-    """Positions in the plane of the whole array from those in the slab of it that `region` reads."""
-    found, unit = flat * 0, 1
-    for axis in reversed(region.plan.axes):
-        read = region.reads[axis.position]
-        found += (flat % len(read) + read.start) * unit
-        flat = flat // len(read)
-        unit *= axis.windows.size
+def in_slab(flat: NDArray[np.int64], plan: Plan, inner: Ranges, outer: Ranges) -> NDArray[np.int64]:
+    """Positions inside a plane of the slab `outer` from those inside one of `inner`, which lies in it; -1 stays -1."""
+    found, unit, rest = flat * 0, 1, flat
+    for axis in reversed(plan.axes):
+        read, of = inner[axis.position], outer[axis.position]
+        found += (rest % len(read) + read.start - of.start) * unit
+        rest = rest // len(read)
+        unit *= len(of)
+    found[flat < 0] = -1
     return found
 
 

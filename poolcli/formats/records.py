@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from poolcli.plan.missing import Missing
 from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an array before its data is read; layout None is the default, NC and spatial axes.
+    """What is known of an array before its data is read; layout None is the default, NC and spatial axes; `missing` are
+    the numbers that the file says stand for no value.
 
     Of pictures: `mode` says what the channels are, `alpha` whether the last one is alpha.
     """
@@ -52,6 +54,7 @@ class Header:
     notes: tuple[str, ...] = ()
     mode: str | None = None
     alpha: bool = False
+    missing: Missing = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from poolcli.formats import Header, ReadOptions
 from poolcli.job.colour import PLAIN, Colour
 from poolcli.job.job import Job
 from poolcli.plan import Plan
+from poolcli.plan.missing import Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class Settings:
     """What holds for every job of a run.
 
     `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
-    of a file that holds several, () is all of them and None the one that is named with the file.
+    of a file that holds several, () is all of them and None the one that is named with the file; `missing` are numbers
+    that stand for no value, None for those that the file names.
     """
 
     layout: str | None = None
@@ -31,6 +33,7 @@ class Settings:
     allow_external: bool = False
     quality: int | None = None
     linear_light: bool = False
+    missing: Missing | None = None
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False
     overwrite: bool = False

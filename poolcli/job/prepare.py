@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_output
-from poolcli.job.colour import choose_colour
+from poolcli.formats.arrays import named
+from poolcli.job.colour import Colour, choose_colour
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
@@ -18,7 +20,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     """The outcome with its plan, the arrays that will be stored, and notes."""
     job = outcome.job
     layout = settings.layout or header.layout
-    plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype)
+    missing = header.missing if settings.missing is None else settings.missing
+    plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
     output = _stored(job.output, plan, plan.output_dtype, settings.output_layout, header.mode)
     indices = None
     if job.indices:
@@ -26,9 +29,23 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
         indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
     colour = choose_colour(plan, header, settings.linear_light)
-    ran = engine_notes(plan, settings.engine)
+    _refuse_missing_colours(plan, colour)
+    ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
     notes = (*header.notes, *(fact.message for fact in plan.facts), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
+
+
+def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
+    """A note on numbers that the file calls missing and that count all the same."""
+    voting = [str(number) for number in header.missing if str(number) not in map(str, plan.missing)]
+    return (f"what the file calls missing ({named(voting)}) is pooled like any other number",) if voting else ()
+
+
+def _refuse_missing_colours(plan: Plan, colour: Colour) -> None:
+    if plan.missing and not colour.is_plain:
+        raise RequestError(
+            f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
+        )
 
 
 def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None) -> Stored:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
@@ -14,7 +13,7 @@ from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Sink
 from poolcli.job.clock import Clock
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, whole
+from poolcli.plan.region import Ranges, Region, parts_of, whole
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -70,34 +69,13 @@ def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[S
 
 
 def regions(plan: Plan, most: int) -> Iterator[Region]:
-    """The output in parts that lie one behind the other in C order, each with its input at most about `most` bytes."""
-    if prod(plan.output_shape):
-        yield from _regions(whole(plan), 0, most)
+    """The whole output in parts, each with its input at most about `most` bytes."""
+    return parts_of(whole(plan), most)
 
 
 def bytes_of(plan: Plan) -> int:
     """The bytes of the input and the output."""
     return whole(plan).nbytes
-
-
-def _regions(region: Region, axis: int, most: int) -> Iterator[Region]:
-    if region.nbytes <= most or axis == len(region.outputs):
-        yield region
-        return
-    grain, outputs = region.grains[axis], region.outputs[axis]
-
-    def cut(start: int, stop: int) -> Region:
-        return region.cut(axis, range(start, min(stop, outputs.stop)))
-
-    one = cut(0, grain).nbytes
-    more = cut(0, 2 * grain).nbytes - one
-    grains = 1 + max(0, most - one) // max(more, 1)
-    for start in range(0, len(outputs), grain * grains):
-        part = cut(start, start + grain * grains)
-        if one > most and grain == 1:
-            yield from _regions(part, axis + 1, most)
-        else:
-            yield part
 
 
 def _read_ahead(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,17 +33,20 @@ def adaptive_avg_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
 ) -> Array:
     """The average of `output_size` bins for each spatial axis of `x`; sizes may exceed the input's.
 
-    Bin i of an axis of length n is [i*n // out, ceil((i+1)*n / out)), in integers. Types and rounding as
-    in `avg_pool`. Raises RequestError for sizes that do not fit. Rule: OpenVINO AdaptiveAvgPool-8.
+    Bin i of an axis of length n is [i*n // out, ceil((i+1)*n / out)), in integers. Types, rounding and
+    `missing` as in `avg_pool`. Raises RequestError for sizes that do not fit. Rule: OpenVINO AdaptiveAvgPool-8.
 
     >>> import numpy as np
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)
     """
-    return AdaptiveAvgPool(output_size, like)(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return AdaptiveAvgPool(output_size, like)(
+        x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
@@ -48,13 +49,14 @@ def adaptive_max_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """The maximum of every bin of `x` (bins as in `adaptive_avg_pool`), and with `return_indices` where it is.
 
-    Indices are flat inside one (n, c) plane. Ties, NaN and -inf as in `max_pool`.
+    Indices are flat inside one (n, c) plane. Ties, NaN, -inf and `missing` as in `max_pool`.
     Raises RequestError for sizes that do not fit. Rule: OpenVINO AdaptiveMaxPool-8.
 
     >>> import numpy as np
@@ -62,4 +64,13 @@ def adaptive_max_pool(
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
     op = made(AdaptiveMaxPool, output_size, like, index_element_type)
-    return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(
+        x,
+        return_indices=return_indices,
+        layout=layout,
+        dtype=dtype,
+        missing=missing,
+        out=out,
+        engine=engine,
+        threads=threads,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +41,7 @@ def avg_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -50,12 +52,16 @@ def avg_pool(
     Numbers are per spatial axis in the order D, H, W; one integer serves all. None is the dialect's
     default. Integers are averaged exactly and rounded half to even; a window without any input element
     gives nan (0 when padding is counted). `out` receives the result and must have its shape and dtype.
+    Elements equal to `missing` (a number, several, nan) leave their windows and the divisor; of a window that
+    has no others comes nan, or of integers `missing` again.
     Raises RequestError for attributes that do not fit. Rule: OpenVINO AvgPool-1, -14, -16.
 
     >>> import numpy as np
     >>> x = np.arange(1, 5, dtype="float32").reshape(1, 1, 4)
     >>> avg_pool(x, 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False)
     array([[[1.       , 3.       , 1.3333334]]], dtype=float32)
+    >>> avg_pool(np.array([[[1, -9, 5, -9, -9]]]), 2, missing=-9)
+    array([[[ 1,  5,  5, -9]]])
     """
     op = made(
         AvgPool,
@@ -70,4 +76,4 @@ def avg_pool(
         exclude_pad,
         divisor_override,
     )
-    return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)

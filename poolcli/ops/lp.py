@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,6 +51,7 @@ def lp_pool(
     like: str = "onnx",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -60,6 +62,7 @@ def lp_pool(
     0, and so does a window without any input element. With `like="pytorch"` elements keep their sign, so that
     odd powers cancel each other and the root of a negative sum is nan, and the sum is the mean of the elements
     inside the input times the kernel's size. ONNX has whole numbers for p only, OpenVINO no such operator.
+    `missing` as in `avg_pool`.
     Raises RequestError for attributes that do not fit. Rule: ONNX LpPool-18, -22.
 
     >>> import numpy as np
@@ -67,4 +70,4 @@ def lp_pool(
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
     op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p)
-    return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)

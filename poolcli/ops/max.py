@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
@@ -55,6 +56,7 @@ def max_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -64,6 +66,8 @@ def max_pool(
     The first maximum in row-major order wins, NaN wins over every number, -inf is kept; a window without
     any input element gives -inf (the lowest value of an integer type) and index -1. Indices count from
     `axis` on: 0 (the default of OpenVINO and ONNX) over the whole tensor, 2 (PyTorch) inside one plane.
+    Elements equal to `missing` (a number, several, nan) never win; of a window that has no others comes nan, or
+    of integers `missing` again, and index -1.
     Raises RequestError for attributes that do not fit. Rule: OpenVINO MaxPool-8, -14.
 
     >>> import numpy as np
@@ -84,4 +88,13 @@ def max_pool(
         axis,
         index_element_type,
     )
-    return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(
+        x,
+        return_indices=return_indices,
+        layout=layout,
+        dtype=dtype,
+        missing=missing,
+        out=out,
+        engine=engine,
+        threads=threads,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
@@ -60,6 +61,7 @@ def min_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -67,8 +69,8 @@ def min_pool(
     """The minimum of every window of `x`, and with `return_indices` where it is (int64, or int32 for `i32`).
 
     The first minimum in row-major order wins, NaN wins over every number, inf is kept; a window without
-    any input element gives inf (the highest value of an integer type) and index -1. Keywords, windows and
-    indices are those of `max_pool`; no framework has the operator, so `like` sets the windows only.
+    any input element gives inf (the highest value of an integer type) and index -1. Keywords, windows,
+    `missing` and indices are those of `max_pool`; no framework has the operator, so `like` sets the windows only.
     Raises RequestError for attributes that do not fit. Rule: the dual of OpenVINO MaxPool-8, -14.
 
     >>> import numpy as np
@@ -89,4 +91,13 @@ def min_pool(
         axis,
         index_element_type,
     )
-    return op(x, return_indices=return_indices, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(
+        x,
+        return_indices=return_indices,
+        layout=layout,
+        dtype=dtype,
+        missing=missing,
+        out=out,
+        engine=engine,
+        threads=threads,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,6 +42,7 @@ def mode_pool(
     like: str = "openvino",
     layout: str | None = None,
     dtype: object = None,
+    missing: float | Sequence[float] | None = None,
     out: Array | None = None,
     engine: str = "auto",
     threads: int | None = None,
@@ -49,8 +51,8 @@ def mode_pool(
 
     `x` is [N, C, spatial...] or as `layout` says, of integers or bool: labels, whose means would be labels of
     something else. Padding has no vote, and a window without any input element is refused. Windows are those of
-    `max_pool`; no framework has the operator, so `like` sets the windows only. Raises RequestError for attributes
-    that do not fit, and for floats.
+    `max_pool`; no framework has the operator, so `like` sets the windows only; elements equal to `missing` have no
+    vote. Raises RequestError for attributes that do not fit, and for floats.
 
     >>> import numpy as np
     >>> mode_pool(np.array([[[7, 3, 7, 9, 4, 9, 4]]], dtype="uint16"), 3, strides=2)
@@ -59,4 +61,4 @@ def mode_pool(
     array([[[3, 9]]], dtype=uint16)
     """
     op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    return op(x, layout=layout, dtype=dtype, out=out, engine=engine, threads=threads)
+    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)

@@ -10,6 +10,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.values import PerAxis, whole_number
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
+from poolcli.plan.missing import Missing, missing_from
 from poolcli.plan.region import whole
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ Record = TypeVar("Record")
 
 
 class RunOptions(TypedDict, total=False):
-    """Keywords of everything that runs: names of axes, result type, result array, engine and threads."""
+    """Keywords of everything that runs: names of axes, result type, numbers that stand for no value, result array,
+    engine and threads.
+    """
 
     layout: str | None
     dtype: object
+    missing: float | Sequence[float] | None
     out: Array | None
     engine: str
     threads: int | None
@@ -64,8 +68,10 @@ class Runs:
         *,
         layout: str | None = None,
         output_dtype: object = None,
+        missing: float | Sequence[float] | None = None,
     ) -> Plan:
-        """The Plan for an input of this shape, dtype and layout; nothing is computed.
+        """The Plan for an input of this shape, dtype and layout, in which some numbers may be `missing`; nothing is
+        computed.
 
         Raises RequestError when the attributes do not fit the shape or dtype.
 
@@ -74,13 +80,15 @@ class Runs:
         (1, 64, 56, 56)
         """
         attributes: Attributes = self
-        return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype)
+        return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
 
     def _run(self: Any, x: Array, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
         _check(options)
         array = _array(x)
         words = options.get("layout"), options.get("dtype"), options.get("engine", "auto")
-        return _call(self, array.shape, array.dtype, *words, indices)(array, options.get("out"), options.get("threads"))
+        missing = missing_from(options.get("missing"))
+        call = _call(self, array.shape, array.dtype, *words, missing, indices)
+        return call(array, options.get("out"), options.get("threads"))
 
 
 class Single(Runs):
@@ -144,11 +152,18 @@ def _call(op: Any, *words: Any) -> Call:
 
 
 def _new_call(
-    op: Attributes, shape: tuple[int, ...], dtype: Any, layout: Any, output_dtype: Any, engine: str, indices: bool
+    op: Attributes,
+    shape: tuple[int, ...],
+    dtype: Any,
+    layout: Any,
+    output_dtype: Any,
+    engine: str,
+    missing: Missing,
+    indices: bool,
 ) -> Call:
     from poolcli.engine import call_of
 
-    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
     return call_of(whole(plan), indices=indices, engine=engine)
 
 
@@ -162,7 +177,10 @@ def _array(x: Any) -> Array:
     if type(x) is np.ndarray:
         return x
     if isinstance(x, np.ma.MaskedArray):
-        raise RequestError("x is a masked array, whose mask would be ignored; give x.filled(value), or x.data for all")
+        raise RequestError(
+            "x is a masked array, whose mask would be ignored; "
+            "give x.filled(value) with missing=value, or x.data for all"
+        )
     return np.asanyarray(x)
 
 

@@ -85,3 +85,16 @@ class WindowsEmpty(Fact):
     @property
     def message(self) -> str:
         return f"{self.count} {'window holds' if self.count == 1 else 'windows hold'} no input element: {self.result}"
+
+
+@dataclass(frozen=True, slots=True)
+class ElementsMissing(Fact):
+    """Which elements leave their windows, and what comes of a window that has no others."""
+
+    missing: tuple[int | float, ...]
+    result: str
+
+    @property
+    def message(self) -> str:
+        numbers = " and ".join(f"{number:.9g}" if isinstance(number, float) else str(number) for number in self.missing)
+        return f"elements equal to {numbers} are missing: they leave their windows; where none is left: {self.result}"

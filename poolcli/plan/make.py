@@ -12,7 +12,8 @@ from poolcli.core.layouts import check_layout, default_layout, named_shape, size
 from poolcli.core.values import INDEX_TYPES
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
-from poolcli.plan.facts import Fact, InputUnread, WindowsEmpty
+from poolcli.plan.facts import ElementsMissing, Fact, InputUnread, WindowsEmpty
+from poolcli.plan.missing import Missing, check_missing, missing_from
 from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.resolve import index_axis, resolve
@@ -25,8 +26,11 @@ def make_plan(
     *,
     layout: str | None = None,
     output_dtype: object = None,
+    missing: object = None,
 ) -> Plan:
-    """The plan of `op` on an array of `shape` and `dtype`; every refusal is a RequestError."""
+    """The plan of `op` on an array of `shape` and `dtype`, without elements that are `missing`; every refusal is a
+    RequestError.
+    """
     shape = tuple(int(size) for size in shape)
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if min(shape) < 0:
@@ -44,6 +48,7 @@ def make_plan(
         output_shape[axis.position] = axis.windows.output
     reducer = op.reduction(dialect)
     source, target = _check_dtypes(reducer, lookup(dtype), output_dtype)
+    gone = check_missing(missing_from(missing), source)
     empty = _empty_windows(axes)
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
     if override is not None:
@@ -63,7 +68,13 @@ def make_plan(
         divisor_override=override,
         index=_index_plan(op, dialect, layout, shape),
         empty_windows=empty,
-        facts=(*resolved.facts, *_unread(axes), *_nothing(reducer, axes, empty, override, source, target)),
+        facts=(
+            *resolved.facts,
+            *_unread(axes),
+            *_nothing(reducer, axes, empty, override, source, target),
+            *_left_out(reducer, gone, target),
+        ),
+        missing=gone,
     )
 
 
@@ -146,6 +157,13 @@ def _nothing(
 
 def _many(empty: int) -> str:
     return "1 window holds" if empty == 1 else f"{empty} windows hold"
+
+
+def _left_out(reducer: Reducer, missing: Missing, target: DType) -> Iterator[Fact]:
+    """What becomes of missing elements."""
+    if missing:
+        result = "nan" if target.kind == "float" else f"{missing[0]} again"
+        yield ElementsMissing(missing, result + (", the index -1" if reducer.picks else ""))
 
 
 def _counts_padding(axes: Sequence[AxisPlan]) -> bool:

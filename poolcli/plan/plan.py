@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
 from poolcli.plan.facts import Fact
+from poolcli.plan.missing import Missing
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
 
@@ -33,7 +34,10 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Windows, shapes, types and notes of one pooling. Shapes are in the order of `layout`."""
+    """Windows, shapes, types and notes of one pooling.
+
+    Shapes are in the order of `layout`; elements that are equal to one of the `missing` numbers leave their windows.
+    """
 
     op: str
     reducer: Reducer
@@ -50,6 +54,7 @@ class Plan:
     index: IndexPlan | None
     empty_windows: int
     facts: tuple[Fact, ...]
+    missing: Missing = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

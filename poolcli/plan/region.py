@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -62,3 +63,30 @@ class Region:
 def whole(plan: Plan) -> Region:
     """The region of all outputs of `plan`."""
     return Region(plan, tuple(map(range, plan.output_shape)))
+
+
+def parts_of(region: Region, most: int) -> Iterator[Region]:
+    """The region in parts that lie one behind the other in C order, each with its input at most about `most` bytes."""
+    if prod(region.output_shape):
+        yield from _parts(region, 0, most)
+
+
+def _parts(region: Region, axis: int, most: int) -> Iterator[Region]:
+    if region.nbytes <= most or axis == len(region.outputs):
+        yield region
+        return
+    grain, outputs = region.grains[axis], region.outputs[axis]
+
+    def cut(start: int, stop: int) -> Region:
+        return region.cut(axis, range(start, min(stop, outputs.stop)))
+
+    first = outputs.start
+    one = cut(first, first + grain).nbytes
+    more = cut(first, first + 2 * grain).nbytes - one
+    grains = 1 + max(0, most - one) // max(more, 1)
+    for start in range(first, outputs.stop, grain * grains):
+        part = cut(start, start + grain * grains)
+        if one > most and grain == 1:
+            yield from _parts(part, axis + 1, most)
+        else:
+            yield part

@@ -8,6 +8,8 @@ from math import isnan
 from typing import Any
 
 import numpy as np
+import pytest
+from PIL import Image
 
 from poolcli import (
     AdaptiveAvgPool,
@@ -391,3 +393,44 @@ def _dialects(table: Table) -> None:
     for row in table.rows:
         assert list(row[1:]) == [DIALECT[row[0]](like) for like in table.head[1:]], row[0]
     assert [row[0] for row in table.rows] == list(DIALECT)
+
+
+@row_of(RULES, "missing, a sum")
+def _missing_of_a_sum(row: Row) -> None:
+    x = line(1, -9, 5, 7, -9, -9)
+    assert avg_pool(x, 3, strides=3, missing=-9).tolist() == [[[3, 7]]]
+    assert avg_pool(x, 3, strides=3, missing=-9, divisor_override=2).tolist() == [[[3, 3.5]]]
+    assert avg_pool(x, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False).tolist() == [[[0.5, 6]]]
+    assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
+
+
+@row_of(RULES, "missing, a comparison or a vote")
+def _missing_of_a_comparison(row: Row) -> None:
+    x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
+    for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2])):
+        assert pool(x, 3, strides=3, missing=9).tolist() == [[expected]]
+
+
+@row_of(RULES, "missing, nothing left")
+def _missing_alone(row: Row) -> None:
+    x = line(9, 9, 1)
+    values, at = max_pool(x, 2, strides=2, pads_end=1, missing=[9, 0], return_indices=True)
+    assert (isnan(values[0, 0, 0]), at.tolist()) == (True, [[[-1, 2]]])
+    assert avg_pool(x.astype("uint8"), 2, missing=[9, 0]).tolist() == [[[9, 1]]]
+    values = max_pool(x, 2, strides=4, rounding_type="ceil", missing=9)
+    assert values.tolist()[0][0][1:] == max_pool(x, 2, strides=4, rounding_type="ceil").tolist()[0][0][1:]
+
+
+@row_of(RULES, "missing, equality")
+def _missing_by_equality(row: Row) -> None:
+    assert avg_pool(line(0.1, 3), 2, missing=0.1).tolist() == [[[3]]]
+    for number in (-1, 256, 0.5, float("nan")):
+        with pytest.raises(RequestError):
+            AvgPool(2).plan((1, 1, 2), "uint8", missing=number)
+
+
+@row_of(RULES, "missing, colours")
+def _missing_of_colours(row: Row) -> None:
+    Image.new("RGBA", (4, 4)).save("x.png")
+    shown, code = typed("$ poolcli avg x.png -o y.png -k 2 --missing 0")
+    assert (code, "--missing is for numbers, and these are colours" in shown) == (2, True)

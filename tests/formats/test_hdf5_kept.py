@@ -116,14 +116,14 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
-def test_missing_values_that_are_pooled_like_others_are_said(name: str, cli: Cli) -> None:
+def test_missing_values_are_kept_in_the_type_of_the_result(name: str, cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"] = X
         file["g/a"].attrs[name] = np.float32(-9999)
 
     made(fill)
-    assert notes_of(cli) == [f"what the file calls missing ({name}) is pooled like any other number"]
-    assert notes_of(cli, "--overwrite", "--dtype", "float64")
+    said = "elements equal to -9999 are missing: they leave their windows; where none is left: nan"
+    assert notes_of(cli, "--dtype", "float64") == [said]
     with h5py.File("y.h5") as file:
         assert file["g/a"].attrs[name].dtype == np.float64
 
@@ -208,3 +208,12 @@ def test_a_streamed_output_says_the_same(cli: Cli, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(FORMATS, "hdf5", replace(FORMATS["hdf5"], streams_from=0))
     made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1))
     assert notes_of(cli, "--max-memory", "2K", "--debug") == ["stored without the filter scaleoffset"]
+
+
+def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X
+        file["g/a"].attrs["missing_value"] = "n/a"
+
+    made(fill)
+    assert notes_of(cli) == ["what the file calls missing (missing_value) is no number, and nothing is left out for it"]

@@ -211,6 +211,14 @@ def virtual() -> None:
         file.create_virtual_dataset("v", layout)
 
 
+def damaged_root() -> None:
+    with h5py.File("x.h5", "w", libver="latest") as file:
+        file["a"] = np.zeros((1, 1, 2), np.float32)
+    data = bytearray(Path("x.h5").read_bytes())
+    data[data.index(b"OHDR") + 6] ^= 1
+    Path("x.h5").write_bytes(data)
+
+
 HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several datasets": (
         groups_and_links,
@@ -250,6 +258,7 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "x.h5:/a: grows from 0 B to 4 TiB when it is read, which may be a decompression bomb; if it is meant to, "
         "allow it with --max-memory",
     ),
+    "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: {library}"),
     "not HDF5 inside": (
         lambda: Path("x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\0" * 100),
         "x.h5",

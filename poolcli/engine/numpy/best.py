@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Better = Callable[[Any, Any], Any]  # whether the first wins over the second
 
 
-def best_of(region: Region, better: Better) -> Callable[[Array], tuple[Array, NDArray[np.int64]]]:
+def best_of(region: Region, better: Better) -> Callable[..., tuple[Array, NDArray[np.int64]]]:
     """What makes of an array the winners and their positions inside its plane; what loses against everything and -1
-    for a window of nothing.
+    for a window of nothing. A second array says which elements cannot win.
     """
     plan, steps = region.plan, steps_of(region)
     shape, rank = region.input_shape, len(region.outputs)
     nothing = lookup(plan.dtype).ends[plan.reducer.nothing]
 
-    def best(x: Array) -> tuple[Array, NDArray[np.int64]]:
+    def best(x: Array, gone: Array | None = None) -> tuple[Array, NDArray[np.int64]]:
         if plan.dtype == "bfloat16":
             x = x.astype(np.float32)  # exact, and numpy's own comparisons
         plane: Array = np.zeros((1,) * rank, np.int64)
@@ -33,7 +33,8 @@ def best_of(region: Region, better: Better) -> Callable[[Array], tuple[Array, ND
             size = shape[axis.position]
             plane = plane * size + along(np.arange(size), axis.position, rank)
         take = _take_better(better, signs=x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
-        values, positions = reduce(steps, (x, np.broadcast_to(plane, x.shape)), take, (nothing, -1))
+        where = np.broadcast_to(plane, x.shape) if gone is None else np.where(gone, -1, plane)
+        values, positions = reduce(steps, (x, where), take, (nothing, -1))
         return values, positions
 
     return best

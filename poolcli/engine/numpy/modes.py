@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 ELEMENTS = 1 << 18  # of windows that are taken at once
 
 
-def mode_of(region: Region) -> Pool:
-    """What makes of an array the mode of every window."""
-    shape, counts, places = region.output_shape, _counts(region), tuple(_places(region))
+def mode_of(region: Region, counts: NDArray[np.int64] | None = None) -> Pool:
+    """What makes of an array the mode of every window, or of the `counts` smallest elements of each."""
+    shape, counts, places = region.output_shape, _counts(region) if counts is None else counts, tuple(_places(region))
     window = prod(place.shape[1] for place in places)
     block = max(1, ELEMENTS // max(window, 1))
 
@@ -35,7 +35,7 @@ def mode_of(region: Region) -> Pool:
                 offsets = (offsets[:, :, None] + place[index][:, None, :]).reshape(outputs.size, -1)
             inside = counts.reshape(-1)[outputs]
             taken = elements[np.maximum(offsets, 0)]
-            taken[offsets < 0] = _highest(x)
+            taken[offsets < 0] = highest(x)
             modes[outputs] = _longest_runs(taken, inside)
         out[...] = modes.reshape(shape)
 
@@ -79,6 +79,6 @@ def _counts(region: Region) -> NDArray[np.int64]:
     return np.broadcast_to(counts, region.output_shape)
 
 
-def _highest(x: Array) -> int:
+def highest(x: Array) -> int:
     """What sorts behind every element, or is equal to it."""
     return 1 if x.dtype.kind == "b" else int(np.iinfo(x.dtype).max)

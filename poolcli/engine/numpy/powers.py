@@ -16,8 +16,11 @@ from poolcli.plan.region import Region
 LEAST, MOST = 2.0**-900, 2.0**1000
 
 
-def power_mean_of(region: Region) -> Callable[[Array], Array]:
-    """What makes of an array the root of the sum of powers of every window."""
+def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
+    """What makes of an array the root of the sum of powers of every window.
+
+    Where the reducer divides, it is by `divisor`, or by that of the plan where none is given.
+    """
     reducer, steps, wide = region.plan.reducer, steps_of(region), is_wide(region.plan)
     power = reducer.power or 1
 
@@ -26,7 +29,7 @@ def power_mean_of(region: Region) -> Callable[[Array], Array]:
         terms = _raised(x if reducer.signed else abs(x), power)
         sums = float_sums(steps, terms, wide)
         total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
-        found = _root(_counted(region, total), power)
+        found = _root(_counted(region, total, divisor), power)
         lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
         if lost.any() and not ((terms == 0) & (x != 0)).any():
             lost &= total != 0  # of zeros alone
@@ -34,7 +37,7 @@ def power_mean_of(region: Region) -> Callable[[Array], Array]:
             return found
         unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
         largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
-        return np.where(lost, largest * _root(_counted(region, ratios), power), found)
+        return np.where(lost, largest * _root(_counted(region, ratios, divisor), power), found)
 
     return power_mean
 
@@ -53,12 +56,13 @@ def _root(total: Array, power: float) -> Array:
     return np.where(np.isfinite(better), better, near)
 
 
-def _counted(region: Region, total: Array) -> Array:
+def _counted(region: Region, total: Array, divisor: Array | None) -> Array:
     """The sum itself, or where the reducer divides, its average over the window times the whole kernel."""
     if not region.plan.reducer.divides:
         return total
     kernel = prod(windows.longest for windows in region.plan.windows)
-    return np.asarray(total / divisors(region).astype(np.float64) * kernel)
+    divisor = divisors(region) if divisor is None else divisor
+    return np.asarray(total / divisor.astype(np.float64) * kernel)
 
 
 def _add_ratios(power: float) -> Combine:

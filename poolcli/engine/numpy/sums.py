@@ -16,17 +16,18 @@ Steps = tuple[AxisSteps, ...]
 SCALE = 64  # a power of two above the number of elements that any window can hold
 
 
-def mean_of(region: Region) -> Callable[[Array], Array]:
-    """What makes of an array the sum of every window over its divisor (by 1 where the reducer does not divide)."""
-    plan, steps, divisor = region.plan, steps_of(region), divisors(region)
+def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
+    """What makes of an array the sum of every window over its divisor: that of the plan where none is given."""
+    plan, steps = region.plan, steps_of(region)
+    by = divisors(region) if divisor is None else divisor
     if lookup(plan.dtype).kind != "float":
-        return lambda x: _integer_mean(plan.output_dtype, _exact_total(plan, steps, x, divisor), divisor)
-    wide, divisor = is_wide(plan), divisor.astype(np.float64)
+        return lambda x: _integer_mean(plan.output_dtype, _exact_total(plan, steps, x, by), by)
+    wide, by_float = is_wide(plan), by.astype(np.float64)
 
     def mean(x: Array) -> Array:
-        found = _quotient(float_sums(steps, x.astype(np.float64), wide), divisor)
+        found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float)
         if wide and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
-            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), divisor)
+            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), by_float)
             found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
         return found
 
@@ -41,7 +42,7 @@ def is_wide(plan: Plan) -> bool:
 def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
     """Sums of float64 numbers and, where digits would be lost, the errors of the additions."""
     if not wide:
-        return reduce(steps, (x,), _add)
+        return reduce(steps, (x,), add)
     return reduce(steps, (x, np.zeros_like(x)), _add_with_error)
 
 
@@ -73,11 +74,11 @@ def _exact_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
     """Sums of integers without overflow: int64, or Python integers where 64 bits may not be enough."""
     count = max(int(divisor.max(initial=1)), x.size)
     if lookup(plan.dtype).bits <= 32 and count < 2**30:
-        (total,) = reduce(steps, (x.astype(np.int64),), _add)
+        (total,) = reduce(steps, (x.astype(np.int64),), add)
         return total
     high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
     low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
-    highs, lows = reduce(steps, (high, low), _add)
+    highs, lows = reduce(steps, (high, low), add)
     return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
 
 
@@ -94,7 +95,9 @@ def _integer_mean(output_dtype: str, total: Array, divisor: Array) -> Array:
 
 
 def divisors(region: Region) -> Array:
-    """The divisor of every output, shaped to broadcast over the output; Python integers where int64 is too short."""
+    """The divisor of every output (1 where the reducer does not divide), shaped to broadcast over the output; Python
+    integers where int64 is too short.
+    """
     plan, rank = region.plan, len(region.outputs)
     if plan.divisor_override is not None or not plan.reducer.divides:
         return np.full((1,) * rank, plan.divisor_override or 1)
@@ -106,7 +109,8 @@ def divisors(region: Region) -> Array:
     return product
 
 
-def _add(target: Parts, source: Parts) -> None:
+def add(target: Parts, source: Parts) -> None:
+    """Adds the second parts to the first, in place."""
     for part, addend in zip(target, source, strict=True):
         part += addend
 

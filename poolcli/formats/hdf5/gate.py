@@ -8,7 +8,7 @@ reference is taken as a place in this file, and of a dataset nothing is asked be
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
     """The file, as its gate."""
     open(path, "rb").close()  # the system's own words for a missing or forbidden file
-    with translated(path):
-        if not h5py.is_hdf5(path):
-            raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
-        file = h5py.File(path, "r")
-    with file:
-        yield Gate(path, file["/"].id, options)
+    with ExitStack() as stack:
+        with translated(path):
+            if not h5py.is_hdf5(path):
+                raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
+            root = stack.enter_context(h5py.File(path, "r"))["/"].id
+        yield Gate(path, root, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]
     for name, value in attributes.items():
         try:
             if name not in target:
-                target[name] = np.asarray(value).astype(dtype) if dtype is not None and name in MISSING else value
+                typed = dtype is not None and name in MISSING and np.asarray(value).dtype.kind in "iuf"
+                target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)

@@ -1,0 +1,96 @@
+"""Elements that are missing leave their windows: neither the sum nor the divisor counts them, and none of them wins.
+
+Everything is pooled by the engine that was chosen, and the windows that hold missing elements once more, as the numpy
+engine does it, with zeros in a sum, no position in a comparison and no vote: no bit depends on the engine or the cut.
+Where no element is left of those that a window has, the result is nan, or of integers the first missing number, and
+the index -1.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from poolcli.core.dtypes import lookup
+from poolcli.engine.indices import in_slab
+from poolcli.engine.numpy.best import best_of
+from poolcli.engine.numpy.modes import highest, mode_of
+from poolcli.engine.numpy.powers import power_mean_of
+from poolcli.engine.numpy.reduce import Array, reduce, steps_of
+from poolcli.engine.numpy.sums import add, divisors, mean_of
+from poolcli.plan.missing import Missing
+from poolcli.plan.region import Ranges, Region, parts_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.engine.table import Pool
+
+PART = 2**21  # bytes of input and output that are pooled again at once
+
+
+def without_missing(region: Region, pool: Pool) -> Pool:
+    """What pools as `pool` does, of the elements that are there."""
+
+    def pool_present(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        positions = pool(x, out, threads)
+        for part in parts_of(region, PART):
+            slab = x[_within(part.reads, region.reads)]
+            gone = _are_missing(slab, region.plan.missing)
+            if gone.any():
+                place = _within(part.outputs, region.outputs)
+                at = None if positions is None else positions[place]
+                _pool_again(part, slab, gone, out[place], at, region.reads)
+        return positions
+
+    return pool_present
+
+
+def _within(inner: Ranges, outer: Ranges) -> tuple[slice, ...]:
+    """Where a region lies in an array that begins where `outer` does."""
+    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(inner, outer, strict=True))
+
+
+def _pool_again(
+    part: Region, slab: Array, gone: Array, out: Array, at: NDArray[np.int64] | None, reads: Ranges
+) -> None:
+    """Pools the windows that hold what is `gone` into `out`, and their positions, in a slab that `reads`, into `at`."""
+    plan, reducer, steps = part.plan, part.plan.reducer, steps_of(part)
+    present, lost = reduce(steps, ((~gone).astype(np.int64), gone.astype(np.int64)), add)
+    again = lost > 0
+    with np.errstate(all="ignore"):
+        if reducer.better is not None:
+            found, positions = best_of(part, reducer.better)(slab, gone)
+            if at is not None:
+                at[again] = in_slab(positions, plan, part.reads, reads)[again]
+        elif reducer.votes:
+            found = np.empty(out.shape, slab.dtype)
+            mode_of(part, present)(np.where(gone, slab.dtype.type(highest(slab)), slab), found, None)
+        else:
+            fixed = plan.divisor_override is not None or not reducer.divides
+            left = divisors(part) - (0 if fixed else lost)
+            mean = mean_of if reducer.power is None else power_mean_of
+            found = mean(part, left)(np.where(gone, slab.dtype.type(0), slab))
+        out[again] = found[again]
+    out[again & (present == 0)] = _nothing(part)
+
+
+def _nothing(part: Region) -> float:
+    """What a window gives of which all elements are missing."""
+    return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]
+
+
+def _are_missing(x: Array, missing: Missing) -> Array:
+    """Which elements are equal to one of the numbers, each as the nearest that the type of `x` has."""
+    found = np.zeros(x.shape, np.bool_)
+    with np.errstate(all="ignore"):
+        for number in missing:
+            if isnan(number):
+                found |= np.isnan(x)
+                continue
+            stored = np.asarray(number).astype(x.dtype)
+            if np.isfinite(stored) == isfinite(number):  # beyond the type, which has no element so large
+                found |= x == stored
+    return found

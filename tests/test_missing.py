@@ -1,0 +1,252 @@
+"""Numbers that stand for no value leave their windows: against a slow loop, on both engines, in files and folders."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poolcli
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli.core.dtypes import lookup
+from poolcli.engine import run, run_region
+from poolcli.plan import Plan
+from poolcli.plan.region import parts_of, whole
+from tests.conftest import Cli
+from tests.profiles import sized, slow
+
+NAN = math.nan
+ENGINES = ("numpy", "numba")
+OPERATORS: tuple[Any, ...] = (
+    AvgPool(2, 1),
+    AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False),
+    AvgPool((2, 3), 2, dilations=2, divisor_override=-5),
+    AvgPool(3, (1, 2), auto_pad="same_upper"),
+    AdaptiveAvgPool((3, 9)),
+    MaxPool(3, 2, 1, 1, rounding_type="ceil"),
+    MaxPool(2, 3, rounding_type="ceil"),
+    MinPool((1, 4), 2, dilations=(1, 2)),
+    AdaptiveMaxPool((4, 3)),
+    LpPool(3, 2, p=1),
+    LpPool(2, 2, p=2),
+    ModePool(3, 2),
+    ModePool((2, 3), 1, dilations=(2, 1)),
+)
+
+
+def by_loop(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
+    """Values (exact fractions of sums; of a norm its power) and plane positions, window by window.
+
+    A string says what a window without elements gives: `input` where it has none, `missing` where none is left.
+    """
+    values, places, missing = list[Any](), list[int](), {str(float(number)) for number in plan.missing}
+    for n, c in product(range(x.shape[0]), range(x.shape[1])):
+        for o in product(*(range(w.output) for w in plan.windows)):
+            cells = list(product(*(w.span(i) for w, i in zip(plan.windows, o, strict=True))))
+            inside = [(x[(n, c, *cell)].item(), int(np.ravel_multi_index(cell, x.shape[2:]))) for cell in cells]
+            kept = [(value, at) for value, at in inside if str(float(value)) not in missing]
+            places.append(-1)
+            if not kept:
+                values.append("missing" if inside else "input")
+            elif plan.reducer.better is not None:
+                value, places[-1] = kept[0]
+                for other, at in kept[1:]:
+                    if plan.reducer.better(other, value):
+                        value, places[-1] = other, at
+                values.append(value)
+            elif plan.reducer.votes:
+                labels = [value for value, _ in kept]
+                values.append(min(set(labels), key=lambda label: (-labels.count(label), label)))
+            else:
+                power = plan.reducer.power
+                total = sum(Fraction(v) if power is None else Fraction(abs(v)) ** int(power) for v, _ in kept)
+                divisor = plan.divisor_override or 1
+                if plan.reducer.divides and plan.divisor_override is None:
+                    divisor = math.prod(w.divisor(i) for w, i in zip(plan.windows, o, strict=True))
+                    divisor -= len(inside) - len(kept)
+                values.append(total / divisor)
+    return values, places
+
+
+def as_stored(plan: Plan, value: Any) -> Any:
+    """What the plan's output has for a value of `by_loop`."""
+    target = lookup(plan.output_dtype)
+    if value == "missing":
+        return NAN if target.kind == "float" else plan.missing[0]
+    if value == "input":
+        if plan.reducer.picks:
+            return target.ends[plan.reducer.nothing]
+        return 0 if not plan.reducer.divides or plan.divisor_override else NAN
+    if plan.reducer.power == 2:
+        value = math.sqrt(value)
+    return round(value) if target.is_integer else np.asarray(float(value)).astype(plan.output_dtype).item()
+
+
+@settings(max_examples=sized(60, 400), derandomize=True)
+@given(
+    st.sampled_from(OPERATORS),
+    st.sampled_from(["uint8", "int16", "int64", "uint64", "float16", "float32", "float64"]),
+    st.sampled_from([0.1, 0.5, 0.95]),
+    st.integers(0, 2**32 - 1),
+)
+def test_windows_without_missing_elements_are_those_of_a_slow_loop(
+    op: Any, dtype: str, share: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    integer = "int" in dtype
+    limits = np.iinfo(dtype) if integer else None
+    x = (
+        rng.integers(limits.min, limits.max, (2, 2, 7, 8), dtype, endpoint=True)
+        if limits
+        else rng.normal(size=(2, 2, 7, 8))
+    )
+    x = x.astype(dtype)
+    if isinstance(op, ModePool) and integer:
+        x %= 4  # so that labels occur several times
+    number = x.ravel()[0].item() if integer else rng.choice([NAN, -7.0, math.inf, 0.0])
+    x[rng.random(x.shape) < share] = number
+    numbers = [number, x.ravel()[-1].item()]
+    output = "float64" if isinstance(op, LpPool) or (integer and isinstance(op, AvgPool)) else None
+    try:
+        plan = op.plan(x.shape, dtype, output_dtype=output, missing=numbers)
+    except RequestError:  # windows of no input, of which integers have no average
+        return
+    values, places = by_loop(plan, x)
+    found, _ = run(plan, x, engine="numpy")
+    exact = output is None and not (dtype == "float64" and plan.reducer.divides)
+    expected = np.array([as_stored(plan, value) for value in values], plan.output_dtype).reshape(found.shape)
+    np.testing.assert_allclose(found, expected, rtol=0 if exact else 1e-15, atol=0)
+    if plan.index:
+        plane = type(op)(**{**vars(op), "axis": 2}) if hasattr(op, "axis") else op
+        _, at = run(plane.plan(x.shape, dtype, missing=numbers), x, engine="numpy", indices=True)
+        assert at is not None
+        assert at.ravel().tolist() == places
+
+
+@pytest.mark.parametrize("op", [OPERATORS[0], OPERATORS[5], *map(slow, OPERATORS[1:5] + OPERATORS[6:])], ids=str)
+def test_no_bit_depends_on_the_engine_or_the_cut(op: Any) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(2, 3, 11, 13)).astype("float32")
+    x[rng.random(x.shape) < 0.2] = -9
+    plan = op.plan(x.shape, "float32", missing=-9)
+    (values, at), (others, other_at) = (
+        run(plan, x, engine=engine, indices=plan.index is not None) for engine in ENGINES
+    )
+    np.testing.assert_array_equal(values.view("int32"), others.view("int32"))
+    np.testing.assert_array_equal(at, other_at)
+    for most in (1, 300, 2000):
+        for part in parts_of(whole(plan), most):
+            reads, outputs = (tuple(slice(r.start, r.stop) for r in ranges) for ranges in (part.reads, part.outputs))
+            cut, cut_at = run_region(part, x[reads], indices=at is not None)
+            np.testing.assert_array_equal(cut.view("int32"), values[outputs].view("int32"))
+            if at is not None:
+                np.testing.assert_array_equal(cut_at, at[outputs])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_array_without_missing_elements_is_pooled_as_ever(engine: str) -> None:
+    x = np.random.default_rng(1).normal(size=(1, 3, 9, 9)).astype("float32")
+    x[0, 0, 4, 4] = NAN
+    for op in (OPERATORS[0], OPERATORS[5]):
+        with_number, without = (op(x, missing=number, engine=engine) for number in (-9999, None))
+        np.testing.assert_array_equal(with_number.view("int32"), without.view("int32"))
+
+
+def test_nan_and_several_numbers_can_be_missing() -> None:
+    x = np.array([[[1, NAN, 3, -1, 5, NAN, -1, 8]]], "float32")
+    assert poolcli.avg_pool(x, 2, strides=2, missing=(NAN, -1)).tolist() == [[[1, 3, 5, 8]]]
+    values, at = poolcli.max_pool(x, 2, strides=2, missing=[np.float64(NAN), 8], return_indices=True)
+    assert (values.tolist(), at.tolist()) == ([[[1, 3, 5, -1]]], [[[0, 2, 4, 6]]])
+
+
+def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> None:
+    x = np.array([[[-9, -9, 4, -9]]])
+    assert poolcli.avg_pool(x, 2, strides=2, missing=-9).tolist() == [[[-9, 4]]]
+    values, at = poolcli.min_pool(x, 2, strides=2, missing=-9, return_indices=True)
+    assert (values.tolist(), at.tolist()) == ([[[-9, 4]]], [[[-1, 2]]])
+    for op in (AvgPool(2, 2, exclude_pad=False), AvgPool(2, 2, divisor_override=3), LpPool(2, 2), MaxPool(2, 2)):
+        found = op(x.astype("float32"), missing=-9)
+        assert math.isnan(found[0, 0, 0])
+
+
+REFUSED = (
+    ("a word", "x", "missing is 'x', a number or several are needed"),
+    ("a truth value", True, "missing is True, a number or several are needed"),
+    ("an array of two axes", np.zeros((2, 2)), "missing is [0.0, 0.0], a number or several are needed"),
+    ("a number of another type", 300, "missing=300 is no number of uint8, which has whole numbers from 0 to 255"),
+    ("a fraction", 0.5, "missing=0.5 is no number of uint8, which has whole numbers from 0 to 255"),
+    ("nan", NAN, "missing=nan is no number of uint8, which has whole numbers from 0 to 255"),
+    ("a very long number", 10**400, "missing is a whole number beyond 2**64; give larger ones as floats"),
+)
+
+
+@pytest.mark.parametrize(("value", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_what_no_element_can_be_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        poolcli.avg_pool(np.zeros((1, 1, 4), "uint8"), 2, missing=value)
+    assert (str(caught.value), caught.value.field) == (message, "missing")
+
+
+LEFT_OUT = "are missing: they leave their windows; where none is left: "
+
+
+@pytest.fixture
+def tide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`tide.h5` with a fill value, another missing value and one that its type does not have, and `tide.npy`."""
+    monkeypatch.chdir(tmp_path)
+    x = np.array([[[[1, -99, 3, -99], [-99, 5, -99, -98]]]], "int16")
+    np.save("tide.npy", x)
+    with h5py.File("tide.h5", "w") as file:
+        file["level"] = x
+        file["level"].attrs["_FillValue"] = np.int16(-99)
+        file["level"].attrs["missing_value"] = np.array([-98.0, 1e20])
+    return tmp_path
+
+
+def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]]:
+    result = cli("avg", source, "-o", "y.npy", "-k", "2", "-s", "2", "--json", "--overwrite", *arguments)
+    assert result.code == 0, result.err
+    return np.load("y.npy").ravel().tolist(), [note for note in result.json["notes"] if "missing" in note]
+
+
+def test_what_an_hdf5_file_calls_missing_does_not_vote(cli: Cli, tide: Path) -> None:
+    assert pooled(cli, "tide.h5") == ([3, 3], [f"elements equal to -99 and -98 {LEFT_OUT}-99 again"])
+
+
+def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
+    said = "what the file calls missing (-99, -98.0) is pooled like any other number"
+    assert pooled(cli, "tide.h5", "--missing", "none") == ([-48, -73], [said])
+    said = "what the file calls missing (-98.0) is pooled like any other number"
+    kept = f"elements equal to -99 {LEFT_OUT}-99 again"
+    assert pooled(cli, "tide.h5", "--missing", "-99") == ([3, -48], [kept, said])
+
+
+def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: Path) -> None:
+    notes = [f"elements equal to -99 and 5 {LEFT_OUT}nan"]
+    more = ("--missing", "-99", "--missing", "5", "--dtype", "float32")
+    assert pooled(cli, "tide.npy", *more) == ([1, -47.5], notes)
+    result = cli("max", "tide.npy", "-k", "2", "-n", "--missing", "-99")
+    assert f"elements equal to -99 {LEFT_OUT}-99 again, the index -1" in " ".join(result.out.split())
+
+
+def test_a_word_is_refused_once_for_all_files(cli: Cli, tide: Path) -> None:
+    result = cli("avg", "tide.npy", "tide.h5", "-o", "out/", "-k", "2", "--missing", "x")
+    said = "poolcli: --missing is 'x'; write a number, nan, or none alone (all count)\n"
+    assert (result.code, result.out, result.err) == (2, "", said)
+
+
+def test_colours_that_are_weighted_are_no_numbers_of_which_some_are_missing(cli: Cli, folder: Path) -> None:
+    result = cli("avg", "photo.png", "-o", "y.png", "-k", "2", "--missing", "0", "--linear-light")
+    said = (
+        "poolcli: photo.png: --missing is for numbers, and these are colours "
+        "(averaged in linear light (sRGB curve)); leave it out\n"
+    )
+    assert (result.code, result.err) == (2, said)
