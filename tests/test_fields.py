@@ -74,7 +74,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a list too long": (
         lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)),
         "kernel",
-        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2",
+        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example kernel=(2, 2)",
     ),
     "a number too low": (
         lambda: AvgPool(2, pads_begin=-1).plan((1, 1, 4)),
@@ -94,7 +94,8 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "an unknown word": (
         lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)),
         "auto_pad",
-        "auto_pad is 'same', it must be one of explicit, same_upper, same_lower, valid",
+        "auto_pad is 'same', it must be one of explicit, same_upper, same_lower, valid; "
+        "did you mean same_upper or same_lower?",
     ),
     "too few axes": (
         lambda: default_layout(2),
@@ -115,7 +116,7 @@ def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], na
 
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
     result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
-    refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2"
+    refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2"
     assert result.err == f"poolcli: x.npy: {refusal}\npoolcli: photo.png: {refusal}\n"
     assert result.code == 1
 

@@ -12,29 +12,22 @@ from poolcli.core.fields import on_command_line
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
-    if list(arguments) == ["--version"]:  # answered before anything is loaded: scripts ask for it
+    if list(arguments) in (["--version"], ["-V"]):  # answered before anything is loaded: scripts ask for it
         from importlib.metadata import version
 
         print(f"poolcli {version('poolcli')}")
         return 0
-    import typer
-    from typer.exceptions import TyperException
-
-    from poolcli.cli.messages import complain, complain_of_usage
-    from poolcli.cli.program import program
+    from poolcli.cli.dispatch import dispatch
 
     try:
-        return program(arguments)(args=list(arguments), prog_name="poolcli", standalone_mode=False) or 0
-    except typer.Exit as stop:
-        return stop.exit_code
-    except TyperException as error:
-        complain_of_usage(error)
-        return 2
+        return dispatch(arguments)
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (on_command_line(error.message),)  # what the traceback ends in
             raise
-        complain(error)
+        from poolcli.cli.messages import refuse
+
+        refuse(error, as_json="--json" in arguments)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read standard output is gone; keep the interpreter from flushing into the closed pipe.

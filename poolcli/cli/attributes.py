@@ -18,19 +18,22 @@ Value = int | float | str | bool | tuple[int, ...]
 NUMBERS = (PerAxis, PerAxis | None)  # types of fields that are typed as 2 or 2,3 or 2x3
 
 
-def attribute_options(op: str) -> dict[str, Any]:
-    """The options of operator `op` and the type that each is read as: its fields, and `pads` for both ends of pads."""
-    options: dict[str, Any] = {}
+def attribute_options(op: str) -> dict[str, tuple[Any, bool]]:
+    """The options of operator `op`: its fields, and `pads` for both ends of pads.
+
+    Of each the type that it is read as, and whether it is numbers of axes.
+    """
+    options: dict[str, tuple[Any, bool]] = {}
     for name, kind in _types(op).items():
-        read_as = str | None if kind in NUMBERS else kind | None
+        read_as = (str | None, True) if kind in NUMBERS else (kind | None, False)
         short = [both for both, ends in BOTH_ENDS.items() if name == ends[0]]
         options |= dict.fromkeys((*short, name), read_as)
     return options
 
 
-def all_attribute_options() -> dict[str, Any]:
+def all_attribute_options() -> dict[str, tuple[Any, bool]]:
     """Those of all operators; a TypeError where two read an option of the same name as different types."""
-    options: dict[str, Any] = {}
+    options: dict[str, tuple[Any, bool]] = {}
     for op in OPERATORS:
         for name, kind in attribute_options(op).items():
             if options.setdefault(name, kind) != kind:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from poolcli.cli.requests import CacheRequest, CheckRequest, InfoRequest, PoolRequest, Request, ShapeRequest
 from poolcli.cli.words import OPERATOR_WORDS
 from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import BinAttributes
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
 
@@ -17,7 +18,7 @@ class Command:
 
     `body` is `module.function` of this package, imported when the command runs: it takes a request of the class
     `request` and returns the exit code. A command that is an operator names it in `op`, and in `without` the fields
-    that it does not offer.
+    that it does not offer. `needs` are options that have a default and yet are needed as a rule, for the line of usage.
     """
 
     name: str
@@ -28,13 +29,16 @@ class Command:
     exit_codes: str = ""
     op: str | None = None
     without: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 def _pooling(op: str) -> Command:
     words, reducer = OPERATOR_WORDS[op], OPERATORS[op].reducer
     offered = {"indices": reducer.picks, "linear_light": reducer.divides}
     without = tuple(name for name, has in offered.items() if not has)
-    return Command(op, PoolRequest, "pool.pool", words.text, words.examples, EXIT_CODES, op, without)
+    window = "output_size" if issubclass(OPERATORS[op], BinAttributes) else "kernel"
+    needs = (window, "output")
+    return Command(op, PoolRequest, "pool.pool", words.text, words.examples, EXIT_CODES, op, without, needs)
 
 
 COMMANDS = (
@@ -46,17 +50,18 @@ COMMANDS = (
         "The output shape and why, from a typed shape or a file's header.",
         (
             "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
-            "poolcli shape max photo.png -k 3 -s 2 -p 1 --compare",
+            "poolcli shape max samples/astronaut.png -k 3 -s 2 -p 1 --compare",
             "poolcli shape avg 1,3,56,56 --solve 28",
             "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
         ),
+        needs=("kernel",),
     ),
     Command(
         "check",
         CheckRequest,
         "check.check_command",
         "The pooling layers of a model file: declared shapes against computed ones.",
-        ("poolcli check model.xml", "poolcli check model.onnx --against pytorch"),
+        ("poolcli check samples/backbone.xml", "poolcli check samples/backbone.xml --against pytorch"),
         "Exit codes: 0 all agree, 1 a declared shape differs, 2 the model cannot be read.",
     ),
     Command(
@@ -64,7 +69,8 @@ COMMANDS = (
         InfoRequest,
         "info.info",
         "What files hold: arrays, shapes, types.",
-        ("poolcli info volume.h5 photo.png",),
+        ("poolcli info samples/volume.h5 samples/astronaut.png",),
     ),
     Command("cache", CacheRequest, "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)),
 )
+BY_NAME = {command.name: command for command in COMMANDS}

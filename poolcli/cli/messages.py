@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from typer.exceptions import TyperException
-
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
 from poolcli.report.text import printable_lines
@@ -17,14 +15,13 @@ def complain(error: PoolError) -> None:
     print(f"poolcli: {printable_lines(on_command_line(error.message))}", file=sys.stderr)
 
 
-def complain_of_usage(error: TyperException) -> None:
-    """Writes what is wrong with the words of the command line, or the help where there are none."""
-    message = error.format_message()
-    if type(error).__name__ != "NoArgsIsHelpError":
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context else "poolcli"
-        message = f"poolcli: {printable_lines(message)} ({path} --help shows the options)"
-    print(message, file=sys.stderr)
+def refuse(error: PoolError, as_json: bool) -> None:
+    """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
+    if as_json:
+        from poolcli.report.document import SCHEMA_VERSION, error_document, to_json
+
+        print(to_json({"schema_version": SCHEMA_VERSION, "error": error_document(error)}))
+    complain(error)
 
 
 def say(text: str) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from poolcli.cli.attributes import attribute_options, operator_of
 from poolcli.cli.requests import ShapeRequest
 from poolcli.cli.values import is_number_list, parse_numbers
-from poolcli.cli.words import listed
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.nearest import listed
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.ops import OPERATORS

@@ -2,68 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
+
+from poolcli.core.values import one_of
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One line of help, examples of its use, and what the elements are called that it picks."""
+    """One line of help, examples of its use, what the elements are called that it picks, and what else people call it.
+
+    The names that frameworks give it need no row: `AvgPool-14`, `avg_pool2d` and `AveragePooling2D` are read as avg.
+    """
 
     text: str
     examples: tuple[str, ...]
     elements: str = ""
+    also: tuple[str, ...] = ()
 
 
 OPERATOR_WORDS = {
     "avg": Words(
         "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
         (
-            "poolcli avg photo.png -o half.png -k 2 -s 2",
-            "poolcli avg x.npy -o y.npy -k 3 -s 2 -p 1 --include-pad --rounding-type ceil",
+            "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
+            "poolcli avg samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad",
+            "poolcli avg samples -o small/ -k 2 -s 2",
         ),
+        also=("average", "mean"),
     ),
     "max": Words(
         "Maximum of every window, and where it is (OpenVINO MaxPool).",
         (
-            "poolcli max x.npy -o y.npy -k 2 -s 2 --indices where.npy",
-            "poolcli max volumes/ -o pooled/ -k 2,3,3 -s 2,3,3 -r",
+            "poolcli max samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
+            "poolcli max samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+            "poolcli max samples -o small/ -k 2 -s 2",
         ),
         "maxima",
+        also=("maximum",),
     ),
     "min": Words(
         "Minimum of every window, and where it is (the dual of MaxPool).",
         (
-            "poolcli min depth.tif -o near.tif -k 4 -s 4",
-            "poolcli min x.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
+            "poolcli min samples/astronaut.png -o dark.png -k 4 -s 4",
+            "poolcli min samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
+            "poolcli min samples -o small/ -k 2 -s 2",
         ),
         "minima",
+        also=("minimum",),
     ),
     "mode": Words(
         "The value that occurs most often in every window (for labels).",
-        ("poolcli mode labels.tif -o small.tif -k 2 -s 2", "poolcli mode labels.h5 -o half.h5 -k 2,2,2 -s 2"),
+        (
+            "poolcli mode samples/astronaut.png -o small.png -k 2 -s 2",
+            "poolcli mode samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
+            "poolcli mode samples/volume.h5 -o y.npy -k 3 -s 3",
+        ),
+        also=("majority",),
     ),
     "lp": Words(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
-        ("poolcli lp x.npy -o y.npy -k 2 -s 2", "poolcli lp x.npy -o y.npy -k 3 -s 2 --p 3 --like pytorch"),
+        (
+            "poolcli lp samples/features.npy -o y.npy -k 2 -s 2",
+            "poolcli lp samples/features.npy -o y.npy -k 3 -s 2 --p 3 --like pytorch",
+            "poolcli lp samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
+        ),
+        also=("norm", "lpnorm"),
     ),
     "adaptive-avg": Words(
         "Averages to a given output size (OpenVINO AdaptiveAvgPool).",
-        ("poolcli adaptive-avg photos/ -o thumbs/ --output-size 224,224",),
+        (
+            "poolcli adaptive-avg samples/features.npy -o y.npy --output-size 7",
+            "poolcli adaptive-avg samples/astronaut.png -o small.png --output-size 64,64",
+            "poolcli adaptive-avg samples -o small/ --output-size 8",
+        ),
+        also=("adaptive-average", "adaptive-mean", "adaptive"),
     ),
     "adaptive-max": Words(
         "Maxima to a given output size, and where they are (OpenVINO AdaptiveMaxPool).",
-        ("poolcli adaptive-max x.h5:/features -o y.npy --output-size 7,7 --indices where.npy",),
+        (
+            "poolcli adaptive-max samples/features.npy -o y.npy --output-size 7",
+            "poolcli adaptive-max samples/astronaut.png -o small.png --output-size 64,64",
+            "poolcli adaptive-max samples/volume.h5 -o y.h5 --output-size 4,8,8",
+        ),
         "maxima",
+        also=("adaptive-maximum",),
     ),
 }
 
 
-def listed(words: Iterable[str], joint: str = "or") -> str:
-    """The words in a sentence.
+# What frameworks put behind the name of an operator, and what they join its parts with.
+_BEHIND = re.compile(r"pool(ing)?(\d?d?\d*)$")
+_JOINTS = re.compile(r"[-_]")
 
-    >>> listed(["avg", "max", "adaptive-avg"]), listed(["avg", "max"], "and"), listed(["avg"])
-    ('avg, max or adaptive-avg', 'avg and max', 'avg')
+
+def operator_called(word: str) -> str:
+    """The operator that people mean by `word`; refuses what is none.
+
+    >>> operator_called("mean"), operator_called("MaxPool-14"), operator_called("F.adaptive_avg_pool2d")
+    ('avg', 'max', 'adaptive-avg')
     """
-    *others, last = words
-    return f"{', '.join(others)} {joint} {last}" if others else last
+    return operator_named(word) or one_of("op", word, tuple(OPERATOR_WORDS))
+
+
+def operator_named(word: str) -> str | None:
+    """The same; None for what is no operator."""
+    plain = _BEHIND.sub("", _joined(word.rpartition(".")[2]))
+    return next((op for op, row in OPERATOR_WORDS.items() if plain in map(_joined, (op, *row.also))), None)
+
+
+def _joined(word: str) -> str:
+    return _JOINTS.sub("", word.lower())

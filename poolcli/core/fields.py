@@ -14,6 +14,9 @@ _MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
 _MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}]")
 
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
+BY_PLACE = {  # what the command line is given without an option
+    "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "model": "MODEL",
+}  # fmt: skip
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 
 
@@ -55,7 +58,7 @@ def _keyword(name: str, value: object) -> str:
 def _option(name: str, value: object) -> str:
     if value is False and name in TURNED_OFF:
         return TURNED_OFF[name]
-    option = "--" + name.replace("_", "-")
+    option = BY_PLACE.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
     typed = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -12,13 +12,24 @@ from typing import Any, SupportsIndex
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import SPATIAL
+from poolcli.core.nearest import did_you_mean
 
 PerAxis = int | Sequence[int]
 Reader = Callable[[str, object], Any]
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
 ROUNDING_TYPES = ("floor", "ceil", "ceil_torch")
+ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 LARGEST = 2**63 - 1
+# What people call frameworks.
+SHORT_FORMS = {
+    "ov": "openvino",
+    "ort": "onnx",
+    "onnxruntime": "onnx",
+    "torch": "pytorch",
+    "tf": "tensorflow",
+    "keras": "tensorflow",
+}
 
 
 def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
@@ -27,19 +38,39 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
-        letters = ",".join(axes)
+        axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
+        counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
         raise RequestError(
-            f"{field(name)} has {len(numbers)} numbers, the input has {len(axes)} spatial "
-            f"{'axis' if len(axes) == 1 else 'axes'} ({letters}); give 1{'' if len(axes) == 1 else f' or {len(axes)}'}"
+            f"{field(name)} has {len(numbers)} numbers, the input has {axes_of}; "
+            f"give {counts}, for example {_counted(name, numbers, len(axes))}"
         )
     return numbers
 
 
+def _counted(name: str, numbers: tuple[int, ...], count: int) -> str:
+    """The setting with as many numbers as there are axes: the last ones, or more that leave the first axes alone."""
+    if name in ENDS and len(numbers) == 2 * count:
+        return " and ".join(field(end, numbers[i * count : (i + 1) * count]) for i, end in enumerate(ENDS))
+    alone = 0 if name in ENDS else 1
+    return field(name, ((alone,) * count + numbers)[-count:])
+
+
 def one_of(name: str, value: object, words: Sequence[str]) -> str:
-    """`value`, refused with the known words when it is not one of them."""
-    if not isinstance(value, str) or value not in words:
-        raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}")
-    return value
+    """The one of `words` that `value` is, in whatever case and spelling; refused with the words when it is none.
+
+    >>> one_of("auto_pad", "SAME-UPPER", AUTO_PADS), one_of("like", "torch", ("onnx", "pytorch"))
+    ('same_upper', 'pytorch')
+    """
+    if isinstance(value, str):
+        if value in words:
+            return value
+        plain = value.lower().replace("-", "_")
+        plain = SHORT_FORMS.get(plain, plain)
+        found = next((word for word in words if word.replace("-", "_") == plain), None)
+        if found is not None:
+            return found
+    meant = did_you_mean(value, words) if isinstance(value, str) else ""
+    raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}{meant}")
 
 
 def read(reader: Reader) -> dict[str, Reader]:

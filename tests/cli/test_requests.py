@@ -10,26 +10,21 @@ from typing import ClassVar, get_type_hints
 import pytest
 
 from poolcli.cli.attributes import attribute_options, parse_attributes
-from poolcli.cli.commands import COMMANDS, Command
-from poolcli.cli.options import OPTIONS, Option
-from poolcli.cli.program import program
-from poolcli.cli.register import parameters, request_of
+from poolcli.cli.commands import BY_NAME, COMMANDS, Command
+from poolcli.cli.options import FIRST, OPTIONS, SETTINGS, Option
+from poolcli.cli.parameters import parameters, request_of
 from poolcli.cli.requests import CacheRequest, CheckRequest, PoolRequest
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import TURNED_OFF, field, on_command_line
+from poolcli.core.fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.core.values import PerAxis
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.reducers import MAXIMUM, MEAN
 from tests.conftest import Cli
 
-BY_NAME = {command.name: command for command in COMMANDS}
-
 
 def test_the_commands_are_the_operators_and_what_explains_them() -> None:
     names = [*OPERATORS, "shape", "check", "info", "cache"]
     assert list(BY_NAME) == names
-    assert [command.name for command in program().registered_commands] == names
-    assert [command.name for command in program(["max", "check"]).registered_commands] == ["max"]
 
 
 def test_every_option_is_a_field_and_every_field_an_option() -> None:
@@ -54,9 +49,22 @@ def test_the_body_of_a_command_takes_its_request_and_returns_an_exit_code(comman
 
 
 def test_messages_name_options_as_they_are_typed() -> None:
-    flags = {name: row.flags.replace("/", " ").split() for name, row in OPTIONS.items() if isinstance(row, Option)}
-    assert [name for name in flags if on_command_line(field(name)) not in flags[name]] == []
-    assert {name: flags[name][1] for name in TURNED_OFF} == TURNED_OFF
+    rows = {name: row for name, row in OPTIONS.items() if isinstance(row, Option)}
+    assert [name for name, row in rows.items() if on_command_line(field(name)) not in row.names] == []
+    assert {name: row.turns_off for name, row in rows.items() if row.turns_off} == TURNED_OFF
+    assert BY_PLACE.keys() == OPTIONS.keys() - rows.keys()
+
+
+def test_no_two_options_of_a_command_share_a_flag() -> None:
+    for command in COMMANDS:
+        taken = list(parameters(command))
+        flags = [flag for each in taken if isinstance(each.row, Option) for flag in each.row.all_flags]
+        assert len(flags) == len(set(flags)), command.name
+        assert {*flags}.isdisjoint({"-h", "--help", "--help-all", *SETTINGS})
+
+
+def test_what_help_shows_first_are_options() -> None:
+    assert set(FIRST) <= OPTIONS.keys()
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -86,8 +94,9 @@ def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: s
     own = [each.name for each in fields(Toy)]
     assert list(attribute_options(toy)) == ["kernel", "strides", "pads", *own[2:]]
     kinds = attribute_options(toy)
-    assert [kinds[name] for name in ("kernel", "pads", "offsets")] == [str | None] * 3
-    assert (kinds["p"], kinds["exclude_pad"], kinds["divisor_override"]) == (float | None, bool | None, int | None)
+    assert [kinds[name] for name in ("kernel", "pads", "offsets")] == [(str | None, True)] * 3
+    plain = [kinds[name] for name in ("p", "exclude_pad", "divisor_override")]
+    assert plain == [(float | None, False), (bool | None, False), (int | None, False)]
 
 
 def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
@@ -108,7 +117,7 @@ def test_a_request_holds_what_was_typed() -> None:
     typed = dict.fromkeys(("against", "layer", "run")) | dict.fromkeys(("json", "quiet", "debug"), False)
     assert request_of(BY_NAME["check"], {"model": "m.xml"} | typed) == CheckRequest(model="m.xml")
     values = {each.name: each.default for each in parameters(BY_NAME["avg"])}
-    given = {"inputs": ["a.npy", "b.npy"], "dataset": [], "kernel": "2", "threads": 3}
+    given = {"inputs": ("a.npy", "b.npy"), "kernel": "2", "threads": 3}
     assert request_of(BY_NAME["avg"], values | given) == PoolRequest(
         op="avg", attributes={"kernel": (2,)}, inputs=("a.npy", "b.npy"), threads=3
     )

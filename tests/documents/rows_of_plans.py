@@ -280,7 +280,7 @@ def _attributes(table: Table) -> None:
     plan = {
         name: value for op in (AvgPool, MaxPool, LpPool) for name, value in op(2).plan((1, 1, 8)).attributes.items()
     }
-    text = " ".join(typed(f"$ poolcli {op} --help")[0] for op in ("avg", "max", "lp", "adaptive-avg"))
+    text = " ".join(typed(f"$ poolcli {op} --help-all")[0] for op in ("avg", "max", "lp", "adaptive-avg"))
     defaults = {"strides": "1", "dilations": "1", "pads_begin": "0", "pads_end": "0", "exclude_pad": "exclude",
                 "divisor_override": "none"}  # fmt: skip
     for options, names, default, _ in table.rows:

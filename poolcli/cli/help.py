@@ -1,0 +1,162 @@
+"""The help as text: made from the tables of commands and options, in columns where there is room for two."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from poolcli.cli.commands import COMMANDS, EXIT_CODES, Command
+from poolcli.cli.options import FIRST, SETTINGS, Argument, Option
+from poolcli.cli.parameters import Parameter, needed, parameters
+from poolcli.core.fields import field, on_command_line
+
+WIDEST = 100  # columns
+BESIDE = 26  # columns of what is explained, where the explanation stands beside it
+STACKED = 60  # columns, below which it stands under it
+Rows = Sequence[tuple[str, str]]
+HELP = ("-h, --help", "This help; --help-all shows every option.")
+
+
+def root_help() -> str:
+    """What `poolcli --help` shows."""
+    pools = [(row.name, row.text) for row in COMMANDS if row.op]
+    others = [(row.name, row.text) for row in COMMANDS if not row.op]
+    options = (
+        ("-h, --help", "This help; behind a command, the help of that command."),
+        ("-V, --version", "The version."),
+        ("--install-completion", "Lets the shell complete commands, options, values and files."),
+        ("--show-completion", "The same, only shown."),
+    )
+    examples = (
+        "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
+        "poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
+        "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
+    )
+    return _page(
+        ("", _wrapped("Pooling of tensors and images, exactly as OpenVINO's operators define it.")),
+        ("Usage", ["poolcli COMMAND ... [options]"]),
+        ("Pool files", _columns(pools)),
+        ("Ask", _columns(others)),
+        ("Options", _columns(options)),
+        ("Examples", examples),
+        ("", _wrapped("poolcli help COMMAND explains a command, poolcli help --man everything.")),
+        ("", _wrapped(EXIT_CODES)),
+    )
+
+
+def command_help(command: Command, everything: bool = False) -> str:
+    """What `poolcli COMMAND --help` shows: what most people need, or everything."""
+    taken = list(parameters(command))
+    arguments = [each for each in taken if isinstance(each.row, Argument)]
+    parts = [
+        ("", _wrapped(command.text)),
+        ("Usage", _wrapped(usage(command), indent=4)),
+        ("", _columns([(each.row.metavar, each.text) for each in arguments])),
+        *(_panels(taken) if everything else _first(taken)),
+        ("Examples", command.examples),
+    ]
+    if everything:
+        parts.append(("Names of other frameworks", _columns(_foreign(taken))))
+    elif any(_is_shown_later(each) for each in taken):
+        parts.append(("", _wrapped(f"poolcli {command.name} --help-all shows the other options.")))
+    return _page(*parts, ("", _wrapped(command.exit_codes)))
+
+
+def usage(command: Command) -> str:
+    """The line that names what is needed."""
+    by_name = {each.name: each for each in parameters(command)}
+    arguments = [each.row.metavar for each in by_name.values() if isinstance(each.row, Argument)]
+    options = [
+        f"{row.names[0]} {row.metavar}" for name in needed(command) if isinstance(row := by_name[name].row, Option)
+    ]
+    return " ".join(("poolcli", command.name, *arguments, *options, "[options]"))
+
+
+def option_rows(taken: Iterable[Parameter]) -> list[tuple[str, str]]:
+    """The options as they are typed, each with its help."""
+    return [(_typed(each.row), each.text) for each in taken if isinstance(each.row, Option)]
+
+
+def show(text: str) -> None:
+    """Prints help, with headings that stand out where the terminal can do that."""
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        text = "".join(
+            f"\033[1m{line[:-1]}\033[0m\n" if line[:1].isalpha() and line.endswith(":\n") else line
+            for line in text.splitlines(keepends=True)
+        )
+    print(text, end="")
+
+
+def _first(taken: Sequence[Parameter]) -> list[tuple[str, list[str]]]:
+    by_name = {each.name: each for each in taken}
+    shown = [by_name[name] for name in FIRST if name in by_name] or taken
+    return [("Options", _columns([*option_rows(shown), HELP]))]
+
+
+def _is_shown_later(each: Parameter) -> bool:
+    return isinstance(each.row, Option) and each.name not in FIRST
+
+
+def _panels(taken: Sequence[Parameter]) -> Iterator[tuple[str, list[str]]]:
+    rows = [each.row for each in taken if isinstance(each.row, Option)]
+    for panel in dict.fromkeys(row.panel for row in rows):
+        inside = [each for each in taken if isinstance(each.row, Option) and each.row.panel == panel]
+        yield panel, _columns(option_rows(inside))
+
+
+def _foreign(taken: Sequence[Parameter]) -> Rows:
+    """The options that frameworks call otherwise, and what they call them."""
+    names = {each.name for each in taken}
+    rows = [
+        (each.row.names[-1], each.row.also.replace(" ", ", "))
+        for each in taken
+        if isinstance(each.row, Option) and each.row.also
+    ]
+    settings = [
+        (on_command_line(field(name, value)), flag) for flag, (name, value) in SETTINGS.items() if name in names
+    ]
+    return [*rows, *settings]
+
+
+def _typed(row: Option) -> str:
+    flags = ", ".join((*row.names, row.turns_off) if row.turns_off else row.names)
+    return f"{flags} {row.metavar}".rstrip()
+
+
+def _page(*parts: tuple[str, Sequence[str]]) -> str:
+    """The parts that hold anything, each under its heading, an empty line between them."""
+    blocks = []
+    for heading, lines in parts:
+        if lines:
+            indent = "  " if heading else ""
+            blocks.append("\n".join(((f"{heading}:",) if heading else ()) + tuple(indent + line for line in lines)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _columns(rows: Rows) -> list[str]:
+    """What is explained and its explanation, side by side; one under the other where there is little room."""
+    width = _width()
+    beside = min(BESIDE, max((len(name) for name, _ in rows), default=0)) if width >= STACKED else 0
+    lines: list[str] = []
+    for name, text in rows:
+        told = textwrap.wrap(text, width - 4 - (beside + 2 if beside else 2), break_on_hyphens=False)
+        if beside and len(name) <= beside:
+            lines.append(f"{name:{beside}}  {told[0] if told else ''}".rstrip())
+            told = told[1:]
+        else:
+            lines.append(name)
+        lines += [" " * (beside + 2 if beside else 4) + line for line in told]
+    return lines
+
+
+def _wrapped(text: str, indent: int = 0) -> list[str]:
+    return textwrap.wrap(
+        text, _width() - 2, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST)

@@ -1,0 +1,86 @@
+"""Words that nothing answers to: what to type instead, out of all that exists."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+
+from poolcli.cli.commands import BY_NAME, COMMANDS
+from poolcli.cli.options import OPTIONS, SETTINGS, Option
+from poolcli.cli.parameters import parameters
+from poolcli.cli.values import is_number_list
+from poolcli.cli.words import operator_named
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.core.nearest import did_you_mean, listed
+from poolcli.formats.table import suffixes_of
+
+
+def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
+    """The refusal of an option that the command does not have: the nearest that it has, or whose option it is."""
+    name = word.partition("=")[0]
+    field_name = _field_of(name)
+    others = _commands_with(field_name) if field_name else []
+    if others:
+        is_size = any(row.op and field_name == row.needs[0] for row in COMMANDS)
+        own = f"; {command} goes by {field(BY_NAME[command].needs[0])}" if is_size and BY_NAME[command].op else ""
+        return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}{own}")
+    if word[1:].replace(",", "").replace(".", "").isdigit():
+        return RequestError(
+            f"{command} has no option {word}; a value that begins with - follows its option: --option={word}"
+        )
+    meant = did_you_mean(name if len(name) > 2 else word, [flag for flag in flags if len(flag) > 2])
+    return RequestError(f"{command} has no option {name}{meant or f'; poolcli {command} --help-all shows all'}")
+
+
+def no_command(words: Sequence[str]) -> RequestError:
+    """The refusal of a first word that is no command: the nearest one, or the command line that was meant."""
+    word, rest = words[0], words[1:]
+    if word.startswith("-"):
+        found = next((each for each in rest if each in BY_NAME), None)
+        if found:
+            others = [each for each in words if each != found]
+            return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
+        return RequestError(
+            f"poolcli has no option {word.partition('=')[0]} without a command; poolcli --help shows both"
+        )
+    if os.path.lexists(word) or word.lower().endswith(suffixes_of(lambda row: row.reads)):
+        line = shlex.join(words) if rest else f"{shlex.quote(word)} -o OUTPUT -k 2"
+        return RequestError(f"{word} is no command, it comes behind one: poolcli avg {line}")
+    if is_number_list(word):
+        return RequestError(f"{word} is no command; for a shape write poolcli shape avg {shlex.join(words)}")
+    if word.lower().startswith("global"):
+        op = operator_named(word[6:].strip("-_")) or "avg"
+        return RequestError(
+            f"there is no command {word}; write poolcli adaptive-{op.removeprefix('adaptive-')} --output-size 1"
+        )
+    meant = did_you_mean(word, [*BY_NAME, "help"])
+    return RequestError(f"there is no command {word}{meant or '; there are ' + listed(BY_NAME, 'and')}")
+
+
+def operator_first(words: Sequence[str]) -> RequestError | None:
+    """The refusal of a shape where the operator is expected; None for anything else."""
+    if not is_number_list(words[0]):
+        return None
+    found = next((word for word in words if operator_named(word)), "avg")
+    return RequestError(f"the operator comes before the shape: poolcli shape {found} {words[0]}")
+
+
+def too_many(command: str, words: Sequence[str], first: str) -> RequestError:
+    """The refusal of a word that nothing is left to take."""
+    if command == "shape" and is_number_list(",".join(words[1:])):
+        return RequestError(f"a shape is one word: poolcli shape {words[0]} {','.join(words[1:])}")
+    return RequestError(f"{command} takes no further word, found {first}; poolcli {command} --help shows what it takes")
+
+
+def _field_of(name: str) -> str | None:
+    """The field that any command reads a flag as."""
+    if name in SETTINGS:
+        return SETTINGS[name][0]
+    rows = ((each, row) for each, row in OPTIONS.items() if isinstance(row, Option))
+    return next((each for each, row in rows if name in row.all_flags), None)
+
+
+def _commands_with(field_name: str) -> list[str]:
+    return [name for name, row in BY_NAME.items() if any(each.name == field_name for each in parameters(row))]

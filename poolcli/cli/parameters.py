@@ -1,0 +1,80 @@
+"""What a command takes: its parameters derive from the fields of its request and of operators' records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+from poolcli.cli.attributes import all_attribute_options, attribute_options, parse_attributes
+from poolcli.cli.commands import Command
+from poolcli.cli.options import ELEMENTS, OPTIONS, Argument, Option
+from poolcli.cli.requests import Request
+from poolcli.cli.words import OPERATOR_WORDS, operator_called
+from poolcli.ops import OPERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A field as it is typed: its row, the type of one value, and what it is where it is left out (MISSING: needed).
+
+    `many` collects values; `numbers` are typed as 2 or 2,3; `text` is its help.
+    """
+
+    name: str
+    row: Option | Argument
+    kind: type
+    default: Any
+    text: str
+    many: bool = False
+    numbers: bool = False
+
+
+def parameters(command: Command) -> Iterator[Parameter]:
+    """What a command takes, in the order of its request's fields; attributes stand for those of operators.
+
+    A TypeError for a field that has no row in the table of options.
+    """
+    hints = get_type_hints(command.request)
+    elements = OPERATOR_WORDS[command.op].elements if command.op else ""
+    for field in fields(command.request):
+        if field.name == "attributes":
+            yield from _attributes(command.op)
+        elif field.name not in command.without and not (field.name == "op" and command.op):
+            yield _parameter(field.name, hints[field.name], field.default, elements)
+
+
+def needed(command: Command) -> tuple[str, ...]:
+    """The names of what a command cannot do without."""
+    own = [each.name for each in parameters(command) if each.default is MISSING]
+    return (*own, *command.needs)
+
+
+def request_of(command: Command, typed: Mapping[str, Any]) -> Request:
+    """The request of a command from what was typed; refuses attributes that are none of the operator's."""
+    own = {field.name for field in fields(command.request)}
+    values = {name: value for name, value in typed.items() if name in own}
+    if "attributes" in own:
+        op = values["op"] = command.op or operator_called(typed["op"])
+        values["attributes"] = parse_attributes(op, {name: typed[name] for name in typed if name not in own})
+    return command.request(**values)
+
+
+def _attributes(op: str | None) -> Iterator[Parameter]:
+    options = attribute_options(op) if op else all_attribute_options()
+    default = {"like": OPERATORS[op or "avg"].like}
+    for name, (kind, numbers) in options.items():
+        yield _parameter(name, kind, None, marked=default.get(name), numbers=numbers)
+
+
+def _parameter(
+    name: str, kind: Any, default: Any, elements: str = "", marked: str | None = None, numbers: bool = False
+) -> Parameter:
+    if name not in OPTIONS:
+        raise TypeError(f"the field {name} has no row in OPTIONS")
+    row = OPTIONS[name]
+    text = row.text.replace(ELEMENTS, elements)
+    if marked:
+        text = text.replace(marked, f"{marked} (default)", 1)
+    plain = next((each for each in get_args(kind) if each not in (type(None), ...)), kind)
+    return Parameter(name, row, plain, default, text, many=str(kind).startswith("tuple"), numbers=numbers)

@@ -1,0 +1,60 @@
+"""What somebody may have meant: the known words that are most like the one that was typed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+ALIKE = 0.7  # of difflib's ratio, 1 for the same word
+MOST = 3  # words that are proposed at once
+
+
+def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known words that are most like `word`, where any is like it at all; several where they are equally so.
+
+    >>> nearest("kernal", ["kernel", "all"]), nearest("flot", ["int8", "float16", "float32"]), nearest("x", ["kernel"])
+    (('kernel',), ('float16', 'float32'), ())
+    """
+    from difflib import SequenceMatcher
+
+    plain = _plain(word)
+    likeness = {each: SequenceMatcher(None, _plain(each), plain).ratio() for each in dict.fromkeys(known)}
+    best = max(likeness.values(), default=0)
+    if best < ALIKE:
+        begun = [each for each in likeness if len(plain) > 1 and _plain(each).startswith(plain)]
+        return tuple(begun) if len(begun) <= MOST else ()
+    return tuple(each for each, ratio in likeness.items() if ratio == best)[:MOST]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question that ends a message, empty where nothing is alike.
+
+    >>> did_you_mean("same", ["explicit", "same_upper", "same_lower"])
+    '; did you mean same_upper or same_lower?'
+    """
+    found = nearest(word, known)
+    return f"; did you mean {listed(found)}?" if found else ""
+
+
+def did_you_mean_file(path: str) -> str:
+    """The same of the names in the folder of a file that is not there."""
+    folder, name = os.path.split(path)
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError:
+        return ""
+    return did_you_mean(name, names) if name else ""
+
+
+def listed(words: Iterable[str], joint: str = "or") -> str:
+    """The words in a sentence.
+
+    >>> listed(["avg", "max", "adaptive-avg"]), listed(["avg", "max"], "and"), listed(["avg"])
+    ('avg, max or adaptive-avg', 'avg and max', 'avg')
+    """
+    *others, last = words
+    return f"{', '.join(others)} {joint} {last}" if others else last
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "-")
