@@ -11,7 +11,7 @@ from numba import from_dtype, njit, types
 
 from poolcli.engine.compiled.kernels import KERNELS
 from poolcli.engine.compiled.machine import Code, emit
-from poolcli.engine.compiled.pointers import LEAN
+from poolcli.engine.compiled.pointers import WHOLE
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choose import Choice
@@ -25,7 +25,7 @@ def build(choice: Choice) -> Code:
     places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
     with _without_collector():
-        compiled = njit(signature, **LEAN)(KERNELS[choice.kernel](choice.how, choice.taps))
+        compiled = njit(signature, **WHOLE)(KERNELS[choice.kernel](choice.how, choice.taps))
         return emit(compiled.inspect_llvm(compiled.signatures[0]))
 
 

@@ -10,13 +10,14 @@ from numba.extending import intrinsic, overload
 
 from poolcli.engine.compiled import arithmetic
 from poolcli.engine.compiled.geometry import ARRAYS, MORE, Across, Down, Geometry, Share
-from poolcli.engine.compiled.lean import FrontEnd
+from poolcli.engine.compiled.lean import FrontEnd, Whole
 
 # Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
 LEAN: Any = {
     "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
     "pipeline_class": FrontEnd,
 }  # fmt: skip
+WHOLE: Any = {**LEAN, "pipeline_class": Whole}
 INLINED: Any = {"forceinline": True, **LEAN}
 inlined = njit(**INLINED)
 
