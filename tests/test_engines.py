@@ -22,6 +22,9 @@ from poolcli.core.dtypes import lookup
 from poolcli.engine import run
 from poolcli.engine.compiled.choose import Limits
 from poolcli.engine.compiled.geometry import MANY
+from poolcli.engine.numpy.gather import gathered_sums
+from poolcli.engine.numpy.reduce import steps_of
+from poolcli.engine.numpy.sums import float_sums
 from poolcli.plan import Plan
 from poolcli.plan.region import whole
 from tests.profiles import sized, slow
@@ -190,6 +193,22 @@ def test_the_numpy_engine_follows_the_definition(data: st.DataObject) -> None:
             assert got == (round(expected) if plan.reducer.divides else expected)
         else:
             assert abs(Fraction(got) - expected) <= Fraction(float(np.spacing(np.asarray(abs(x).max(), x.dtype))))
+
+
+@settings(max_examples=sized(100, 400), derandomize=True)
+@given(st.data())
+def test_sums_of_few_elements_are_those_of_one_axis_after_the_other(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+    op, x = data.draw(operators(rank)), data.draw(arrays(rank, data.draw(st.sampled_from(("float32", "float16")))))
+    try:
+        region = whole(op.plan(x.shape, x.dtype))
+    except RequestError:
+        return
+    gathered = gathered_sums(region, np.float64)
+    assert gathered is not None
+    with np.errstate(all="ignore"):
+        (expected,) = float_sums(steps_of(region), x.astype(np.float64), wide=False)
+        np.testing.assert_array_equal(gathered(x).view(np.int64), expected.view(np.int64))
 
 
 @settings(max_examples=sized(60, 300), derandomize=True)

@@ -45,8 +45,8 @@ def steps_of(region: Region) -> tuple[AxisSteps, ...]:
 
 def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSteps:
     wanted, first = outputs[position], (position, *(i for i in range(len(outputs)) if i != position))
-    kept = list(islice(_taps(windows, wanted), FEW + 1))
-    return AxisSteps(position, len(wanted), first, lambda: _taps(windows, wanted) if len(kept) > FEW else kept)
+    kept = list(islice(taps_of(windows, wanted), FEW + 1))
+    return AxisSteps(position, len(wanted), first, lambda: taps_of(windows, wanted) if len(kept) > FEW else kept)
 
 
 def reduce(steps: tuple[AxisSteps, ...], parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0)) -> Parts:
@@ -66,7 +66,7 @@ def reduce(steps: tuple[AxisSteps, ...], parts: Parts, combine: Combine, start: 
     return parts
 
 
-def _taps(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
+def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
     """For each tap, which of the `wanted` outputs it belongs to, and which elements it reads of what they read."""
     low = windows.reads(wanted).start
     if isinstance(windows, Sliding):

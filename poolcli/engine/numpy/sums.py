@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from poolcli.core.dtypes import lookup
+from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import Array, AxisSteps, Parts, along, indices, reduce, steps_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -23,6 +24,9 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
     if lookup(plan.dtype).kind != "float":
         return lambda x: _integer_mean(plan.output_dtype, _exact_total(plan, steps, x, by), by)
     wide, by_float = is_wide(plan), by.astype(np.float64)
+    gathered = None if wide else gathered_sums(region, np.float64)
+    if gathered is not None:
+        return lambda x: np.asarray(gathered(x) / by_float)
 
     def mean(x: Array) -> Array:
         found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float)
