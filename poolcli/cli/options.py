@@ -263,7 +263,7 @@ OPTIONS: dict[str, Option | Argument] = {
     "picture": Option(
         "--picture",
         EXPLAIN,
-        "Draw input, windows and output to an .svg or .png.",
+        "Draw input, windows and output as .svg, .png, or .html to point at.",
         "FILE",
         example="plan.svg",
         path="any",

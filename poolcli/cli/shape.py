@@ -38,9 +38,9 @@ def shape(request: ShapeRequest) -> int:
     if request.theme != "auto" and not request.picture:
         raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
     if request.picture:
-        from poolcli.explain.picture import write_picture
+        from poolcli.explain.write_picture import write_picture
 
-        write_picture(plan, request.picture, request.overwrite, request.theme)
+        write_picture(plan, request.picture, op=op, overwrite=request.overwrite, theme=request.theme)
     if request.json:
         print(_document(op, plan, request))
     elif request.quiet:

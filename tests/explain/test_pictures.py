@@ -191,7 +191,7 @@ def test_a_picture_is_light_or_dark_or_follows_its_reader(cli: Cli, folder: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--picture", "p.gif"], "poolcli: --picture p.gif ends in .gif; use .svg or .png\n"),
+        (["--picture", "p.gif"], "poolcli: --picture p.gif ends in .gif; use .svg, .png or .html\n"),
         (
             ["--picture", "p.svg", "--theme", "sepia"],
             "poolcli: --theme is 'sepia', it must be one of auto, light, dark\n",
