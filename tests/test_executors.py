@@ -27,8 +27,10 @@ from poolcli.formats.atomic import reported
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.tiles import tile_for
+from tests.profiles import slow
 
 OP = AvgPool(2, 2)
+ROWS = [slow(name) if name == "dask" else name for name in EXECUTORS]
 
 
 def nothing(done: int, total: int) -> None:
@@ -45,7 +47,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     return [Job(Source(f"{i}.npy"), f"out/{i}.npy") for i in range(4)]
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("name", ROWS)
 def test_each_outcome_comes_once_with_the_place_of_its_task(name: str, jobs: list[Job]) -> None:
     found = dict(EXECUTORS[name].run([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
     assert [found[i].job for i in range(4)] == jobs
@@ -66,7 +68,7 @@ def test_workers_that_no_task_can_be_sent_to_are_not_started_for_ever(
     assert multiprocessing.active_children() == []
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("name", ROWS)
 def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -> None:
     with closing(EXECUTORS[name].run([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing)) as outcomes:
         next(outcomes)

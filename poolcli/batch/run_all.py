@@ -31,11 +31,12 @@ def run_all(
     count: int,
     folder: str | None,
     progress: Progress,
+    cluster: str | None = None,
 ) -> Generator[Outcome, None, None]:
     """The outcomes in the order of the jobs, of which `count` run at once; `folder` is where a manifest is kept, None
-    for none.
+    for none; `cluster` is that of an executor that needs one.
     """
-    run = EXECUTORS[executor].run
+    run = EXECUTORS[executor].run_on(cluster)
     if folder is None or settings.dry_run:
         yield from _in_order(run([Task(job) for job in jobs], Runner(op, settings), count, progress))
         return
@@ -58,11 +59,18 @@ def run_all(
             manifest.tidy()
 
 
-def choose_executor(jobs: Sequence[Job], debug: bool) -> str:
-    """Where the jobs run: in workers if a crash of a native library must not end this process, or several are to run
-    at once; here if standard input or output is theirs, or where a traceback is wanted.
+def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:
+    """Where the jobs run: on a cluster that is named; in workers if a crash of a native library must not end this
+    process, or several are to run at once; here if standard input or output is theirs, or where a traceback is wanted.
     """
-    if debug or any("-" in (job.source.path, job.output) for job in jobs):
+    streamed = any("-" in (job.source.path, job.output) for job in jobs)
+    if cluster is not None:
+        if streamed:
+            raise RequestError(
+                f"standard input and output are this process's own, which {field('cluster')} has no use for"
+            )
+        return "dask"
+    if debug or streamed:
         return "here"
     return "workers" if len(jobs) > 1 or any(can_crash(job.source.path, job.output) for job in jobs) else "here"
 

@@ -240,6 +240,13 @@ OPTIONS: dict[str, Option | Argument] = {
     ),
     "fail_fast": Option("--fail-fast", RUN, "Stop at the first file that fails."),
     "jobs": Option("--jobs", RUN, "Files worked on at once. Default: as many as cores.", "N", example="2"),
+    "cluster": Option(
+        "--cluster",
+        RUN,
+        "Run on a Dask cluster: local, local:4, or a scheduler's tcp://HOST:PORT.",
+        "WHERE",
+        example="local:2",
+    ),
     "engine": Option(
         "--engine",
         RUN,

@@ -49,12 +49,21 @@ def _run(
     jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolRequest, several: bool, reporter: Reporter
 ) -> None:
     count, settings = shared_out(settings, len(jobs), request.jobs)
-    executor = choose_executor(jobs, request.debug)
+    executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (
         progress(len(jobs), request.quiet) as (step, bytes_done),
         closing(
-            run_all(jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done)
+            run_all(
+                jobs,
+                op,
+                settings,
+                executor=executor,
+                count=count,
+                folder=folder,
+                progress=bytes_done,
+                cluster=request.cluster,
+            )
         ) as outcomes,
     ):
         for outcome in outcomes:

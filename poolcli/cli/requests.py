@@ -41,6 +41,7 @@ class PoolRequest:
     engine: str = "auto"
     threads: int | None = None
     jobs: int | None = None
+    cluster: str | None = None
     max_memory: str | None = None
     fail_fast: bool = False
     dry_run: bool = False

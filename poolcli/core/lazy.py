@@ -9,6 +9,8 @@ from poolcli.core.errors import PoolError, RequestError
 
 # What each is called on the package index.
 HEAVY = {
+    "dask": "'dask[array]'",
+    "distributed": "distributed",
     "h5py": "h5py",
     "hdf5plugin": "hdf5plugin",
     "imagecodecs": "imagecodecs",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from poolcli.batch.task import Runner, Task
 from poolcli.job.outcome import Outcome
@@ -36,11 +37,16 @@ class Executor:
         """What runs the tasks; its module is imported when it is first asked for."""
         return cast("Run", import_module(self.module).run)
 
+    def run_on(self, cluster: str | None) -> Run:
+        """The same on a cluster that is named, where the executor has one."""
+        return self.run if cluster is None else partial(cast("Any", self.run), cluster=cluster)
+
 
 EXECUTORS = {
     row.name: row
     for row in (
         Executor("here", "poolcli.batch.executors.here"),
         Executor("workers", "poolcli.batch.executors.workers"),
+        Executor("dask", "poolcli.batch.executors.dask"),
     )
 }

@@ -1,0 +1,223 @@
+"""Runs on a Dask cluster of two processes on this machine: the same outputs, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli import AvgPool, FileError, MaxPool, PoolError
+from poolcli.batch.executors import cluster as clusters
+from poolcli.batch.executors import dask as executor
+from poolcli.batch.manifest import NAME
+from poolcli.batch.task import Runner, Task
+from poolcli.formats import Source
+from poolcli.job.job import Job
+from poolcli.job.outcome import Outcome, Settings
+
+OP = AvgPool(2, 2)
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A scheduler and two workers, as `dask scheduler` and `dask worker` start them; a worker may die once."""
+    import dask
+    import distributed
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it has no types
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=100
+        ) as found,
+    ):
+        yield found.scheduler_address
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Twelve arrays."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    for i in range(12):
+        np.save(f"in/{i}.npy", np.full((1, 1, 4, 4), i, np.float32))
+    return [Job(Source(f"in/{i}.npy"), f"out/{i}.npy") for i in range(12)]
+
+
+@dataclass(frozen=True)
+class Napping(Runner):
+    """Takes half a second for each job."""
+
+    def __call__(self, task: Task, progress: Any) -> Outcome:
+        time.sleep(0.5)
+        return super().__call__(task, progress)
+
+
+@dataclass(frozen=True)
+class Deadly(Runner):
+    """Dies of one job."""
+
+    def __call__(self, task: Task, progress: Any) -> Outcome:
+        if task.job.source.path == "in/7.npy":
+            os._exit(9)
+        return super().__call__(task, progress)
+
+
+def ended(group: int) -> bool:
+    """Whether all processes of a group end within some seconds."""
+    for _ in range(50):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def nothing(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+@contextmanager
+def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The clients that runs connect with meanwhile."""
+    seen: list[Any] = []
+    connected = clusters.connected
+
+    @contextmanager
+    def watched(word: str) -> Iterator[Any]:
+        with connected(word) as client:
+            seen.append(client)
+            yield client
+
+    monkeypatch.setattr(executor, "connected", watched)
+    yield seen
+
+
+@slow
+def test_a_cluster_gives_the_files_and_the_manifest_of_one_machine(address: str, jobs: list[Job], cli: Any) -> None:
+    for folder, more in ("here", []), ("there", ["--cluster", address]), ("local", ["--cluster", "local:2"]):
+        result = cli("max", "in", "-o", f"{folder}/", "-k", "2", "-s", "2", *more)
+        assert (result.code, result.out, result.err) == (0, "12 done, 0 skipped, 0 failed\n", "")
+    for folder in "there", "local":
+        for name in [*(f"{i}.npy" for i in range(12)), NAME]:
+            assert Path(folder, name).read_bytes() == Path("here", name).read_bytes()
+    Path("there/3.npy").unlink()
+    result = cli("max", "in", "-o", "there/", "-k", "2", "-s", "2", "--resume", "--cluster", address)
+    assert (result.code, result.out) == (0, "1 done, 11 skipped, 0 failed\n")
+    assert Path("there/3.npy").read_bytes() == Path("here/3.npy").read_bytes()
+
+
+@slow
+def test_workers_that_are_killed_cost_a_second_try_and_nothing_else(
+    address: str, jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[int, Outcome] = {}
+    with client_of(monkeypatch) as clients:
+        for number, outcome in executor.run([Task(job) for job in jobs], Napping(OP, Settings()), 2, nothing, address):
+            if not found:
+                os.kill(next(iter(clients[0].run(os.getpid).values())), signal.SIGKILL)
+            found[number] = outcome
+    assert [found[i].error for i in range(12)] == [None] * 12
+    assert [np.load(f"out/{i}.npy").tolist() for i in range(12)] == [[[[[i, i], [i, i]]]] for i in range(12)]
+
+
+@slow
+def test_only_the_job_that_workers_die_of_fails(address: str, jobs: list[Job]) -> None:
+    found = dict(executor.run([Task(job) for job in jobs], Deadly(OP, Settings()), 2, nothing, address))
+    assert [i for i in range(12) if found[i].error] == [7]
+    assert str(found[7].error) == (
+        "in/7.npy: the workers that worked on it died, one after the other; the file is damaged, or the memory too "
+        "small for it"
+    )
+
+
+@slow
+def test_what_was_done_when_a_run_is_stopped_is_told_and_the_rest_is_taken_back(address: str, jobs: list[Job]) -> None:
+    outcomes = executor.run([Task(job) for job in jobs], Napping(OP, Settings()), 2, nothing, address)
+    first = next(outcomes)
+    time.sleep(2)  # by now another one is done
+    heard = [first[0]]
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
+        heard.append(outcomes.throw(KeyboardInterrupt)[0])
+        for number, _ in outcomes:
+            heard.append(number)
+    assert len(heard) >= 2
+    assert len(set(heard)) == len(heard) < 12
+    time.sleep(1)
+    assert len(os.listdir("out")) <= len(heard) + 2  # those that were running have ended, no other was begun
+
+
+@slow
+def test_an_interrupted_run_ends_its_workers_and_can_be_continued(jobs: list[Job], tmp_path: Path) -> None:
+    for i in range(12):
+        np.save(f"in/{i}.npy", np.random.default_rng(i).random((1, 4, 256, 256)))
+    words = [sys.executable, "-m", "poolcli", "avg", "in", "-o", "out/", "-k", "31", "--engine", "numpy"]
+    run = subprocess.Popen([*words, "--cluster", "local:2"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(600):
+        if Path("out/0.npy").exists():
+            break
+        time.sleep(0.1)
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert said.startswith("poolcli: stopped: ")
+    assert said.endswith(" left; --resume goes on\n")
+    assert said.count("\n") == 1
+    assert ended(run.pid)
+    assert subprocess.run([*words, "--resume", "-q"]).returncode == 0
+    assert len(os.listdir("out")) == 12 + 1
+
+
+@slow
+def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: list[Job], monkeypatch: Any) -> None:
+    monkeypatch.setattr(clusters, "_version", lambda name: "0.0.1" if name == "numpy" else version(name))
+    with pytest.raises(PoolError) as refused:
+        list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address))
+    worker = str(refused.value).split()[2]
+    assert str(refused.value) == (
+        f"the worker {worker} has numpy {np.__version__}, this process numpy 0.0.1; install the same everywhere"
+    )
+    assert worker.startswith("tcp://127.0.0.1:")
+
+
+@slow
+def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job], monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: "/nowhere")
+    ((_, outcome),) = executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address)
+    assert str(outcome.error) == (
+        "in/0.npy: /nowhere: a worker cannot use this folder (No such file or directory); all must see the same"
+    )
+
+
+def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
+    runner = Runner(MaxPool(3, 2), Settings(), "options", "out")
+    sent = pickle.dumps((runner, [Task(Job(Source("in/1.npy"), "out/1.npy"))]))
+    assert len(sent) < 1500
+
+
+def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch: Any) -> None:
+    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    with pytest.raises(FileError, match=r"^tcp://127\.0\.0\.1:9: no scheduler answers there \(OSError\)$"):
+        list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    "word", ["nowhere", "local:0", "local:", "tcp://host", "tcp://user:secret@host:1", "http://host:1"]
+)
+def test_a_word_that_names_no_cluster_is_refused(word: str, folder: Path, cli: Any) -> None:
+    result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--cluster", word)
+    said = f"poolcli: --cluster is '{word}'; write local, local:4 or tcp://HOST:PORT\n"
+    assert (result.code, result.out, result.err) == (2, "", said)
