@@ -10,10 +10,10 @@ from pathlib import Path
 from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.formats import format_of
+from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.table import without_suffix
+from poolcli.formats.table import suffixes_of, without_suffix
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
@@ -23,17 +23,37 @@ def plan_jobs(
     items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
 ) -> tuple[Job, ...]:
     """One job for each item; refuses clashes among outputs and outputs that are inputs."""
+    (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
+    if several and (output_key or indices_key):
+        raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
     jobs = tuple(
         Job(
             item.source,
             _path_for(item, output, several, suffix, "output"),
             _path_for(item, indices, several, TENSOR_SUFFIX, "indices"),
+            output_key,
+            indices_key,
         )
         for item in items
     )
     _refuse_clashes(jobs)
     _refuse_inputs(jobs)
     return jobs
+
+
+def _in_file(target: str | None) -> tuple[str | None, str | None]:
+    """An output, and the name of the array in it where one is given as in `file.h5:/name`."""
+    if target is None:
+        return None, None
+    source = parse_source(target)
+    if source.key is None:
+        return target, None
+    if not source.key.strip("/"):
+        raise RequestError(f"{target}: names no array in {source.path}")
+    if os.path.lexists(source.path) and not format_of(source.path).adds:
+        able = " ".join(suffixes_of(lambda row: row.adds))
+        raise RequestError(f"{target}: {source.path} exists, and arrays can be added to {able} files only")
+    return source.path, source.key
 
 
 def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, name: str) -> str | None:
@@ -69,10 +89,10 @@ def _refuse_clashes(jobs: Sequence[Job]) -> None:
 def _refuse_inputs(jobs: Sequence[Job]) -> None:
     inputs = {identity: job.source.path for job in jobs for identity in _identity(job.source.path)}
     for job in jobs:
-        for path in job.outputs:
-            for identity in _identity(path):
-                if identity in inputs and not is_device(path):
-                    raise RequestError(f"output {path} is the input {inputs[identity]}; name another file or folder")
+        for target in job.targets:
+            for identity in _identity(target.path) if target.key is None else ():
+                if identity in inputs and not is_device(target.path):
+                    raise RequestError(f"output {target} is the input {inputs[identity]}; name another file or folder")
 
 
 def _identity(path: str) -> Iterator[tuple[int, int]]:

@@ -31,6 +31,8 @@ def pool(request: PoolRequest) -> int:
     settings = settings_of(request)
     found = find_inputs(request.inputs, dataset_of(request), request.recursive, request.files_from, request.output)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
+    if settings.resume and any(target.key for job in jobs for target in job.targets):
+        raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     _refuse_existing(jobs, settings)
     if not request.quiet:
         kernels.announce = say

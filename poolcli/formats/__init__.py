@@ -3,6 +3,7 @@
 from poolcli.formats.files import (
     check_holds_several,
     check_output,
+    holds_array,
     holds_several,
     list_arrays,
     opened,
@@ -48,6 +49,7 @@ __all__ = [
     "check_output",
     "folder_format",
     "format_of",
+    "holds_array",
     "holds_several",
     "list_arrays",
     "opened",

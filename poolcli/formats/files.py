@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.formats.arrays import tensor_layout
+from poolcli.formats.isolated import guarded
 from poolcli.formats.recognise import recognise
 from poolcli.formats.records import (
     Header,
@@ -72,6 +74,11 @@ def holds_several(path: str) -> bool:
     return path != "-" and recognise(path)[0].several
 
 
+def holds_array(source: Source) -> bool:
+    """Whether a file, of a format that more arrays can be added to, has something of the name already."""
+    return guarded(source.path, partial(format_of(source.path).functions.holds, source))
+
+
 def check_holds_several(path: str) -> None:
     """Refuses a format whose files hold one array."""
     if not format_of(path).several:
@@ -101,10 +108,11 @@ def write(
     overwrite: bool = False,
     mode: str | None = None,
     quality: int | None = None,
+    adds: bool = False,
 ) -> tuple[str, ...]:
-    """Writes one array whole or not at all; returns notes on what could not be kept."""
+    """Writes one array whole or not at all, `adds` it to what the file holds; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    options = WriteOptions(overwrite, quality)
+    options = WriteOptions(overwrite, quality, adds=adds)
     return format_of(path).functions.write(path, [Named(spec, array)], options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,7 +16,8 @@ Result = TypeVar("Result")
 
 def guarded(path: str, look: Callable[[], Result]) -> Result:
     """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
-    if not can_crash(path, None) or sys.platform != "linux":
+    alone = multiprocessing.current_process().daemon  # a worker, which may crash and has no children
+    if alone or not can_crash(path, None) or sys.platform != "linux":
         try:
             return look()
         except PoolError:

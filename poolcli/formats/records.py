@@ -20,6 +20,9 @@ class Source:
     path: str
     key: str | None = None
 
+    def __str__(self) -> str:
+        return self.path if self.key is None else f"{self.path}:{self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -126,11 +129,13 @@ class WriteOptions:
     """How outputs are written.
 
     `quality` is that of JPEG and WebP; an `identity` names the work, so that one that was stopped can be continued.
+    With `adds` a file that exists keeps what it holds, and `overwrite` is about an array of the same name in it.
     """
 
     overwrite: bool = False
     quality: int | None = None
     identity: str | None = None
+    adds: bool = False
 
 
 class Sink(Protocol):

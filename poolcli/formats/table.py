@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class Format:
     """A format as data: what its files look like, which module knows it, and what can be done with it.
 
-    `several` arrays have their keys in one file; a `picture` has channels and pages; a format that is a folder names
-    the `markers`, files of which one is in every such folder. Inputs that `streams` are read region by region, as a
-    rule; outputs of `streams_from` elements and more are written so, None for never. A `resumable` output goes on where
-    a run was stopped; the library of a `fragile` one may end the process. `lacks` are number types that it cannot hold.
+    `several` arrays have their keys in one file, and one that `adds` takes more of them later; a `picture` has
+    channels and pages; a format that is a folder names the `markers`, files of which one is in every such folder.
+    Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more are
+    written so, None for never. A `resumable` output goes on where a run was stopped; the library of a `fragile` one
+    may end the process. `lacks` are number types that it cannot hold.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Format:
     reads: bool = True
     writes: bool = True
     several: bool = False
+    adds: bool = False
     picture: bool = False
     streams: bool = False
     streams_from: int | None = None
@@ -55,7 +57,7 @@ class Format:
 
 class Functions(Protocol):
     """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write,
-    `opened_several` of those that hold several."""
+    `opened_several` of those that hold several, `holds` of those that add."""
 
     def opened(self, source: Source, options: ReadOptions) -> AbstractContextManager[Opened]:
         """An input; refuses with a FileError what cannot be read."""
@@ -65,6 +67,9 @@ class Functions(Protocol):
 
     def list_arrays(self, path: str) -> list[Header]:
         """All arrays of a file that can be pooled."""
+
+    def holds(self, source: Source) -> bool:
+        """Whether a file of a format that adds has something of the name already."""
 
     def write(self, path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
         """Writes arrays, whole or not at all; returns notes on what could not be kept."""
@@ -95,7 +100,7 @@ FORMATS: dict[str, Format] = {
         Format("npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"), several=True),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
-            several=True, streams=True, streams_from=2**25 + 1, fragile=True,
+            several=True, adds=True, streams=True, streams_from=2**25 + 1, fragile=True,
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),

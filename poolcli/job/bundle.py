@@ -43,8 +43,10 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
     Where all are meant, those that have other axes than can be pooled are copied.
     """
     clock = Clock()
-    for path in job.outputs:
-        check_holds_several(path)
+    for target in job.targets:
+        if target.key is not None:
+            raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
+        check_holds_several(target.path)
     with opened_several(job.source.path, settings.read_options) as file:
         with clock.phase("read"):
             headers = file.headers

@@ -49,12 +49,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An array as it is written: axes in the order of `layout`."""
+    """An array as it is written: axes in the order of `layout`; with a `key` it is added to a file under that name."""
 
     path: str | None
     shape: tuple[int, ...]
     dtype: str
     layout: str
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from poolcli.core.errors import RequestError
@@ -11,6 +12,7 @@ from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_output
 from poolcli.formats.arrays import named
 from poolcli.job.colour import Colour, choose_colour
+from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
@@ -22,17 +24,26 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     layout = settings.layout or header.layout
     missing = header.missing if settings.missing is None else settings.missing
     plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
-    output = _stored(job.output, plan, plan.output_dtype, settings.output_layout, header.mode)
+    output = _stored(job.output, job.output_key, plan, plan.output_dtype, settings.output_layout, header.mode)
     indices = None
     if job.indices:
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
-        indices = _stored(job.indices, plan, plan.index.dtype, settings.output_layout, header.mode)
+        indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
+    _refuse_input(job, header)
     colour = choose_colour(plan, header, settings.linear_light)
     _refuse_missing_colours(plan, colour)
     ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
     notes = (*header.notes, *(fact.message for fact in plan.facts), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
+
+
+def _refuse_input(job: Job, header: Header) -> None:
+    """Refuses to put a result in the place of the array that it is computed from."""
+    for target in job.targets:
+        same = target.key is not None and header.key is not None and target.key.strip("/") == header.key.strip("/")
+        if same and os.path.exists(target.path) and os.path.samefile(target.path, job.source.path):
+            raise RequestError(f"output {target} is the input; name another dataset")
 
 
 def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
@@ -48,7 +59,9 @@ def _refuse_missing_colours(plan: Plan, colour: Colour) -> None:
         )
 
 
-def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None) -> Stored:
+def _stored(
+    path: str | None, key: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None
+) -> Stored:
     layout, shape = plan.layout, plan.output_shape
     if output_layout:
         layout = check_layout(output_layout, len(output_layout))
@@ -56,4 +69,4 @@ def _stored(path: str | None, plan: Plan, dtype: str, output_layout: str | None,
     if path:
         kept = check_output(path, shape, dtype, layout, mode)
         layout = layout if output_layout else kept
-    return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout)
+    return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)

@@ -19,11 +19,11 @@ from poolcli.plan.attributes import Attributes
 
 def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done, total: None) -> Outcome:
     """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message."""
-    if settings.skip_existing and existing_outputs((job,)):
-        return Outcome(job, skipped=True)
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
+        if settings.skip_existing and existing_outputs((job,)):
+            return Outcome(job, skipped=True)
         if settings.arrays is not None and holds_several(job.source.path):
             return run_bundle(job, op, settings)
         with ExitStack() as stack:

@@ -37,11 +37,12 @@ class Writer:
             str(target.path),
             convert_layout(array, self.plan.layout, target.layout),
             target.layout,
-            key=header.key if header else None,
+            key=self._key(target),
             metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
             overwrite=self.settings.overwrite,
             mode=header.mode if header else None,
             quality=self.settings.quality,
+            adds=target.key is not None,
         )
 
     def sink(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> Sink:
@@ -69,10 +70,16 @@ class Writer:
         """The file itself as a sink, None where it takes no regions or has its axes in another order."""
         if target.layout != self.plan.layout:
             return None
-        header, path = self.outcome.header, str(target.path)
+        path = str(target.path)
         kept = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
-        spec = Spec(target.shape, target.dtype, target.layout, header.key if header else None, kept)
-        return sink(path, spec, WriteOptions(self.settings.overwrite, self.settings.quality, self._identity(path)))
+        spec = Spec(target.shape, target.dtype, target.layout, self._key(target), kept)
+        identity, adds = self._identity(path), target.key is not None
+        return sink(path, spec, WriteOptions(self.settings.overwrite, self.settings.quality, identity, adds))
+
+    def _key(self, target: Stored) -> str | None:
+        """What the array is called in the file: as it was asked for, or else as the input's."""
+        header = self.outcome.header
+        return target.key or (header.key if header else None)
 
     def _identity(self, path: str) -> str | None:
         """Names long work, so that it is only continued where it is the same: the plan and the input's state."""

@@ -89,7 +89,8 @@ def shapes_view(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _target(stored: Stored) -> str:
-    return {None: "", "-": "standard output"}.get(stored.path, stored.path or "")
+    path = {None: "", "-": "standard output"}.get(stored.path, stored.path or "")
+    return path if stored.key is None else f"{path}:{stored.key}"
 
 
 def _closing(outcome: Outcome) -> str:

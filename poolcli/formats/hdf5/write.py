@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from poolcli.formats.arrays import named
+from poolcli.core.dtypes import DTYPES
+from poolcli.formats.arrays import byte_count, named
 from poolcli.formats.atomic import byte_stream, whole_file
+from poolcli.formats.hdf5.add import added_to, is_own, make_room, place_of
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.metadata import MISSING
 from poolcli.formats.hdf5.names import bytes_of
@@ -18,42 +21,69 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what ne
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
-    import numpy as np
-
-    notes: list[str] = []
+    if _is_added_to(path, options):
+        with added_to(path, sum(each.array.nbytes for each in arrays)) as file:
+            return _filled(file, path, arrays, options)
     # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
     with translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        for each in arrays:
-            dataset, lost = _create(file, each.spec)
-            dataset[...] = np.ascontiguousarray(each.array)
-            notes += lost
+        notes = _filled(file, path, arrays, options)
         file.flush()
         image = file.id.get_file_image()
     with byte_stream(path, options.overwrite) as stream:
         stream.write(image)
+    return notes
+
+
+def _filled(file: Any, path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    import numpy as np
+
+    notes: list[str] = []
+    for each in arrays:
+        dataset, lost = _create(file, path, each.spec, options)
+        dataset[...] = np.ascontiguousarray(each.array)
+        notes += lost
     return tuple(dict.fromkeys(notes))
 
 
 @contextmanager
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Writes a dataset region by region, straight to the disk."""
-    with whole_file(path, options.overwrite) as part, translated(path), h5py.File(part, "w") as file:
-        dataset, notes = _create(file, spec)
+    with _opened_for(path, spec, options) as file:
+        dataset, notes = _create(file, path, spec, options)
         yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array), notes)
 
 
-def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
-    """The empty dataset with all that goes with it, and notes on what cannot be kept."""
+@contextmanager
+def _opened_for(path: str, spec: Spec, options: WriteOptions) -> Iterator[Any]:
+    if _is_added_to(path, options):
+        with added_to(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)) as file:
+            yield file
+        return
+    with whole_file(path, options.overwrite) as part, translated(path), h5py.File(part, "w") as file:
+        yield file
+
+
+def _is_added_to(path: str, options: WriteOptions) -> bool:
+    return options.adds and os.path.lexists(path)
+
+
+def _create(file: Any, path: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
+    """The empty dataset with all that goes with it, and notes on what cannot be kept; a file that it is added to keeps
+    the attributes of its own groups.
+    """
     metadata, lost = spec.metadata, list[str]()
-    dataset, notes = _stored(*_place(file, spec.key or "data"), spec)
+    group, name = place_of(file, path, spec.key or "data")
+    if options.adds:
+        make_room(group, name, f"{path}:{spec.key}", options.overwrite)
+    dataset, notes = _stored(group, name, spec)
     _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
-    for place, attributes in metadata.groups.items():
+    for place, attributes in () if options.adds else metadata.groups.items():
         _add(file[bytes_of(place)].attrs, attributes, None, lost)
     for axis, dimension in zip(dataset.dims, metadata.dimensions, strict=False):
         if dimension.label:
             axis.label = dimension.label
         for key, scale in dimension.scales.items():
-            made = _scale(file, key, scale, lost)
+            made = _scale(file, path, key, scale, lost)
             if made is None:
                 notes += (f"left out: the scale {key} of {spec.key}, for another of that name has other values",)
             else:
@@ -61,15 +91,6 @@ def _create(file: Any, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     if lost:
         notes += (f"left out, for they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
-
-
-def _place(file: Any, key: str) -> tuple[Any, bytes]:
-    """The group that an object of this name is to be made in, and its name there; h5py itself takes UTF-8 alone."""
-    *groups, last = bytes_of(key).strip(b"/").split(b"/")
-    group = file
-    for name in groups:
-        group = group[name] if group.id.links.exists(name) else group.create_group(name)
-    return group, last
 
 
 def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
@@ -101,12 +122,14 @@ def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
-def _scale(file: Any, key: str, scale: Scale, lost: list[str]) -> Any:
+def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
     """The dataset of a scale, which several axes can share; None where one of that name has other values."""
     import numpy as np
 
-    group, name = _place(file, key)
+    group, name = place_of(file, path, key)
     if group.id.links.exists(name):
+        if not is_own(group, name):
+            return None
         found = group[name]
         same = found.shape == scale.values.shape and np.array_equal(found[...], scale.values, equal_nan=True)
         return found if same else None
