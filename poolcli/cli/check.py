@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 
 from poolcli.cli.requests import CheckRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
-from poolcli.models.check import Finding, check, read_model
+from poolcli.models.check import Finding, check
 from poolcli.models.layer import Layer
+from poolcli.models.read import read_model
+
+LONGEST = 2**63 - 1
 
 
 def find(request: CheckRequest) -> list[Layer]:
     """The layers that are asked for; a model without any, or without the named one, is refused."""
     path, name = request.model, request.layer
-    layers = read_model(path)
+    layers = read_model(path, input_shapes(request.input_shape))
     if name is not None:
         chosen = [layer for layer in layers if layer.name == name]
         if not chosen:
@@ -26,14 +31,38 @@ def find(request: CheckRequest) -> list[Layer]:
     return layers
 
 
+def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The lengths of each input from `NAME=1,3,640,640`.
+
+    >>> input_shapes(["x=1,3,640,640", "scale=2"])
+    {'x': (1, 3, 640, 640), 'scale': (2,)}
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for text in typed:
+        name, equals, lengths = text.rpartition("=")
+        parts = [part.strip() for part in re.split("[,x]", lengths.strip("[] "))]
+        if not equals or not name or not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
+            raise RequestError(f"{field('input_shape')} is {text!r}; write NAME=1,3,640,640")
+        found[name] = tuple(map(int, parts))
+        if not all(0 < length <= LONGEST for length in found[name]):
+            raise RequestError(f"{field('input_shape')} is {text!r}; lengths are from 1 to 2**63 - 1")
+    return found
+
+
 def check_command(request: CheckRequest) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
-    if request.against:
-        one_of("against", request.against, tuple(DIALECTS))
+    for name, like in (("against", request.against), ("to", request.to)):
+        if like:
+            one_of(name, like, tuple(DIALECTS))
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
     layers = find(request)
     findings = [check(layer, request.against) for layer in layers]
+    rewritten = None
+    if request.to:
+        from poolcli.models.rewrite import written
+
+        rewritten = [written(layer, request.to) for layer in layers]
     comparison = None
     if request.run:
         from poolcli.models.compare_data import compare_data
@@ -43,14 +72,14 @@ def check_command(request: CheckRequest) -> int:
         from poolcli.report.check import findings_document
         from poolcli.report.document import to_json
 
-        print(to_json(findings_document(request.model, findings, comparison)))
+        print(to_json(findings_document(request.model, findings, rewritten, comparison)))
     elif not request.quiet:
         from poolcli.report.check import findings_view
         from poolcli.report.console import show
 
-        show(findings_view(request.model, findings, comparison), sys.stdout)
+        show(findings_view(request.model, findings, rewritten, comparison), sys.stdout)
     return 1 if any(_is_wrong(finding) for finding in findings) or (comparison and comparison.off) else 0
 
 
 def _is_wrong(finding: Finding) -> bool:
-    return finding.verdict in ("differs", "refused")
+    return finding.verdict in ("differs", "invalid")

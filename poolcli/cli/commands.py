@@ -62,7 +62,7 @@ COMMANDS = (
         "check.check_command",
         "The pooling layers of a model file: declared shapes against computed ones.",
         ("poolcli check samples/backbone.xml", "poolcli check samples/backbone.xml --against pytorch"),
-        "Exit codes: 0 all agree, 1 a declared shape differs, 2 the model cannot be read.",
+        "Exit codes: 0 none is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
     ),
     Command(
         "info",

@@ -298,6 +298,13 @@ OPTIONS: dict[str, Option | Argument] = {
         example="model.onnx",
         path="model",
     ),
+    "input_shape": Option(
+        "--input-shape",
+        EXPLAIN,
+        "Lengths of an input: NAME=1,3,640,640. Several times for several.",
+        "S",
+        example="x=1,3,640,640",
+    ),
     "against": Option(
         "--against",
         EXPLAIN,

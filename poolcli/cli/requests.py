@@ -80,7 +80,9 @@ class CheckRequest:
     """The pooling layers of a model."""
 
     model: str
+    input_shape: tuple[str, ...] = ()
     against: str | None = None
+    to: str | None = None
     layer: str | None = None
     run: str | None = None
     json: bool = False

@@ -2,109 +2,164 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import on_command_line
+from poolcli.core.fields import in_python
+from poolcli.core.layouts import default_layout
 from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
-from poolcli.models.layer import Dim, Layer
-from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, PickingAttributes
+from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
+from poolcli.models.layer import Dim, Layer, Shape, is_number
+from poolcli.plan import Plan
+from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.plan.facts import PadsIgnored, WindowsEmpty
 
-Verdict = Literal["agrees", "differs", "refused", "unknown"]
-STAND_IN = 1 << 20  # the length given to a dynamic axis, so that the others can be planned
+Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is found out about a layer; `computed` has the names of dynamic dimensions where they stay what they are.
+    """What is found out about a layer; `computed` has the names of dynamic dimensions, and formulas of them.
 
-    `differs`: a declared number is not the computed one. `unknown`: the file states too little to tell.
+    `agrees`: every declared number is the computed one. `differs`: one is not. `invalid`: the framework itself refuses
+    the layer, or crashes on it. `computed`: nothing is declared. `unknown`: what cannot be known decides; why, is said.
     """
 
     layer: Layer
-    computed: tuple[Dim, ...] | None
+    computed: Shape | None
     verdict: Verdict
     reason: str | None
     warnings: tuple[str, ...]
 
 
-def read_model(path: str) -> list[Layer]:
-    """The pooling layers of an .xml or .onnx, told apart by what the file holds."""
-    if not Path(path).is_file():
-        raise RequestError(f"{path}: no such file" if not Path(path).exists() else f"{path}: no file")
-    with open(path, "rb") as stream:
-        head = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head.startswith(b"<"):
-        from poolcli.models.ir import read_ir
-
-        return read_ir(path)
-    from poolcli.models.onnx_graph import read_onnx
-
-    return read_onnx(path)
-
-
 def check(layer: Layer, against: str | None = None) -> Finding:
-    """Plans the layer on its stated input shape and compares."""
-    warnings = list(layer.warnings)
+    """Plans the layer on its input shape and compares."""
+    if layer.invalid:
+        return Finding(layer, None, "invalid", f"{layer.framework} {layer.invalid}", layer.warnings)
     if layer.op is None:
-        return Finding(layer, None, "unknown", layer.problem, tuple(warnings))
+        return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     if layer.input_shape is None:
-        return Finding(layer, None, "unknown", "the file does not state its input shape", tuple(warnings))
+        why = "the rank of its input is not known; --input-shape gives the model's inputs their lengths"
+        return Finding(layer, None, "unknown", why, layer.warnings)
     try:
-        plan = _plan(layer.op, layer.input_shape)
+        made = pooled(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
-        return Finding(layer, None, "refused", on_command_line(error.message), tuple(warnings))
-    warnings += [str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty)]
-    computed = _computed(plan, layer.input_shape)
-    if against:
-        warnings += _read_by(layer.op, plan, against)
+        why = f"{layer.framework} refuses it: {in_python(error.message)}"
+        return Finding(layer, None, "invalid", why, layer.warnings)
+    computed = made.shape if layer.keeps_axes else without_axes(made.shape, layer.layout)
+    warnings = (*layer.warnings, *_warnings(layer, made, against))
+    verdict, reason = _verdict(layer, computed, made.plan)
+    return Finding(layer, computed, verdict, reason, warnings)
+
+
+def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict, str | None]:
     declared = layer.declared_shape
     if declared is None:
-        return Finding(layer, computed, "unknown", "the file does not state its output shape", tuple(warnings))
+        return "computed", None
+    if layer.moved:
+        return "computed", "the file states shapes for another input"
     if len(declared) != len(computed):
-        return Finding(layer, computed, "differs", "the ranks differ", tuple(warnings))
-    wrong = [
-        axis for axis, stated, right in zip(plan.layout, declared, computed, strict=True)
-        if isinstance(stated, int) and isinstance(right, int) and stated != right
-    ]  # fmt: skip
+        return "differs", f"declared {len(declared)} axes, its output has {len(computed)}"
+    names = _names(layer, len(computed))
+    pairs = list(zip(names, declared, computed, strict=True))
+    wrong = [pair for pair in pairs if is_number(pair[1]) and is_number(pair[2]) and pair[1] != pair[2]]
     if wrong:
-        return Finding(layer, computed, "differs", f"on axis {', '.join(wrong)}", tuple(warnings))
-    return Finding(layer, computed, "agrees", None, tuple(warnings))
+        return "differs", _grouped([(pair[0], _why(layer, plan, *pair)) for pair in wrong])
+    if not any(map(is_number, declared)):
+        return "computed", None
+    open_ones = [name for name, stated, right in pairs if is_number(stated) and not is_number(right)]
+    if open_ones:
+        return "unknown", f"{_axes(open_ones)}: declared, but dynamic in the input; --input-shape gives its lengths"
+    return "agrees", None
 
 
-def plan_of(layer: Layer, shape: tuple[int, ...], dtype: str) -> Plan:
-    """The plan of the layer on data of this shape; a RequestError where the file does not say enough."""
-    if layer.op is None:
-        raise RequestError(f"layer {layer.name}: {layer.problem}")
-    return make_plan(layer.op, shape, dtype)
+def _grouped(sentences: Sequence[tuple[str, str]]) -> str:
+    """The sentences, each once with all axes that it holds for."""
+    axes: dict[str, list[str]] = {}
+    for axis, sentence in sentences:
+        axes.setdefault(sentence, []).append(axis)
+    return "; ".join(f"{_axes(names)}: {sentence}" for sentence, names in axes.items())
 
 
-def _plan(op: Attributes, shape: tuple[Dim, ...]) -> Plan:
-    return make_plan(op, [size if isinstance(size, int) else STAND_IN for size in shape])
+def _axes(names: Sequence[str]) -> str:
+    return f"{'axes' if len(names) > 1 else 'axis'} {', '.join(names)}"
 
 
-def _computed(plan: Plan, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The planned shape, with `?` where it follows from a dynamic length and that name where nothing is pooled."""
-    pooled = {axis.position: axis for axis in plan.axes}
-    found: list[Dim] = []
-    for position, size in enumerate(shape):
-        axis = pooled.get(position)
-        if isinstance(size, int) or (axis is not None and plan.op.startswith("adaptive")):
-            found.append(plan.output_shape[position])
-        else:
-            found.append(size if axis is None else "?")
-    return tuple(found)
+def _names(layer: Layer, rank: int) -> str:
+    """The names of the output's axes."""
+    layout = layer.layout or default_layout(len(layer.input_shape or ()))
+    return layout if layer.keeps_axes else "NC"[:rank]
+
+
+def _why(layer: Layer, plan: Plan | None, name: str, declared: Dim, computed: Dim) -> str:
+    """A sentence on an axis that differs: what would have given the declared length, or how it is computed."""
+    told = f"declared {declared}"
+    if name in "NC" or layer.op is None:
+        return f"{told}, the input has {computed}"
+    if isinstance(layer.op, SlidingAttributes):
+        for what, said, other in _readings(layer.op):
+            try:
+                shape = pooled(other, cast("Shape", layer.input_shape), layer.layout).shape
+            except RequestError:
+                continue
+            if shape[_names(layer, len(shape)).index(name)] == declared:
+                return f"{told}, {what} gives {declared}, the file says {said}: {computed}"
+    formula = next((axis.formula for axis in plan.axes if axis.name == name), None) if plan else None
+    return f"{told}, computed {formula or computed}"
+
+
+def _readings(op: SlidingAttributes) -> Iterator[tuple[str, str, Attributes]]:
+    """What people and converters mistake attributes for: what it is, what the file says, and the operator of it."""
+    for word in DIALECTS[op.like].rounding_types:
+        if word != op.rounding_type:
+            yield word, op.rounding_type, replace(op, rounding_type=word)
+    for word in DIALECTS[op.like].auto_pads:
+        if word != op.auto_pad:
+            yield f"auto_pad {word}", op.auto_pad, replace(op, auto_pad=word)
+    bare = replace(op, pads_begin=0, pads_end=0)
+    if bare != op and op.auto_pad == "explicit":
+        yield "no padding", f"pads {_numbers(op.pads_begin)} and {_numbers(op.pads_end)}", bare
+    if op.strides != op.kernel:
+        yield "the kernel as strides", f"strides {_numbers(op.strides)}", replace(op, strides=op.kernel)
+    if op.dilations not in (1, (1,) * len(_tuple(op.dilations))):
+        yield "no dilation", f"dilations {_numbers(op.dilations)}", replace(op, dilations=1)
+
+
+def _tuple(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _numbers(value: object) -> str:
+    return ",".join(map(str, _tuple(value)))
+
+
+def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
+    """What is to be said of a layer that can be planned."""
+    plan = made.plan
+    if made.short:
+        yield (
+            f"axis {', '.join(made.short)}: the window is longer than the padded input; ONNX Runtime pools over what "
+            "there is, the text of ONNX has no such window"
+        )
+    if plan is None or made.op is None:
+        if against and not made.short:
+            yield f"{DIALECTS[against].title}: not compared, because axes are dynamic; use --input-shape"
+        return
+    yield from (str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty))
+    strange = DIALECTS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
+    if strange:
+        yield strange
+    if against:
+        yield from _read_by(made.op, plan, against)
 
 
 def _read_by(op: Attributes, plan: Plan, like: str) -> list[str]:
     """How `like` reads the same attributes: each difference in a sentence."""
     title = DIALECTS[like].title
-    rows = [row for row in compare(_neutral(op), plan) if row.like == like]
+    rows = [row for row in compare(without_indices(op), plan) if row.like == like]
     same_word = [row for row in rows if row.rounding == getattr(op, "rounding_type", None)]
     return [
         f"{title}: {text}" for row in (same_word or rows)[:1] for text in (row.causes or ()) or _refusals(row.refusal)
@@ -113,7 +168,3 @@ def _read_by(op: Attributes, plan: Plan, like: str) -> list[str]:
 
 def _refusals(refusal: str | None) -> tuple[str, ...]:
     return (f"refuses it: {refusal}",) if refusal else ()
-
-
-def _neutral(op: Attributes) -> Attributes:
-    return replace(op, axis=None) if isinstance(op, PickingAttributes) else op

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.layouts import default_layout
+from poolcli.explain.compare import compare
 from poolcli.formats import parse_source, read
-from poolcli.models.check import plan_of
-from poolcli.models.layer import Layer
+from poolcli.models.dims import without_axes, without_indices
+from poolcli.models.layer import Layer, Whole, is_number
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, DividingAttributes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 CLOSE = 1e-5  # relative and absolute, for floats; integers and maxima must be equal
 
@@ -17,6 +27,8 @@ CLOSE = 1e-5  # relative and absolute, for floats; integers and maxima must be e
 class Comparison:
     """How far a recorded output is from the computed one: the largest difference, where, and how many elements are
     off by more than 1e-5 (relative or absolute; not at all for maxima and integers).
+
+    `answer_of` names the rules whose answer the recorded output is, where it is not that of the layer.
     """
 
     elements: int
@@ -25,22 +37,80 @@ class Comparison:
     at: tuple[int, ...] | None
     recorded: float | None
     computed: float | None
+    answer_of: str | None = None
 
 
 def compare_data(layer: Layer, path: str) -> Comparison:
-    """Pools `input` of an .npz or .h5 as the layer does and compares with `output`."""
-    import numpy as np
+    """Pools `input` of an .npz or .h5 as the layer does and compares with `output`.
 
+    A RequestError where the layer takes no such input, or makes no such output of it.
+    """
+    x, recorded = (read(parse_source(path, key)).array for key in ("input", "output"))
+    plan, op = _plan_of(layer, path, x)
+    shape = _stored(layer, plan)
+    if recorded.shape != shape:
+        other = _answer_of(layer, op, plan, x, recorded)
+        raise RequestError(
+            f"{path}: output is {_listed(recorded.shape)}, layer {layer.name} makes {_listed(shape)} "
+            f"of input {_listed(x.shape)}" + (f"; it is the answer of {other}" if other else "")
+        )
+    found = _difference(_run(plan, x).reshape(shape), recorded, plan)
+    return replace(found, answer_of=_answer_of(layer, op, plan, x, recorded)) if found.off else found
+
+
+def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
+    """The plan of the layer on this data, and its operator."""
+    if layer.op is None:
+        raise RequestError(f"layer {layer.name}: {layer.invalid or layer.problem}")
+    stated = layer.input_shape
+    fits = stated is None or (
+        len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
+    )
+    if not fits:
+        listed = ",".join(map(str, stated or ()))
+        raise RequestError(f"{path}: input is {_listed(x.shape)}, layer {layer.name} takes {listed}")
+    layout = layer.layout or default_layout(x.ndim)
+    sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
+    op = layer.op.over(sizes) if isinstance(layer.op, Whole) else layer.op
+    return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
+
+
+def _stored(layer: Layer, plan: Plan) -> tuple[int, ...]:
+    """The shape in which the layer gives its output."""
+    return plan.output_shape if layer.keeps_axes else without_axes(plan.output_shape, plan.layout)
+
+
+def _run(plan: Plan, x: Array) -> Array:
     from poolcli.engine import run
 
-    x, recorded = (read(parse_source(path, key)).array for key in ("input", "output"))
-    plan = plan_of(layer, x.shape, str(x.dtype.newbyteorder("=")))
-    if recorded.shape != plan.output_shape:
-        raise RequestError(
-            f"{path}: output is {_listed(recorded.shape)}, layer {layer.name} makes {_listed(plan.output_shape)} "
-            f"of input {_listed(x.shape)}"
-        )
-    computed, _ = run(plan, x)
+    return run(plan, x)[0]
+
+
+def _answer_of(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
+    """Whose answer to the same attributes the recorded output is."""
+    for name, other in _others(op, plan):
+        shape = _stored(layer, other)
+        if shape == recorded.shape and not _difference(_run(other, x).reshape(shape), recorded, other).off:
+            return name
+    return None
+
+
+def _others(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """The plans of the same attributes under other rules."""
+    for row in compare(without_indices(op), plan):
+        if row.plan is not None and not row.chosen:
+            yield row.title, row.plan
+    if isinstance(op, DividingAttributes):
+        exclude = not plan.attributes["exclude_pad"]
+        word = "padding not counted" if exclude else "padding counted"
+        for row in compare(replace(op, exclude_pad=exclude), plan):
+            if row.plan is not None:
+                yield f"{row.title} with {word}", row.plan
+
+
+def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
+    import numpy as np
+
     exact = plan.reducer.picks or computed.dtype.kind in "iub"
     a, b = recorded.astype(np.float64), computed.astype(np.float64)
     with np.errstate(invalid="ignore"):

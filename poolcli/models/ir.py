@@ -1,27 +1,29 @@
-"""Pooling layers of an OpenVINO IR, read as a stream: nothing is kept but pooling layers and small constants."""
+"""Pooling layers of an OpenVINO IR, read as a stream: nothing is kept but those layers and small constants."""
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 from xml.parsers import expat
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import on_command_line
-from poolcli.models.layer import Dim, Layer, operators_of
-from poolcli.plan.attributes import Attributes, BinAttributes, DividingAttributes
+from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
+from poolcli.models.layer import Dim, Layer, Shape
 
 LARGEST = 1 << 32  # bytes of XML
 AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece of it that comes
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
-CONSTANT = 64  # bytes; output sizes are a few integers
-OPERATORS_THERE = operators_of("openvino")
-REQUIRED = ("kernel", "strides", "pads_begin", "pads_end")
+DEEPEST = 100  # bodies within bodies
+CONSTANT = 64  # bytes; output sizes and axes are a few integers
+CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
+ENCODINGS = ("utf-8", "utf-16", "iso-8859-1", "us-ascii", "ascii", "latin-1")
 
 
-def read_ir(path: str) -> list[Layer]:
+def read_ir(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     """The pooling layers of the model, in the order of the file; a RequestError where it cannot be read."""
     size = Path(path).stat().st_size
     if size > LARGEST:
@@ -30,6 +32,7 @@ def read_ir(path: str) -> list[Layer]:
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.text
+    parser.XmlDeclHandler = _check_encoding(path)
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse(path)
     parser.buffer_text = True
     try:
@@ -41,7 +44,12 @@ def read_ir(path: str) -> list[Layer]:
         raise RequestError(f"{path}: not well-formed XML: {error}") from None
     if not reader.is_model:
         raise RequestError(f"{path}: no OpenVINO IR: there is no <net> or <layer> in it")
-    return reader.layers()
+    layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
+    if not given:
+        return layers
+    from poolcli.models.ir_reshape import reshaped
+
+    return reshaped(path, layers, given)
 
 
 def _refuse(path: str) -> Callable[..., None]:
@@ -51,41 +59,84 @@ def _refuse(path: str) -> Callable[..., None]:
     return refuse
 
 
+def _check_encoding(path: str) -> Callable[[str, str | None, int], None]:
+    """Refuses encodings that Python would have to be asked for, which it knows strange ones of."""
+
+    def check(version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.lower() not in ENCODINGS:
+            raise RequestError(f"{path}: not well-formed XML: encoding {encoding[:40]!r}; models are written in utf-8")
+
+    return check
+
+
+@dataclass
+class _Scope:
+    """The graph of the model, or the body of a layer: identities of layers hold within it."""
+
+    prefix: str
+    outer: Found | None
+    layer: Found | None = None
+    found: list[tuple[int, Found]] = field(default_factory=list)
+    constants: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    sources: dict[tuple[str, str], str] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set)  # the layers whose second input is looked for
+
+
 class _Reader:
     """Gathers layers while the parser goes through the file."""
 
     def __init__(self, path: str) -> None:
         self.path, self.is_model = path, False
-        self.found: list[dict[str, Any]] = []
-        self.constants: dict[str, dict[str, str]] = {}
-        self.sources: dict[tuple[str, str], str] = {}
-        self.adaptive: set[str] = set()
-        self.layer: dict[str, Any] | None = None
-        self.shapes: list[tuple[Dim, ...]] | None = None
+        self.layers: list[tuple[int, Layer]] = []
+        self.scopes = [_Scope("", None)]
+        self.count = 0
+        self.shapes: list[Shape] | None = None
         self.dims: list[Dim] | None = None
         self.words: list[str] | None = None
 
+    @property
+    def scope(self) -> _Scope:
+        return self.scopes[-1]
+
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        layer = self.scope.layer
         if tag in ("net", "layer"):
             self.is_model = True
         if tag == "layer":
-            kind = attributes.get("type", "")
-            pooling = kind in OPERATORS_THERE
-            self.layer = {"attributes": attributes, "data": {}, "input": [], "output": []}
-            self.layer["keep"] = pooling or kind == "Const"
-            if pooling and issubclass(OPERATORS_THERE[kind][0], BinAttributes):
-                self.adaptive.add(attributes.get("id", ""))
-        elif self.layer is not None and self.layer["keep"]:
+            self._start_layer(attributes)
+        elif tag.endswith("body"):
+            self._start_body(tag)
+        elif tag == "edge" and attributes.get("to-layer") in self.scope.asking:
+            key = attributes["to-layer"], attributes.get("to-port", "")
+            self.scope.sources[key] = attributes.get("from-layer", "")
+        elif layer is not None and layer.kept:
             if tag == "data":
-                self.layer["data"] = {k: v[:LONGEST_TEXT] for k, v in attributes.items()}
+                layer.data = {name: value[:LONGEST_TEXT] for name, value in attributes.items()}
             elif tag in ("input", "output"):
-                self.shapes = self.layer[tag]
+                self.shapes = layer.inputs if tag == "input" else layer.outputs
             elif tag == "port" and self.shapes is not None:
                 self.dims = []
+                if self.shapes is layer.inputs:
+                    layer.ports.append(attributes.get("id", ""))
             elif tag == "dim" and self.dims is not None:
                 self.words = []
-        elif tag == "edge" and attributes.get("to-layer") in self.adaptive:
-            self.sources[attributes["to-layer"], attributes.get("to-port", "")] = attributes.get("from-layer", "")
+
+    def _start_layer(self, attributes: Mapping[str, str]) -> None:
+        name, kind = attributes.get("name", attributes.get("id", "")), attributes.get("type", "")
+        layer = Found(attributes.get("id", ""), self.scope.prefix + name, kind, attributes.get("version", ""))
+        rules = KINDS.get(kind.lower())
+        layer.kept = kind == "Const" or rules is not None or kind in UNCHECKED
+        if rules and rules.asks:
+            self.scope.asking.add(layer.id)
+        self.scope.layer = layer
+
+    def _start_body(self, tag: str) -> None:
+        if len(self.scopes) > DEEPEST:
+            raise RequestError(f"{self.path}: more than {DEEPEST} bodies within each other")
+        outer = self.scope.layer
+        name = outer.name[:LONGEST_TEXT] if outer else ""
+        self.scopes.append(_Scope(f"{name}/{tag}/", outer))
+        self.shapes = self.dims = self.words = None
 
     def text(self, words: str) -> None:
         if self.words is not None and len(self.words) < LONGEST_TEXT:
@@ -100,103 +151,59 @@ class _Reader:
             self.dims = None
         elif tag in ("input", "output"):
             self.shapes = None
-        elif tag == "layer" and self.layer is not None:
-            attributes, data = self.layer["attributes"], self.layer["data"]
-            if attributes.get("type") == "Const":
-                if int(data.get("size", "0") or 0) <= CONSTANT:
-                    self.constants[attributes.get("id", "")] = data
-            elif self.layer["keep"]:
-                self.found.append(self.layer)
-            self.layer = None
+        elif tag == "layer" and self.scope.layer is not None:
+            self._end_layer(self.scope.layer)
+        elif tag == "net" or (tag.endswith("body") and len(self.scopes) > 1):
+            self._end_scope()
 
-    def layers(self) -> list[Layer]:
-        """What was found; output sizes of adaptive layers come from the weights beside the model, where they lie."""
-        return [self._layer(found) for found in self.found]
+    def _end_layer(self, layer: Found) -> None:
+        if layer.type == "Const":
+            size = number(layer.data.get("size", ""))
+            if size is not None and size <= CONSTANT:
+                self.scope.constants[layer.id] = layer.data
+        elif layer.kept:
+            self.scope.found.append((self.count, layer))
+            self.count += 1
+        self.scope.layer = None
 
-    def _layer(self, found: dict[str, Any]) -> Layer:
-        attributes, data = found["attributes"], found["data"]
-        kind = attributes["type"]
-        op, problem = None, None
-        try:
-            op = _operator(kind, data, self._output_size(found))
-        except RequestError as error:
-            problem = on_command_line(error.message)
-        unknown = [name for name in data if name not in OPERATORS_THERE[kind][1].takes]
-        warnings = [f"attribute {name} is not one of {kind}'s and is ignored" for name in unknown]
-        return Layer(
-            name=attributes.get("name", attributes.get("id", "")),
-            type=kind,
-            version=attributes.get("version", ""),
-            op=op,
-            problem=problem,
-            given=data,
-            input_shape=found["input"][0] if found["input"] else None,
-            declared_shape=found["output"][0] if found["output"] else None,
-            warnings=tuple(warnings),
-        )
+    def _end_scope(self) -> None:
+        scope = self.scope
+        for count, found in scope.found:
+            second = scope.sources.get((found.id, found.ports[1] if len(found.ports) > 1 else ""))
+            layer = layer_of(found, partial(self._integers, scope.constants.get(second or "")))
+            if layer:
+                self.layers.append((count, layer))
+        scope.found = []
+        if len(self.scopes) > 1:
+            self.scopes.pop()
 
-    def _output_size(self, found: dict[str, Any]) -> tuple[int, ...] | None:
-        """The constant at the second input, from the .bin beside the model."""
-        source = self.constants.get(self.sources.get((found["attributes"].get("id", ""), "1"), ""))
+    def _integers(self, source: Mapping[str, str] | None) -> tuple[int, ...] | None:
+        """The integers of a constant, from the .bin beside the model; None where they are not there."""
         weights = Path(self.path).with_suffix(".bin")
         if source is None or not weights.is_file():
             return None
-        kinds = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
-        code = kinds.get(source.get("element_type", ""))
-        offset, size = int(source.get("offset", "0")), int(source.get("size", "0"))
-        if code is None or size % struct.calcsize(code):
+        code = CODES.get(source.get("element_type", ""))
+        offset, size = number(source.get("offset", "")), number(source.get("size", ""))
+        if code is None or offset is None or not size or size % struct.calcsize(code):
             return None
-        with open(weights, "rb") as stream:
-            stream.seek(offset)
-            content = stream.read(size)
-        if len(content) != size:
-            return None
-        return struct.unpack(f"<{size // struct.calcsize(code)}{code}", content)
+        try:
+            with open(weights, "rb") as stream:
+                stream.seek(offset)
+                data = stream.read(size)
+        except OSError as error:
+            raise RequestError(f"{weights}: {error.strerror or error}") from None
+        return struct.unpack(f"<{size // struct.calcsize(code)}{code}", data) if len(data) == size else None
+
+
+def number(text: str) -> int | None:
+    """The number that a text of digits is; None for any other, and for one that no file is as long as."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
 
 
 def _dim(text: str) -> Dim:
+    """A length; what is not positive or not there is dynamic."""
     text = text.strip()
-    try:
-        number = int(text)
-    except ValueError:
-        return text or None
-    return number if number >= 0 else "?"
-
-
-def _operator(kind: str, data: dict[str, str], output_size: tuple[int, ...] | None) -> Attributes:
-    record = OPERATORS_THERE[kind][0]
-    types: dict[str, Any] = {}
-    if record.reducer.picks:
-        types["index_element_type"] = data.get("index_element_type", "i64")
-    if not issubclass(record, BinAttributes):
-        return record(**_sliding(kind, data, issubclass(record, DividingAttributes)), **types)
-    if output_size is None:
-        raise RequestError("its output size is a second input that is no constant in a .bin beside the model")
-    return record(output_size, **types)
-
-
-def _sliding(kind: str, data: dict[str, str], divides: bool) -> dict[str, Any]:
-    """The attributes of sliding windows."""
-    for name in REQUIRED:
-        if name not in data:
-            raise RequestError(f"{kind} has no attribute {name}")
-    given: dict[str, Any] = {name: _numbers(name, data[name]) for name in REQUIRED}
-    given |= {
-        "dilations": _numbers("dilations", data["dilations"]) if data.get("dilations") else 1,
-        "auto_pad": data.get("auto_pad", "explicit").lower(),
-        "rounding_type": data.get("rounding_type", "floor").lower(),
-    }
-    if divides:
-        word = data.get("exclude-pad")
-        if word is None:
-            raise RequestError(f"{kind} has no attribute exclude-pad")
-        return given | {"exclude_pad": word.lower() in ("true", "1")}
-    axis = int(data["axis"]) if data.get("axis", "").lstrip("-").isdigit() else None
-    return given | {"axis": axis}
-
-
-def _numbers(name: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise RequestError(f"attribute {name} is {text[:40]!r}, whole numbers are needed") from None
+    found = number(text)
+    if found is not None:
+        return found or "?"
+    return "?" if not text or re.fullmatch(r"-[0-9]+", text) else text

@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from poolcli.dialects import DIALECTS, There
-from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
+Shape = tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer: `op` is None, and `problem` says why, where the attributes cannot be read as an operator.
+class Whole:
+    """One window over all spatial axes, of an operator whose windows slide: its kernel is known with the input."""
 
-    `given` are the attributes as the file spells them; shapes are None where the file states none.
+    record: type[SlidingAttributes]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def over(self, sizes: Sequence[int]) -> Attributes:
+        """The operator on spatial axes of these lengths."""
+        return self.record(kernel=tuple(sizes), **self.options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: `op` is None where the file does not say enough for one, which `problem` explains, or where the
+    framework takes no such layer, which `invalid` explains.
+
+    `given` are the attributes as the file spells them; shapes are None where the file states none. `layout` names the
+    axes of the data, None for N, C and the spatial ones; `keeps_axes` is False where pooled axes are dropped.
+    `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for.
     """
 
     name: str
     type: str
     version: str
-    op: Attributes | None
-    problem: str | None
-    given: dict[str, str]
-    input_shape: tuple[Dim, ...] | None
-    declared_shape: tuple[Dim, ...] | None
+    framework: str
+    op: Attributes | Whole | None = None
+    problem: str | None = None
+    invalid: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+    input_shape: Shape | None = None
+    declared_shape: Shape | None = None
+    layout: str | None = None
+    keeps_axes: bool = True
+    moved: bool = False
     warnings: tuple[str, ...] = ()
 
 
-def operators_of(like: str) -> dict[str, tuple[type[Attributes], There]]:
-    """The operators that the models of a framework may hold, by their names there."""
-    return {there.name: (OPERATORS[name], there) for name, there in DIALECTS[like].operators.items()}
+def is_number(dim: Dim) -> bool:
+    """Whether the length is known; 0 stands for a dynamic one, as -1 does."""
+    return isinstance(dim, int) and dim > 0

@@ -15,15 +15,19 @@ from rich.text import Text
 from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
+from poolcli.models.rewrite import Written
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.plan import plain_table
 from poolcli.report.text import printable
 
-STYLES = {"agrees": "green", "differs": "bold red", "refused": "bold red", "unknown": "yellow"}
+LONGEST_NAME = 16  # characters of a dynamic length in the table
+STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 
 
-def findings_view(path: str, findings: Sequence[Finding], comparison: Comparison | None) -> RenderableType:
-    """One line for each layer, then what is to be said about some of them."""
+def findings_view(
+    path: str, findings: Sequence[Finding], rewritten: Sequence[Written] | None, comparison: Comparison | None
+) -> RenderableType:
+    """One line for each layer, then what is to be said about some of them, and how they are written elsewhere."""
     if not findings:
         return Text(f"{printable(path)}: no pooling layers")
     parts: list[RenderableType] = [_table(findings)]
@@ -40,6 +44,8 @@ def findings_view(path: str, findings: Sequence[Finding], comparison: Comparison
             remarks.add_row(name, Text(printable(warning), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
+    if rewritten:
+        parts += ["", _elsewhere(findings, rewritten)]
     counts = Counter(str(finding.verdict) for finding in findings)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict])
     layers = f"{len(findings)} pooling layer{'' if len(findings) == 1 else 's'}"
@@ -66,24 +72,47 @@ def _table(findings: Sequence[Finding]) -> Table:
     return table
 
 
+def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[Written]) -> Table:
+    """Each layer in the words of another framework, or why it has none."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column(overflow="fold")
+    for finding, there in zip(findings, rewritten, strict=True):
+        text = Text(there.text) if there.text else Text(printable(f"none: {there.reason}"), style="yellow")
+        table.add_row(Text(printable(finding.layer.name)), text)
+        if there.note:
+            table.add_row("", Text(there.note, style="dim"))
+    return table
+
+
 def _shape(shape: tuple[Dim, ...] | None) -> str:
     if shape is None:
         return "-"
-    return printable(",".join("?" if size is None else str(size) for size in shape))
+    return printable(",".join(str(size) if _is_short(size) else "?" for size in shape))
+
+
+def _is_short(size: Dim) -> bool:
+    """Whether a length is one to be shown in a table; long formulas are in the JSON."""
+    return isinstance(size, int) or (size is not None and len(size) <= LONGEST_NAME)
 
 
 def _told(comparison: Comparison) -> str:
     if comparison.at is None:
         return f"data: all {comparison.elements:,} elements agree exactly"
     place = ",".join(map(str, comparison.at))
+    other = f"; it is the answer of {comparison.answer_of}" if comparison.answer_of else ""
     return (
         f"data: {comparison.off:,} of {comparison.elements:,} elements are off; the largest difference is "
         f"{comparison.largest:.6g} at [{place}]: recorded {comparison.recorded:.9g}, computed {comparison.computed:.9g}"
+        f"{other}"
     )
 
 
-def findings_document(path: str, findings: Sequence[Finding], comparison: Comparison | None) -> dict[str, Any]:
+def findings_document(
+    path: str, findings: Sequence[Finding], rewritten: Sequence[Written] | None, comparison: Comparison | None
+) -> dict[str, Any]:
     """The same facts as JSON."""
+    elsewhere = [{"to": asdict(there)} for there in rewritten] if rewritten else [{} for _ in findings]
     return {
         "schema_version": SCHEMA_VERSION,
         "path": path,
@@ -92,7 +121,7 @@ def findings_document(path: str, findings: Sequence[Finding], comparison: Compar
                 "name": finding.layer.name,
                 "type": finding.layer.type,
                 "version": finding.layer.version,
-                "attributes": finding.layer.given,
+                "attributes": dict(finding.layer.given),
                 "input": finding.layer.input_shape,
                 "declared": finding.layer.declared_shape,
                 "computed": finding.computed,
@@ -100,7 +129,8 @@ def findings_document(path: str, findings: Sequence[Finding], comparison: Compar
                 "reason": finding.reason,
                 "warnings": list(finding.warnings),
             }
-            for finding in findings
+            | there
+            for finding, there in zip(findings, elsewhere, strict=True)
         ],
         "data": _finite(asdict(comparison)) if comparison else None,
     }

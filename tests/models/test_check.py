@@ -12,8 +12,8 @@ import pytest
 
 import poolcli
 from tests.conftest import Cli
+from tests.models.irs import AVG, layer, model
 
-PORTS = '<input><port id="0">{}</port></input><output><port id="1">{}</port></output>'
 # The examples of the specification of AvgPool-1, made well-formed, and the shapes that they declare for 1,3,32,32.
 SPECIFIED = [
     ('auto_pad="same_upper" exclude-pad="true" kernel="2,2" pads_begin="0,0" pads_end="1,1" strides="2,2"', 32, 16),
@@ -22,21 +22,6 @@ SPECIFIED = [
     ('auto_pad="explicit" exclude-pad="false" kernel="5,5" pads_begin="1,1" pads_end="1,1" strides="2,2"', 15, 15),
     ('auto_pad="valid" exclude-pad="true" kernel="5,5" pads_begin="1,1" pads_end="1,1" strides="2,2"', 14, 14),
 ]
-AVG = 'exclude-pad="true" kernel="2,2" pads_begin="0,0" pads_end="0,0" strides="2,2"'
-
-
-def dims(shape: tuple[object, ...]) -> str:
-    return "".join(f"<dim>{size}</dim>" for size in shape)
-
-
-def layer(data: str, inputs: tuple[object, ...], outputs: tuple[object, ...], kind: str = "AvgPool") -> str:
-    ports = PORTS.format(dims(inputs), dims(outputs))
-    return f'<layer id="0" name="pool" type="{kind}" version="opset1"><data {data}/>{ports}</layer>'
-
-
-def model(path: Path, *layers: str) -> Path:
-    path.write_text(f'<?xml version="1.0"?><net name="m" version="11"><layers>{"".join(layers)}</layers></net>')
-    return path
 
 
 @pytest.mark.parametrize(("data", "declared", "true"), SPECIFIED)
@@ -52,15 +37,15 @@ SCREEN = """\
 verdict  type     version  input      declared   computed   layer
 differs  AvgPool  opset1   1,3,32,32  1,3,32,32  1,3,16,16  pool
 agrees   AvgPool  opset1   1,3,32,32  1,3,14,14  1,3,14,14  pool
-unknown  AvgPool  opset1   1,3,9,9    1,3,4,4    -          pool
+agrees   AvgPool  opset1   1,3,9,9    1,3,4,4    1,3,4,4    pool
 
-pool  differs: on axis H, W
+pool  differs: axes H, W: declared 32, computed (32+0+0-2)//2 + 1 = 16
 pool  the given pads are ignored: auto_pad same_upper sets them
 pool  the given pads are ignored: auto_pad valid sets them
-pool  unknown: AvgPool has no attribute exclude-pad
-pool  attribute exclude_pad is not one of AvgPool's and is ignored
+pool  attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad
+      is one
 
-m.xml: 3 pooling layers: 1 agrees, 1 differs, 1 unknown
+m.xml: 3 pooling layers: 2 agrees, 1 differs
 """
 
 
@@ -111,8 +96,9 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
         (b"<net><layers><layer", "not well-formed XML"),
         (b"<!DOCTYPE net [<!ENTITY a 'b'>]><net>&a;</net>", "holds a DOCTYPE or an entity"),
         (b"<html></html>", "no OpenVINO IR"),
-        (b"", "no ONNX model"),
-        (b"\x89PNG\r\n\x1a\n", "no ONNX model"),
+        (b"", "no model: the file is empty"),
+        (b"\x89PNG\r\n\x1a\n", "a picture, no model"),
+        (b"12345678", "no ONNX model"),
     ],
 )
 def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli: Cli, tmp_path: Path) -> None:
@@ -127,9 +113,9 @@ def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli:
 @pytest.mark.parametrize(
     ("data", "verdict"),
     [
-        (AVG.replace('kernel="2,2"', 'kernel="a,2"'), "unknown"),
-        (AVG.replace('kernel="2,2"', 'kernel="99,99"'), "refused"),
-        (AVG.replace('strides="2,2"', 'strides="2"').replace('kernel="2,2"', 'kernel="2,2,2"'), "refused"),
+        (AVG.replace('kernel="2,2"', 'kernel="a,2"'), "invalid"),
+        (AVG.replace('kernel="2,2"', 'kernel="99,99"'), "invalid"),
+        (AVG.replace('strides="2,2"', 'strides="2"').replace('kernel="2,2"', 'kernel="2,2,2"'), "invalid"),
     ],
 )
 def test_attributes_that_cannot_be_planned(data: str, verdict: str, cli: Cli, tmp_path: Path) -> None:
@@ -153,7 +139,7 @@ def test_a_large_model_is_read_in_little_memory(tmp_path: Path) -> None:
     assert path.stat().st_size > 200_000_000
     limit = 400 << 20
     code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))\n"
-    code += "from poolcli.models.check import read_model; import sys; print(len(read_model(sys.argv[1])))"
+    code += "from poolcli.models.read import read_model; import sys; print(len(read_model(sys.argv[1])))"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("1\n", "")
     assert resource.RLIMIT_AS

@@ -1,0 +1,151 @@
+"""What comes out of pooling a shape of which some lengths are names: axis by axis, because no axis knows of another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar, cast
+
+from poolcli.core.layouts import default_layout, spatial_axes
+from poolcli.core.values import per_axis
+from poolcli.core.windows import extent
+from poolcli.dialects import DIALECTS
+from poolcli.models.layer import Dim, Shape, Whole, is_number
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
+
+Length = TypeVar("Length", int, Dim)
+LONGEST = 60  # characters of a length that is written as a formula
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The shape that comes out, and the operator and its plan where every spatial length is known.
+
+    `short` names the axes on which windows are longer than what there is, of which ONNX Runtime makes something yet.
+    """
+
+    shape: Shape
+    op: Attributes | None = None
+    plan: Plan | None = None
+    short: str = ""
+
+
+def pooled(op: Attributes | Whole, shape: Shape, layout: str | None = None) -> Pooled:
+    """What `op` makes of `shape`; a RequestError where it takes no such shape, whatever the dynamic lengths are."""
+    layout = layout or default_layout(len(shape))
+    places = spatial_axes(layout)
+    found, short = list(shape), ""
+    for i, place in enumerate(places):
+        found[place], is_short = _length(op, layout, places, shape, i)
+        short += layout[place] * is_short
+    sized = None if short else sized_for(op, shape, layout)
+    return Pooled(tuple(found), sized, None if sized is None else _plan(sized, shape, layout), short)
+
+
+def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:
+    """The shape without its spatial axes."""
+    places = spatial_axes(layout or default_layout(len(shape)))
+    return tuple(length for place, length in enumerate(shape) if place not in places)
+
+
+def sized_for(op: Attributes | Whole, shape: Shape, layout: str) -> Attributes | None:
+    """The operator where every spatial length is known, None where one is not."""
+    sizes = [shape[place] for place in spatial_axes(layout)]
+    if not all(map(is_number, sizes)):
+        return None
+    return op.over(cast("list[int]", sizes)) if isinstance(op, Whole) else op
+
+
+def _plan(op: Attributes, shape: Shape, layout: str) -> Plan:
+    """The plan on such a shape; N and C, which no window reads, are 1 where they are not known."""
+    sizes = [cast("int", size) if is_number(size) else 1 for size in shape]
+    return make_plan(without_indices(op), sizes, layout=layout)
+
+
+def _length(op: Attributes | Whole, layout: str, places: Sequence[int], shape: Shape, i: int) -> tuple[Dim, bool]:
+    """The length of the spatial axis `i` of the output, and whether its windows are longer than what there is."""
+    if isinstance(op, Whole):
+        return 1, False
+    letters = "".join(layout[place] for place in places)
+    one, size = _cut(op, letters, i), shape[places[i]]
+    if isinstance(one, SlidingAttributes) and isinstance(size, int) and is_number(size):
+        short = _short(one, size)
+        if short is not None:
+            return short, True
+    numbers = [1, 1, cast("int", size) if is_number(size) else _shortest(one)]
+    plan = make_plan(one, numbers, layout="NC" + letters[i])
+    if is_number(size) or isinstance(one, BinAttributes):
+        return plan.output_shape[2], False
+    text = _formula(one, plan, size)
+    return size if text == _name(size) else text, False
+
+
+def _short(op: SlidingAttributes, size: int) -> int | None:
+    """What ONNX Runtime makes of windows that are longer than the padded input, of which the text of ONNX has none.
+
+    It divides as C does, towards zero. None where the windows fit, or where it refuses them too.
+    """
+    begin, end, stride = (cast("int", value) for value in (op.pads_begin, op.pads_end, op.strides))
+    span = size + begin + end - _shortest(op)
+    if op.like != "onnx" or op.auto_pad != "explicit" or span >= 0:
+        return None
+    top = span + (stride - 1) * (op.rounding_type == "ceil")
+    output = -(-top // stride) + 1 if top < 0 else top // stride + 1
+    return output if output >= 0 else None
+
+
+def _cut(op: Attributes, letters: str, i: int) -> Attributes:
+    """The operator on its spatial axis `i` alone."""
+    cut: dict[str, Any] = {}
+    for own in fields(op):
+        value = getattr(op, own.name)
+        if isinstance(value, tuple):
+            cut[own.name] = per_axis(own.name, value, letters)[i]
+    return without_indices(replace(op, **cut))
+
+
+def without_indices(op: Attributes) -> Attributes:
+    """The operator without what its indices count from and fit into, which lengths do not depend on."""
+    return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
+
+
+def _shortest(op: Attributes) -> int:
+    """A length on which the windows fit: what is refused there is refused on any."""
+    return extent(cast("int", op.kernel), cast("int", op.dilations)) if isinstance(op, SlidingAttributes) else 1
+
+
+def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
+    """The output length in terms of the input's; `?` where that has no name."""
+    n = _name(size)
+    if n is None:
+        return "?"
+    stride, a = cast("list[int]", plan.attributes["strides"])[0], plan.attributes
+    if op.auto_pad.startswith("same"):
+        return _quotient(n, stride - 1, stride)
+    begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
+    past = begin + end - _shortest(op)
+    word = DIALECTS[op.like].ceil if op.rounding_type == "ceil" else op.rounding_type
+    if word == "floor" or stride == 1:
+        return _quotient(n, past + stride, stride)
+    kept = _quotient(n, past + 2 * stride - 1, stride)
+    if word == "ceil" or end + stride <= _shortest(op):
+        return kept
+    text = f"min({kept},{_quotient(n, begin + stride - 1, stride)})"
+    return text if len(text) <= LONGEST else "?"
+
+
+def _name(size: Dim) -> str | None:
+    if not isinstance(size, str) or size == "?" or len(size) > LONGEST:
+        return None
+    return size if re.fullmatch(r"\w+", size) else f"({size})"
+
+
+def _quotient(n: str, add: int, stride: int) -> str:
+    """(n + add) // stride, as short as it can be written."""
+    top = n if add == 0 else f"{n}{add:+}"
+    if stride == 1:
+        return top
+    text = f"{top}//{stride}" if add == 0 else f"({top})//{stride}"
+    return text if len(text) <= LONGEST else "?"

@@ -1,0 +1,236 @@
+"""Pooling nodes of an ONNX model: what each says, held against the schema of its operator in the model's opset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import in_python
+from poolcli.core.lazy import need
+from poolcli.dialects.onnx import WORDS
+from poolcli.models.invalid import InvalidError, meant
+from poolcli.models.layer import Layer, Shape, Whole
+from poolcli.models.onnx_model import WHY, Node, load
+from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
+from poolcli.plan.attributes import Attributes, SlidingAttributes
+
+AUTO_PADS = {there: here for here, there in WORDS.items()}
+MOST_SPATIAL = 3  # axes that ONNX Runtime pools over
+MICROSOFT = "com.microsoft"
+INT, STRING, INTS = 2, 3, 7  # types of attributes
+
+
+Values = Mapping[str, Any]
+Made = Attributes | Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A node type: how its operator is made of its attributes, and what sets it apart.
+
+    `takes` are its attributes where onnx has no schema of it. `last`: the attribute that puts channels last, or True
+    where they always are. `reduces`: which axes it pools over is said by numbers.
+    """
+
+    make: Callable[[Values, Shape | None], Made]
+    takes: tuple[str, ...] | None = None
+    last: str | bool = False
+    reduces: bool = False
+
+
+def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, Shape | None], Made]:
+    """Makes a record of sliding windows; `own` are its fields beyond, by the names of attributes there."""
+
+    def make(data: Values, shape: Shape | None) -> Made:
+        if "kernel_shape" not in data:
+            raise InvalidError("it has no attribute kernel_shape")
+        kernel = tuple(data["kernel_shape"])
+        axes = len(shape) - 2 if shape is not None else len(kernel)
+        for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
+            if name in data and len(data[name]) != count * axes:
+                raise InvalidError(f"{name} has {len(data[name])} numbers, {axes} spatial axes need {count * axes}")
+        pads = tuple(data.get("pads", (0,) * (2 * axes)))
+        word = data.get("auto_pad", "NOTSET")
+        if word not in AUTO_PADS:
+            raise InvalidError(f"auto_pad is {word!r}, it must be one of {', '.join(AUTO_PADS)}")
+        given: dict[str, Any] = {
+            "kernel": kernel,
+            "strides": tuple(data.get("strides", (1,) * axes)),
+            "pads_begin": pads[:axes],
+            "pads_end": pads[axes:],
+            "dilations": tuple(data.get("dilations", (1,) * axes)),
+            "auto_pad": AUTO_PADS[word],
+            "rounding_type": "ceil" if data.get("ceil_mode", 0) else "floor",
+            "like": "onnx",
+        }
+        if "exclude_pad" in own:
+            given["exclude_pad"] = not data.get(own["exclude_pad"], 0)
+        given |= {field: data[name] for field, name in own.items() if field != "exclude_pad" and name in data}
+        return _made(record, given)
+
+    return make
+
+
+def _made(record: type[SlidingAttributes], given: dict[str, Any]) -> Attributes:
+    try:
+        return record(**given)
+    except RequestError as error:
+        raise InvalidError(in_python(error.message)) from None
+
+
+AVG, MAX = _sliding(AvgPool, exclude_pad="count_include_pad"), _sliding(MaxPool)
+SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+SUM = Whole(AvgPool, {"divisor_override": 1})
+
+
+def _lp(power: int | None) -> Callable[[Values, Shape | None], Made]:
+    return lambda data, _: Whole(LpPool, {"p": power or data.get("p", 2)})
+
+
+KINDS: dict[tuple[str, str], Kind] = {
+    ("", "AveragePool"): Kind(AVG),
+    ("", "MaxPool"): Kind(MAX),
+    ("", "LpPool"): Kind(_sliding(LpPool, p="p")),
+    ("", "GlobalAveragePool"): Kind(lambda *_: AdaptiveAvgPool(1)),
+    ("", "GlobalMaxPool"): Kind(lambda *_: AdaptiveMaxPool(1)),
+    ("", "GlobalLpPool"): Kind(_lp(None)),
+    ("", "ReduceMean"): Kind(lambda *_: AdaptiveAvgPool(1), reduces=True),
+    ("", "ReduceMax"): Kind(lambda *_: AdaptiveMaxPool(1), reduces=True),
+    ("", "ReduceSum"): Kind(lambda *_: SUM, reduces=True),
+    ("", "ReduceL1"): Kind(_lp(1), reduces=True),
+    ("", "ReduceL2"): Kind(_lp(2), reduces=True),
+    (MICROSOFT, "QLinearAveragePool"): Kind(AVG, (*SLIDING, "count_include_pad", "channels_last"), "channels_last"),
+    (MICROSOFT, "QLinearGlobalAveragePool"): Kind(
+        lambda *_: AdaptiveAvgPool(1), ("channels_last",), "channels_last"
+    ),
+    (MICROSOFT, "NhwcMaxPool"): Kind(MAX, SLIDING, True),
+}  # fmt: skip
+UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool")}
+
+
+def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+    """The pooling nodes of the model in its order; a RequestError where the model cannot be read."""
+    (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
+    model = load(path, given)
+    found = []
+    for node in model.nodes:
+        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+        key = (domain, node.proto.op_type)
+        if key in KINDS or key in UNCHECKED:
+            layer = _layer(node, key, model.opsets.get(domain, 1), defs, model.moved)
+            if layer:
+                found.append(layer)
+    return found
+
+
+def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:
+    """The layer of a node; None where it pools over other axes than the spatial ones."""
+    proto, kind = node.proto, KINDS.get(key)
+    first = proto.input[0] if proto.input else ""
+    shape = node.known.get(first) or node.declared.get(first)
+    data = {each.name: _value(each) for each in proto.attribute}
+    op: Made | None = None
+    problem = invalid = layout = None
+    keeps = True
+    try:
+        if kind is None:
+            problem = f"{proto.op_type} is not checked"
+        else:
+            _check_attributes(proto, kind, key, opset, defs)
+            if kind.reduces:
+                axes = _axes(node, data)
+                if not is_pooling(axes, shape):
+                    return None
+                layout, keeps = spatial_layout(axes or (), shape), data.get("keepdims", 1) != 0
+            elif shape is not None:
+                if not 3 <= len(shape) <= 2 + MOST_SPATIAL:
+                    raise InvalidError(f"its input has {len(shape)} axes, 3 to {2 + MOST_SPATIAL} are needed")
+                last = kind.last is True or bool(data.get(str(kind.last), 0))
+                layout = channels_last(len(shape)) if last else None
+            op = kind.make(data, shape)
+    except InvalidError as error:
+        invalid = str(error)
+    result = proto.output[0] if proto.output else ""
+    return Layer(
+        name=node.scope + (proto.name or result or proto.op_type),
+        type=proto.op_type,
+        version=f"opset {opset}" if not key[0] else key[0],
+        framework="ONNX Runtime",
+        op=op,
+        problem=problem,
+        invalid=invalid,
+        given={name: _text(value) for name, value in data.items()},
+        input_shape=shape,
+        declared_shape=node.declared.get(result),
+        layout=layout,
+        keeps_axes=keeps,
+        moved=moved and _other(shape, node.declared.get(first)),
+    )
+
+
+def _other(shape: Shape | None, stated: Shape | None) -> bool:
+    """Whether the input is not the one that the file states."""
+    if shape is None or stated is None:
+        return False
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shape, stated, strict=False))
+
+
+def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
+    """The axes of a reduction, an attribute or a constant at the second input; None where they cannot be known."""
+    if "axes" in data:
+        return tuple(data["axes"]) if isinstance(data["axes"], list) else None
+    tensor = node.constants.get(node.proto.input[1]) if len(node.proto.input) > 1 else None
+    if tensor is None or len(tensor.dims) > 1:
+        return None
+    if tensor.int64_data:
+        return tuple(tensor.int64_data)
+    raw = tensor.raw_data
+    return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8))
+
+
+def _check_attributes(proto: Any, kind: Kind, key: tuple[str, str], opset: int, defs: Any) -> None:
+    """Refuses missing inputs, and attributes that the version has not or that are of another type, as ONNX Runtime."""
+    if not proto.input or not proto.output:
+        raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
+    known: dict[str, int | None] = dict.fromkeys(kind.takes or ())
+    if kind.takes is None:
+        try:
+            schema = defs.get_schema(proto.op_type, opset, key[0])
+        except defs.SchemaError:
+            raise InvalidError(f"opset {opset} has no {proto.op_type}") from None
+        known = {name: int(each.type) for name, each in schema.attributes.items()}
+    for attribute in proto.attribute:
+        name, needed = attribute.name, known.get(attribute.name)
+        if name not in known:
+            raise InvalidError(_unknown(name, proto.op_type, tuple(known), opset, defs, key[0]))
+        if needed is not None and attribute.type != needed:
+            types = {int(value): word for word, value in attribute.AttributeType.items()}
+            raise InvalidError(f"{name} is {types.get(attribute.type, 'of no type')}, it must be {types[needed]}")
+
+
+def _unknown(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, domain: str) -> str:
+    """What is wrong with an attribute that the operator does not have."""
+    later = [schema.since_version for schema in defs.get_all_schemas_with_history()
+             if (schema.domain, schema.name) == (domain, kind) and name in schema.attributes]  # fmt: skip
+    if later:
+        other = f"from opset {min(later)} on" if min(later) > opset else f"up to opset {max(later)}"
+        return f"{kind} has no attribute {name} in opset {opset}, it has it {other}"
+    return f"{kind} has no attribute {name}{meant(name, tuple(known))}"
+
+
+def _value(attribute: Any) -> Any:
+    """The value of an attribute as its type says; None of the types that pooling has not."""
+    if attribute.type == INT:
+        return attribute.i
+    if attribute.type == STRING:
+        return attribute.s.decode(errors="replace")
+    if attribute.type == INTS:
+        return list(attribute.ints)
+    return None
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else "?" if value is None else str(value)

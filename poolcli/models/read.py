@@ -1,0 +1,58 @@
+"""Which format a model file is in, told by what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from poolcli.core.errors import RequestError
+from poolcli.models.layer import Layer
+
+Given = Mapping[str, tuple[int, ...]]
+HEAD = 64  # bytes by which a format is told
+EXPORT = "export it: torch.onnx.export(model, inputs, 'model.onnx')"
+
+
+def read_model(path: str, given: Given | None = None) -> list[Layer]:
+    """The pooling layers of the model at `path`, its inputs as long as `given` says.
+
+    A RequestError of one line for what is no model that can be read.
+    """
+    found = Path(path)
+    try:
+        if found.is_dir() or not found.is_file():
+            what = "a folder, not a model file" if found.is_dir() else "no file" if found.exists() else "no such file"
+            raise RequestError(f"{path}: {what}")
+        with open(path, "rb") as stream:
+            head = stream.read(HEAD)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    return _reader(path, head)(path, given or {})
+
+
+def _reader(path: str, head: bytes) -> Callable[[str, Given], list[Layer]]:
+    """The reader of what begins with `head`."""
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        from poolcli.models.ir import read_ir
+
+        return read_ir
+    for matches, why in OTHERS:
+        if matches(head):
+            raise RequestError(f"{path}: {why}")
+    from poolcli.models.onnx_layers import read_onnx
+
+    return read_onnx
+
+
+def _begins(*starts: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(starts)
+
+
+OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda head: not head.strip(b"\0"), "no model: the file is empty"),
+    (_begins(b"\x89HDF"), "a Keras or HDF5 file; export it: model.export('saved'), then tf2onnx or ovc saved"),
+    (_begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"), f"a PyTorch or pickle file, never opened; {EXPORT}"),
+    (_begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"), "a picture, no model"),
+    (_begins(b"\x93NUMPY"), "an array, no model"),
+    (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), "no model"),
+)

@@ -1,0 +1,187 @@
+"""Attributes of IR layers, against what OpenVINO itself does with the same layer; bodies, reductions, encodings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+from tests.models.irs import AVG, dims, layer, model, runnable
+
+MAX = AVG.replace('exclude-pad="true" ', "")
+PADDED = 'kernel="3,3" strides="2,2" pads_begin="1,1" pads_end="1,1"'
+WITHOUT = {name: " ".join(part for part in AVG.split() if not part.startswith(name)) for name in ("kernel", "strides")}
+
+
+def with_(name: str, value: str, data: str = AVG) -> str:
+    """The attributes with another value of one, or with one more."""
+    kept = [part for part in data.split('" ') if not part.startswith(f"{name}=")]
+    return '" '.join([*(part.rstrip('"') for part in kept), f'{name}="{value}']) + '"'
+
+
+ATTRIBUTES = [
+    ("AvgPool", "opset1", AVG),
+    ("avgpool", "opset1", AVG),
+    *(("AvgPool", version, AVG) for version in ("opset2", "opset8", "opset15", "", "extension")),
+    *(("AvgPool", "opset1", data) for data in WITHOUT.values()),
+    ("AvgPool", "opset1", 'kernel="2,2" strides="2,2"'),
+    *(("AvgPool", version, with_("dilations", "2,2")) for version in ("opset1", "opset14", "opset16")),
+    *(("AvgPool", version, with_("rounding_type", "ceil_torch")) for version in ("opset1", "opset14")),
+    *(("AvgPool", "opset1", with_("kernel", value)) for value in ("2", "a,2", "2, 2", "2.0,2", "12,2", "0,2")),
+    ("AvgPool", "opset1", with_("kernel", "9" * 25 + ",2")),
+    *(("AvgPool", "opset1", with_("strides", value)) for value in ("2", "0,2", "2,2,2")),
+    *(("AvgPool", "opset1", with_("pads_begin", value)) for value in ("", "0", "-1,0", "2,2", "1,1")),
+    *(("AvgPool", "opset1", with_("exclude-pad", value)) for value in ("TRUE", "0", "maybe", "false")),
+    *(("AvgPool", "opset1", with_("rounding_type", value)) for value in ("CEIL", "round")),
+    *(("AvgPool", "opset1", with_("auto_pad", value)) for value in ("SAME_UPPER", "notset", "same", "valid")),
+    *(("AvgPool", "opset1", with_(name, "ceil")) for name in ("rounding-type", "exclude_pad", "auto-pad")),
+    ("MaxPool", "opset1", with_("dilations", "2,2", MAX)),
+    ("MaxPool", "opset3", MAX),
+    *(("MaxPool", version, MAX) for version in ("opset8", "opset14", "opset16")),
+    *(("MaxPool", version, with_("dilations", "2,2", MAX)) for version in ("opset8", "opset14")),
+    *(("MaxPool", version, with_("rounding_type", "ceil_torch", MAX)) for version in ("opset8", "opset14")),
+    *(("MaxPool", "opset8", with_("axis", value, MAX)) for value in ("7", "x", "²", "--5", "-4", "3", "-5")),
+    *(("MaxPool", "opset8", with_("index_element_type", value, MAX)) for value in ("u8", "zz", "I32")),
+    *(("AdaptiveAvgPool", version, "") for version in ("opset1", "opset7")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "version", "data"), ATTRIBUTES)
+def test_what_openvino_refuses_is_invalid_and_its_shapes_are_the_computed_ones(
+    kind: str, version: str, data: str, cli: Cli, tmp_path: Path
+) -> None:
+    import openvino as ov
+
+    path = runnable(tmp_path / "m.xml", layer(data, (1, 3, 9, 9), (), kind, version), (1, 3, 9, 9))
+    try:
+        read = ov.Core().read_model(path.read_text(), ov.Tensor(np.zeros(1, np.uint8)))
+        theirs = list(read.get_ordered_ops()[1].output(0).shape)
+    except RuntimeError:
+        theirs = None
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"]) == (("invalid", None) if theirs is None else ("computed", theirs))
+
+
+def test_an_opset_that_is_newer_than_what_is_known_is_unknown(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (1, 3, 9, 9), (1, 3, 4, 4), version="opset99"))
+    (found,) = cli("check", path, "--json").json["layers"]
+    why = "opset99 is newer than opset16, the newest that is known here"
+    assert (found["verdict"], found["reason"]) == ("unknown", why)
+
+
+def test_an_average_of_opset16_without_dilations_crashes_openvino(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (1, 3, 9, 9), (1, 3, 4, 4), version="opset16"))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["reason"]) == (
+        "invalid", "OpenVINO crashes on it: AvgPool of opset16 without dilations; write 1 for each axis"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "data", "warning"),
+    [
+        ("opset1", with_("dilations", "2,2"),
+         "attribute dilations is not one of AvgPool's before opset16 and is ignored"),
+        ("opset1", with_("rounding-type", "ceil"),
+         "attribute rounding-type is not one of AvgPool's and is ignored; rounding_type is one"),
+        ("opset1", with_("exclude_pad", "false"),
+         "attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad is one"),
+        ("opset1", with_("exclude-pad", "maybe"), "exclude-pad is 'maybe', which OpenVINO reads as true"),
+    ],
+)  # fmt: skip
+def test_what_openvino_ignores_is_a_warning(version: str, data: str, warning: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(data, (1, 3, 8, 8), (1, 3, 4, 4), version=version))
+    done = cli("check", path, "--json")
+    (found,) = done.json["layers"]
+    assert (done.code, found["verdict"], found["warnings"]) == (0, "agrees", [warning])
+
+
+@pytest.mark.parametrize("dim", ["-1", "", "0", "?", "1..10"])
+def test_a_length_that_is_no_number_is_dynamic(dim: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (dim, 3, 32, dim), (dim, 3, 16, dim)))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"][1:3]) == ("agrees", [3, 16])
+
+
+def test_a_declared_length_that_follows_from_a_dynamic_one_is_unknown(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, (1, 3, 32, "W"), (1, 3, 16, 16)))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"], found["reason"]) == (
+        "unknown", [1, 3, 16, "W//2"], "axis W: declared, but dynamic in the input; --input-shape gives its lengths"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "declared", "reason"),
+    [
+        (with_("rounding_type", "ceil"), 16, "axes H, W: declared 16, floor gives 16, the file says ceil: 17"),
+        (with_("auto_pad", "valid", PADDED), 17,
+         "axes H, W: declared 17, auto_pad explicit gives 17, the file says valid: 16"),
+        (with_("strides", "1,1"), 16, "axes H, W: declared 16, the kernel as strides gives 16, the file says "
+         "strides 1,1: 32"),
+        (AVG, 11, "axes H, W: declared 11, computed (33+0+0-2)//2 + 1 = 16"),
+    ],
+)  # fmt: skip
+def test_why_a_declared_length_differs(data: str, declared: int, reason: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(data, (1, 3, 33, 33), (1, 3, declared, declared)))
+    done = cli("check", path, "--json")
+    assert (done.code, done.json["layers"][0]["reason"]) == (1, reason)
+
+
+def test_layers_in_bodies_are_found_and_their_identities_hold_within_them(cli: Cli, tmp_path: Path) -> None:
+    inner = layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4))
+    both = "".join(f"<{side}_body><layers>{inner}</layers><edges/></{side}_body>" for side in ("then", "else"))
+    outer = f'<layer id="0" name="if" type="If" version="opset8">{both}</layer>'
+    path = model(tmp_path / "m.xml", outer, layer(AVG, (1, 3, 6, 6), (1, 3, 3, 3)))
+    found = cli("check", path, "--json").json["layers"]
+    assert [(each["name"], each["computed"], each["verdict"]) for each in found] == [
+        ("if/then_body/pool", [1, 3, 4, 4], "agrees"),
+        ("if/else_body/pool", [1, 3, 4, 4], "agrees"),
+        ("pool", [1, 3, 3, 3], "agrees"),
+    ]
+
+
+def reduction(tmp_path: Path, kind: str, shape: tuple[int, ...], axes: list[int], keep: str, declared: object) -> Path:
+    """A model that reduces these axes, which are a constant in the weights."""
+    (tmp_path / "m.bin").write_bytes(b"\0" * 8 + np.array(axes, "<i8").tobytes())
+    constant = f'<layer id="c" type="Const"><data element_type="i64" offset="8" size="{8 * len(axes)}"/></layer>'
+    ports = f'<port id="0">{dims(shape)}</port><port id="1">{dims([len(axes)])}</port>'
+    one = (
+        f'<layer id="0" name="mean" type="{kind}" version="{"opset4" if "L" in kind else "opset1"}">'
+        f'<data keep_dims="{keep}"/><input>{ports}</input>'
+        f'<output><port id="2">{dims(declared)}</port></output></layer>'  # type: ignore[arg-type]  # a list of any kind
+    )
+    return model(
+        tmp_path / "m.xml", constant, one, edges='<edge from-layer="c" from-port="0" to-layer="0" to-port="1"/>'
+    )
+
+
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax", "ReduceSum", "ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "keep", "declared"),
+    [
+        ((1, 3, 8, 8), [2, 3], "true", [1, 3, 1, 1]),
+        ((1, 3, 8, 8), [-1, -2], "false", [1, 3]),
+        ((1, 8, 8, 3), [1, 2], "true", [1, 1, 1, 3]),
+        ((1, 3, 2, 8, 8), [2, 3, 4], "1", [1, 3, 1, 1, 1]),
+        ((1, 3, 8), [2], "true", [1, 3, 1]),
+    ],
+)
+def test_reductions_of_the_spatial_axes_are_pooling(
+    kind: str, shape: tuple[int, ...], axes: list[int], keep: str, declared: list[int], cli: Cli, tmp_path: Path
+) -> None:
+    (found,) = cli("check", reduction(tmp_path, kind, shape, axes, keep, declared), "--json").json["layers"]
+    assert (found["type"], found["computed"], found["verdict"]) == (kind, declared, "agrees")
+
+
+OTHER = [
+    ((1, 3, 8, 8), [1]), ((1, 3, 8, 8), [3]), ((2, 5, 8), [-1]), ((1, 3, 8, 8), [1, 2, 3]), ((4, 4), [1]),
+    ((1, 3, 8, 8), [2, 9]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axes"), OTHER)
+def test_other_reductions_are_no_pooling(shape: tuple[int, ...], axes: list[int], cli: Cli, tmp_path: Path) -> None:
+    assert cli("check", reduction(tmp_path, "ReduceMean", shape, axes, "true", [1]), "--json").json["layers"] == []
