@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from poolcli.batch.shards import WHOLE, Shard
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats import Source, folder_format, parse_source
@@ -40,8 +41,11 @@ def find_inputs(
     recursive: bool,
     files_from: str | None = None,
     output: str | None = None,
+    shard: Shard = WHOLE,
 ) -> Found:
-    """What the inputs mean; the folder `output` is passed over where it lies in one of them."""
+    """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
+    them.
+    """
     items: list[Item] = []
     passed_over: list[str] = []
     several = len(texts) > 1 or files_from is not None
@@ -51,24 +55,25 @@ def find_inputs(
         )
     for text in texts:
         if text != "-" and Path(text).is_dir() and not folder_format(text):
-            found, others = _folder_items(text, dataset, recursive, output)
+            found, others = _folder_items(text, dataset, recursive, output, shard)
             passed_over += others
             several = True
         elif _is_pattern(text):
-            found = _glob_items(text, dataset)
+            found = _glob_items(text, dataset, shard)
             several = True
         else:
             source = parse_source(text, dataset)
             found = [Item(source, Path(source.path).name)]
+            found = found if len(texts) == 1 or shard.takes(found[0].relative) else []
         items.extend(found)
     if files_from is not None:
-        items += _listed_items(files_from, dataset)
+        items += _listed_items(files_from, dataset, shard)
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
     return Found(tuple(items), several, tuple(passed_over))
 
 
-def _listed_items(path: str, dataset: str | None) -> list[Item]:
+def _listed_items(path: str, dataset: str | None, shard: Shard) -> list[Item]:
     """The files that a list names, one a line, or ended by NUL as `find -print0` writes them."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -77,7 +82,8 @@ def _listed_items(path: str, dataset: str | None) -> list[Item]:
     names = [os.fsdecode(name) for name in (data.split(b"\0") if b"\0" in data else data.splitlines()) if name]
     if not names:
         raise RequestError(f"{field('files_from', path)}: names no file")
-    return [Item(source, _below(source.path)) for source in (parse_source(name, dataset) for name in names)]
+    own = (parse_source(name, dataset) for name in names if shard.takes(_below(name)))
+    return [Item(source, _below(source.path)) for source in own]
 
 
 def _below(path: str) -> str:
@@ -90,13 +96,14 @@ def _is_pattern(text: str) -> bool:
     return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
-def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
-    found = sorted(glob.glob(pattern, recursive=True))
+def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> list[Item]:
+    root = _fixed_part(pattern)
+    every = sorted(glob.glob(pattern, recursive=True))
+    found = [path for path in every if shard.takes(os.path.relpath(path, root))]
     whole = {path for path in found if folder_format(path)}
     paths = [path for path in found if path in whole or (Path(path).is_file() and not _lies_in_one(path, pattern))]
-    if not paths:
+    if not paths and len(found) == len(every):
         raise RequestError(f"{pattern} matches no file")
-    root = _fixed_part(pattern)
     return [Item(Source(path, dataset), os.path.relpath(path, root)) for path in paths]
 
 
@@ -118,17 +125,19 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None
+    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard
 ) -> tuple[list[Item], list[str]]:
-    """The inputs in a folder, and the names in it that are none."""
+    """The shard's inputs in a folder, and its names in it that are none."""
     readable = [row for row in FORMATS.values() if row.reads]
-    found, others = list[Item](), list[str]()
+    found, others, several = list[Item](), list[str](), False
     for path in _walk(folder, recursive, output):
-        if with_suffix(path, readable) or folder_format(path):
+        if not shard.takes(os.path.relpath(path, folder)):
+            several = True
+        elif with_suffix(path, readable) or folder_format(path):
             found.append(Item(Source(path, dataset), os.path.relpath(path, folder)))
         else:
             others.append(path)
-    if not found:
+    if not found and not several:
         deeper = "" if recursive else "; -r takes its subfolders too"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
     return found, others
@@ -149,11 +158,13 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
         except OSError as error:
             raise FileError(f"{current}: {error.strerror}") from error
         seen = [entry for entry in ordered if not entry.name.startswith(".")]
-        whole = {entry.path for entry in seen if folder_format(entry.path) and os.path.realpath(entry.path) != own}
-        yield from (entry.path for entry in seen if entry.path in whole or not _leads_to_folder(entry))
+        folders = [entry for entry in seen if _leads_to_folder(entry)]
+        whole = {entry.path for entry in folders if folder_format(entry.path) and os.path.realpath(entry.path) != own}
+        apart = {entry.path for entry in folders} - whole
+        yield from (entry.path for entry in seen if entry.path not in apart)
         if recursive:
-            folders = [entry.path for entry in seen if entry.is_dir(follow_symlinks=False) and entry.path not in whole]
-            waiting.extend(path for path in reversed(folders) if os.path.realpath(path) != own)
+            deeper = [entry.path for entry in folders if entry.path in apart and not entry.is_symlink()]
+            waiting.extend(path for path in reversed(deeper) if os.path.realpath(path) != own)
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.batch.record import name_in
+from poolcli.batch.shards import Shard
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats.atomic import byte_stream
@@ -36,11 +37,21 @@ RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_exi
 
 
 class Manifest:
-    """The records of one folder; only one run at a time may hold it."""
+    """The records of one folder; only one run at a time may hold it.
 
-    def __init__(self, folder: str) -> None:
-        self._folder, self._path = folder, os.path.join(folder, NAME)
+    A shard keeps a part of its own, beside what is known from runs before.
+    """
+
+    def __init__(self, folder: str, shard: Shard | None = None) -> None:
+        self._folder, self._shard = folder, shard
+        self._path = os.path.join(folder, shard.manifest if shard else NAME)
+        self._before = Manifest(folder) if shard else None
         self._read()
+
+    @property
+    def known(self) -> dict[str, Record]:
+        """What is known of outputs, from runs before too."""
+        return {**self._before.records, **self.records} if self._before else self.records
 
     def _read(self) -> None:
         """Takes in the lines of the file, which may hold anything: it is refused where it is not poolcli's own."""
@@ -108,17 +119,22 @@ class Manifest:
         names = ({key: self._name(path) for key, path in _outputs(job).items()} for job in jobs)
         _append(self._path, self._stream, "".join(json.dumps(content) + "\n" for content in names))
 
-    def tidy(self) -> None:
-        """Writes the records in the order of their names, without those whose outputs are gone."""
+    def tidy(self, options: str) -> None:
+        """Writes the records in the order of their names, without those whose outputs are gone; behind those of a shard
+        that it has ended, and its options.
+        """
         self._read()
         kept = [r for name, r in sorted(self.records.items()) if os.path.exists(os.path.join(self._folder, name))]
         with byte_stream(self._path, True) as stream:
             for record in kept:
                 stream.write((json.dumps(asdict(record)) + "\n").encode())
+            if self._shard:
+                ended = {"output": None, "shard": str(self._shard), "options": options}
+                stream.write((json.dumps(ended) + "\n").encode())
 
     def is_own(self, path: str) -> bool:
         """Whether a run made the output, or began to."""
-        return self._name(path) in self.begun
+        return self._name(path) in self.begun or (self._before is not None and self._before.is_own(path))
 
     def _name(self, path: str | None) -> str | None:
         return name_in(self._folder, path)

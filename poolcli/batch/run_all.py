@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from poolcli.batch.executors.table import EXECUTORS, Outcomes
 from poolcli.batch.record import name_in
+from poolcli.batch.shards import Shard
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
@@ -32,9 +33,10 @@ def run_all(
     folder: str | None,
     progress: Progress,
     cluster: str | None = None,
+    shard: Shard | None = None,
 ) -> Generator[Outcome, None, None]:
     """The outcomes in the order of the jobs, of which `count` run at once; `folder` is where a manifest is kept, None
-    for none; `cluster` is that of an executor that needs one.
+    for none; `cluster` is that of an executor that needs one; `shard` the one whose jobs these are.
     """
     run = EXECUTORS[executor].run_on(cluster)
     if folder is None or settings.dry_run:
@@ -42,21 +44,19 @@ def run_all(
         return
     from poolcli.batch.manifest import Manifest, options_of
 
-    manifest = Manifest(folder)
+    manifest, options = Manifest(folder, shard), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.held():
         manifest.begin([job for job in jobs if not (settings.skip_existing and existing_outputs((job,)))])
-        runner = Runner(
-            op, replace(settings, overwrite=settings.overwrite or settings.resume), options_of(op, settings), folder
-        )
-        known = manifest.records if settings.resume else {}
+        runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
+        known = manifest.known if settings.resume else {}
         tasks = [Task(job, known.get(str(name_in(folder, job.output)))) for job in jobs]
         failed = False
         for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
             failed = failed or outcome.error is not None
             yield outcome
         if not failed:
-            manifest.tidy()
+            manifest.tidy(options)
 
 
 def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:

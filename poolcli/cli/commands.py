@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolcli.cli.requests import CacheRequest, CheckRequest, InfoRequest, PoolRequest, Request, ShapeRequest
+from poolcli.cli.requests import (
+    CacheRequest,
+    CheckRequest,
+    InfoRequest,
+    MergeRequest,
+    PoolRequest,
+    Request,
+    ShapeRequest,
+)
 from poolcli.cli.words import OPERATOR_WORDS
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
@@ -70,6 +78,14 @@ COMMANDS = (
         "info.info",
         "What files hold: arrays, shapes, types.",
         ("poolcli info samples/volume.h5 samples/astronaut.png",),
+    ),
+    Command(
+        "merge",
+        MergeRequest,
+        "merge.merge_command",
+        "One manifest of all shards of a run, when each has ended.",
+        ("poolcli merge pooled",),
+        "Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
     ),
     Command("cache", CacheRequest, "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)),
 )

@@ -91,6 +91,7 @@ OPTIONS: dict[str, Option | Argument] = {
         ("info", "warm", "clear"),
         "info",
     ),
+    "folder": Argument("FOLDER", "The output folder of all shards.", example="pooled", path="any"),
     "files": Argument("FILE...", "Files to look into.", example="x.npy", path="input"),
     "kernel": Option(
         "-k --kernel",
@@ -246,6 +247,13 @@ OPTIONS: dict[str, Option | Argument] = {
         "Run on a Dask cluster: local, local:4, or a scheduler's tcp://HOST:PORT.",
         "WHERE",
         example="local:2",
+    ),
+    "shard": Option(
+        "--shard",
+        RUN,
+        "Do one of N parts of the inputs, as 1/8; `merge` sums up when all are done.",
+        "I/N",
+        example="1/8",
     ),
     "engine": Option(
         "--engine",

@@ -9,6 +9,7 @@ from contextlib import closing
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import plan_jobs
 from poolcli.batch.run_all import choose_executor, run_all, shared_out
+from poolcli.batch.shards import WHOLE, parse_shard
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.messages import say
 from poolcli.cli.outcomes import Reporter
@@ -29,7 +30,11 @@ def pool(request: PoolRequest) -> int:
     """Runs an operator over the inputs; returns the exit code."""
     op = operator_of(request.op, request.attributes)
     settings = settings_of(request)
-    found = find_inputs(request.inputs, dataset_of(request), request.recursive, request.files_from, request.output)
+    shard = parse_shard(request.shard)
+    found = find_inputs(
+        request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
+    )
+    _refuse_one(found.several, request)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
@@ -65,6 +70,7 @@ def _run(
                 folder=folder,
                 progress=bytes_done,
                 cluster=request.cluster,
+                shard=parse_shard(request.shard),
             )
         ) as outcomes,
     ):
@@ -75,6 +81,11 @@ def _run(
             reporter.add(outcome)
             if outcome.error and request.fail_fast:
                 break
+
+
+def _refuse_one(several: bool, request: PoolRequest) -> None:
+    if request.shard and not several:
+        raise RequestError(f"{field('shard')} shares out several inputs; name a folder, a quoted glob or a list")
 
 
 def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:

@@ -42,6 +42,7 @@ class PoolRequest:
     threads: int | None = None
     jobs: int | None = None
     cluster: str | None = None
+    shard: str | None = None
     max_memory: str | None = None
     fail_fast: bool = False
     dry_run: bool = False
@@ -109,4 +110,14 @@ class CacheRequest:
     debug: bool = False
 
 
-Request = PoolRequest | ShapeRequest | CheckRequest | InfoRequest | CacheRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """Shards that are to become one run."""
+
+    folder: str
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+
+Request = PoolRequest | MergeRequest | ShapeRequest | CheckRequest | InfoRequest | CacheRequest

@@ -1,0 +1,22 @@
+"""The `merge` command: the manifests of shards as one."""
+
+from __future__ import annotations
+
+from poolcli.batch.merge import merge
+from poolcli.cli.requests import MergeRequest
+
+
+def merge_command(request: MergeRequest) -> int:
+    """Merges the parts in a folder; returns the exit code."""
+    merged = merge(request.folder)
+    if request.json:
+        from poolcli.report.document import SCHEMA_VERSION, to_json
+
+        content = {"manifest": merged.manifest, "shards": merged.shards, "outputs": merged.outputs}
+        print(to_json({"schema_version": SCHEMA_VERSION, **content}))
+    elif not request.quiet:
+        from poolcli.report.text import printable
+
+        shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
+        print(printable(f"{request.folder}: {shards}, {merged.outputs:,} outputs, {merged.manifest}"))
+    return 0

@@ -1,0 +1,195 @@
+"""A run in shards: each input in one of them, and all together what one run makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolcli.batch.manifest import NAME
+from poolcli.batch.shards import Shard
+from poolcli.formats.table import with_suffix
+from tests.profiles import slow
+
+COUNT = 12
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twelve arrays in a folder and one below it."""
+    monkeypatch.chdir(tmp_path)
+    Path("in/deep").mkdir(parents=True)
+    for i in range(COUNT):
+        np.save(f"in/{'deep/' * (i % 2)}{i}.npy", np.full((1, 1, 4, 4), i, np.float32))
+    return tmp_path
+
+
+def pooled(cli: Any, folder: str, *more: object) -> Any:
+    return cli("max", "in", "-r", "-o", f"{folder}/", "-k", "2", "-s", "2", *more)
+
+
+def sharded(cli: Any, folder: str, *shards: str, more: tuple[str, ...] = ()) -> None:
+    for shard in shards:
+        assert pooled(cli, folder, "--shard", shard, *more).code == 0
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@given(st.text(min_size=1), st.integers(1, 9))
+def test_each_name_belongs_to_one_shard(name: str, count: int) -> None:
+    assert sum(Shard(number, count).takes(name) for number in range(1, count + 1)) == 1
+
+
+@pytest.mark.parametrize("other", ["Sub/Cat.NPY", "sub/cat.jpeg", "./sub/cat.png", "sub//cat.png"])
+def test_names_whose_outputs_could_clash_belong_together(other: str) -> None:
+    for count in range(2, 60):
+        numbers = range(1, count + 1)
+        assert [Shard(n, count).takes("sub/cat.png") for n in numbers] == [
+            Shard(n, count).takes(other) for n in numbers
+        ]
+
+
+def test_a_composed_name_belongs_to_the_decomposed_one() -> None:
+    for count in range(2, 60):
+        assert Shard(1, count).takes("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == Shard(1, count).takes("cafe\u0301")
+
+
+@pytest.mark.parametrize("more", [(), slow(("--cluster", "local:2"))])
+def test_shards_in_any_order_make_the_files_and_the_manifest_of_one_run(
+    arrays: Path, cli: Any, more: tuple[str, ...]
+) -> None:
+    assert pooled(cli, "one").out == "12 done, 0 skipped, 0 failed\n"
+    sharded(cli, "three", "3/3", "1/3", "2/3", more=more)
+    merged = cli("merge", "three")
+    assert (merged.code, merged.out, merged.err) == (0, "three: 3 shards, 12 outputs, three/.poolcli.jsonl\n", "")
+    assert contents("three") == contents("one")
+
+
+def test_more_shards_than_inputs_leave_some_with_nothing_to_do(arrays: Path, cli: Any) -> None:
+    pooled(cli, "one")
+    found = [pooled(cli, "many", "--shard", f"{i}/40") for i in range(1, 41)]
+    assert {result.code for result in found} == {0}
+    assert "0 done, 0 skipped, 0 failed\n" in [result.out for result in found]
+    merged = cli("merge", "many", "--json")
+    assert merged.json == {"schema_version": 1, "manifest": "many/.poolcli.jsonl", "shards": 40, "outputs": 12}
+    assert contents("many") == contents("one")
+
+
+def test_globs_and_lists_are_shared_out_by_the_same_names(arrays: Path, cli: Any) -> None:
+    words = "max", "-o", "out/", "-k", "2", "-s", "2", "--skip-existing"
+    Path("list.txt").write_text("".join(f"in/{i}.npy\n" for i in range(0, COUNT, 2)))
+    for given_as in (["in/*.npy"], ["--files-from", "list.txt"], [f"in/{i}.npy" for i in range(0, COUNT, 2)]):
+        done = [cli(*words, *given_as, "--shard", f"{i}/2", "--dry-run", "--json") for i in (1, 2)]
+        paths = [json.loads(line)["input"]["path"] for result in done for line in result.out.splitlines()]
+        assert sorted(paths) == sorted(f"in/{i}.npy" for i in range(0, COUNT, 2))
+
+
+def test_a_shard_looks_at_no_input_of_another(arrays: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def looking(path: str, rows: Any) -> Any:
+        seen.append(path)
+        return with_suffix(path, rows)
+
+    monkeypatch.setattr("poolcli.batch.inputs.with_suffix", looking)
+    pooled(cli, "out", "--shard", "1/3")
+    assert 0 < len(seen) < COUNT
+    assert all(Shard(1, 3).takes(path.removeprefix("in/")) for path in seen)
+
+
+def test_a_shard_is_continued_and_merged_runs_are_known(arrays: Path, cli: Any) -> None:
+    sharded(cli, "out", "1/2", "2/2")
+    Path("out/4.npy").unlink()
+    number = 1 if Shard(1, 2).takes("4.npy") else 2
+    again = pooled(cli, "out", "--shard", f"{number}/2", "--resume").out.split(" done")[0]
+    assert again == "1"
+    assert cli("merge", "out").code == 0
+    for shard in "1/2", "2/2":
+        assert pooled(cli, "out", "--shard", shard, "--resume").out.startswith("0 done, ")
+    assert cli("merge", "out").out == "out: 2 shards, 12 outputs, out/.poolcli.jsonl\n"
+
+
+def missing(cli: Any) -> None:
+    sharded(cli, "out", "1/4", "3/4")
+
+
+def failed(cli: Any) -> None:
+    sharded(cli, "out", "1/1")
+    Path("in/deep/3.npy").write_bytes(b"broken")
+    assert pooled(cli, "out", "--shard", "1/1", "--overwrite").code == 1
+
+
+def changed(cli: Any) -> None:
+    sharded(cli, "out", "1/2")
+    assert cli("max", "in", "-r", "-o", "out/", "-k", "3", "-s", "2", "--shard", "2/2").code == 0
+
+
+def two_runs(cli: Any) -> None:
+    sharded(cli, "out", "1/2", "1/3", more=("--overwrite",))
+
+
+def gone(cli: Any) -> None:
+    sharded(cli, "out", "1/1")
+    Path("out/0.npy").unlink()
+
+
+def none(cli: Any) -> None:
+    assert pooled(cli, "out").code == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        (missing, 1, "out: shards 2/4, 4/4 are not there; run what is missing, then merge again"),
+        (
+            failed, 1,
+            "out: shard 1/1 is not done: stopped, still running, or some inputs failed; "
+            "run again with --resume, then merge",
+        ),
+        (
+            changed, 2,
+            "out: shards 1/2 and 2/2 were made with different options; run one of them again with --overwrite",
+        ),
+        (two_runs, 2, "out holds parts of runs of 2 and of 3 shards; remove those of the wrong one"),
+        (
+            gone, 1,
+            "out/0.npy: is not there, though shard 1/1 made it; run that shard again with --resume, then merge",
+        ),
+        (none, 2, "out holds no part of any shard; run with --shard 1/4 and so on first"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)  # fmt: skip
+def test_what_cannot_be_merged_is_refused_and_stays_as_it_is(
+    make: Any, code: int, said: str, arrays: Path, cli: Any
+) -> None:
+    make(cli)
+    before = contents("out")
+    result = cli("merge", "out")
+    assert (result.code, result.out, result.err) == (code, "", f"poolcli: {said}\n")
+    assert contents("out") == before
+
+
+def test_a_folder_that_is_none_is_refused(folder: Path, cli: Any) -> None:
+    assert cli("merge", "nowhere").err == "poolcli: nowhere: No such file or directory\n"
+    assert cli("merge", "x.npy").err == "poolcli: x.npy: Not a directory\n"
+
+
+@pytest.mark.parametrize("word", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/9999999"])
+def test_a_word_that_names_no_shard_is_refused(word: str, folder: Path, cli: Any) -> None:
+    result = cli("avg", ".", "-o", "out/", "-k", "2", f"--shard={word}")
+    said = f"poolcli: --shard is '{word}'; write I/N, such as 1/8 for the first of eight\n"
+    assert (result.code, result.out, result.err) == (2, "", said)
+
+
+def test_one_input_has_nothing_to_share_out(folder: Path, cli: Any) -> None:
+    result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--shard", "1/2")
+    said = "poolcli: --shard shares out several inputs; name a folder, a quoted glob or a list\n"
+    assert (result.code, result.err) == (2, said)
+    assert not Path(NAME).exists()
