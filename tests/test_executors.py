@@ -26,7 +26,7 @@ from poolcli.formats import Source
 from poolcli.formats.atomic import reported
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings
-from poolcli.job.tiles import tile_for
+from poolcli.job.tiles import parts_for
 from tests.profiles import slow
 
 OP = AvgPool(2, 2)
@@ -178,9 +178,9 @@ def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
     smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
-    assert tile_for(plan, 2 * smallest) >= 1
+    assert next(iter(parts_for(plan, 2 * smallest, None, None))).nbytes == smallest
     with pytest.raises(RequestError) as caught:
-        tile_for(plan, 2 * smallest - 1)
+        parts_for(plan, 2 * smallest - 1, None, None)
     assert str(caught.value) == (
         "the smallest part that can be pooled by itself needs 2 MiB, the limit is 2 MiB; raise max_memory"
     )

@@ -106,6 +106,6 @@ def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, mo
     assert result.returncode == 1
     assert result.stderr == (
         "poolcli: x.npz: needs 19.1 MiB of memory, the limit is 8 MiB; raise --max-memory "
-        "(one array of a .h5 file, or of a .npy file in C order, can be pooled in parts, this cannot)\n"
+        "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)\n"
     )
     assert not Path("y.npy").exists()

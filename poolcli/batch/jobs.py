@@ -12,6 +12,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
+from poolcli.formats.places import is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.table import suffixes_of, without_suffix
 from poolcli.job.job import Job
@@ -63,7 +64,7 @@ def _path_for(item: Item, target: str | None, several: bool, suffix: str | None,
     if target != "-" and folder:
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
-        path = str(Path(target) / item.relative)
+        path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
         return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
     if several:
         raise RequestError(f"{field(name, target)} is one file, but the inputs are several; name a folder: {target}/")
@@ -77,7 +78,7 @@ def _refuse_clashes(jobs: Sequence[Job]) -> None:
     taken: dict[str, str] = {}
     for job in jobs:
         for path in job.outputs:
-            name = unicodedata.normalize("NFC", os.path.abspath(path)).casefold()
+            name = unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
             if name in taken:
                 raise RequestError(
                     f"{taken[name]} and {job.source.path} would both be written to {path}; "
@@ -95,8 +96,11 @@ def _refuse_inputs(jobs: Sequence[Job]) -> None:
                     raise RequestError(f"output {target} is the input {inputs[identity]}; name another file or folder")
 
 
-def _identity(path: str) -> Iterator[tuple[int, int]]:
-    """Device and inode of the file behind `path`, links followed; nothing where there is none."""
+def _identity(path: str) -> Iterator[tuple[int, int] | str]:
+    """Device and inode of the file behind `path`, links followed; nothing where there is none. A URL is itself."""
+    if is_url(path):
+        yield path.rstrip("/")
+        return
     try:
         status = os.stat(path)
     except OSError:

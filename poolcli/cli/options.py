@@ -77,7 +77,7 @@ class Argument:
 OPTIONS: dict[str, Option | Argument] = {
     "inputs": Argument(
         "INPUT...",
-        ".npy, .npz[:key], .h5[:/dataset], an image, a folder, a quoted glob, or - for a .npy stream.",
+        ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
         example="x.npy",
         path="input",
     ),
@@ -207,12 +207,12 @@ OPTIONS: dict[str, Option | Argument] = {
     "dataset": Option(
         "--dataset",
         FILES,
-        "Dataset or key inside HDF5 and .npz inputs; several times for several.",
+        "Dataset or key inside HDF5, Zarr and .npz inputs; several times for several.",
         "NAME",
         example="/data",
         path="array",
     ),
-    "all": Option("--all", FILES, "Pool every array of HDF5 and .npz inputs under its own name."),
+    "all": Option("--all", FILES, "Pool every array of HDF5, Zarr and .npz inputs under its own name."),
     "format": Option("--format", FILES, "Suffix of the outputs in a folder: npy, png, ...", "SUFFIX", example="npy"),
     "recursive": Option("-r --recursive", FILES, "Take the subfolders of folders too."),
     "overwrite": Option("--overwrite", FILES, "Replace outputs that exist."),
@@ -225,6 +225,10 @@ OPTIONS: dict[str, Option | Argument] = {
         "N",
         example="90",
     ),
+    "chunks": Option(
+        "--chunks", FILES, "Of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20.", "C"
+    ),
+    "shards": Option("--shards", FILES, "Of .zarr outputs: so much in one file, a multiple of the chunks.", "S"),
     "linear_light": Option("--linear-light", RESULT, "Average pictures in linear light instead of sRGB values."),
     "max_pixels": Option(
         "--max-pixels", FILES, "Refuse larger pictures. Default: 178,956,970.", "N", example="200000000"

@@ -21,6 +21,7 @@ from poolcli.core.fields import field
 from poolcli.core.stop import Stopped
 from poolcli.engine.compiled import store as kernels
 from poolcli.formats.atomic import is_device
+from poolcli.formats.places import is_url
 from poolcli.job.job import Job, existing_outputs
 from poolcli.job.outcome import Settings
 from poolcli.plan.attributes import Attributes
@@ -102,7 +103,7 @@ def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
     """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
-    if output is None or output == "-" or is_device(output):
+    if output is None or output == "-" or is_device(output) or is_url(output):
         return None
     if several:
         return output

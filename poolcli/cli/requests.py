@@ -33,6 +33,8 @@ class PoolRequest:
     files_from: str | None = None
     pages: str | None = None
     quality: int | None = None
+    chunks: str | None = None
+    shards: str | None = None
     max_pixels: int | None = None
     allow_external: bool = False
     overwrite: bool = False

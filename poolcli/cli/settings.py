@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from poolcli.batch.memory import memory_limit
 from poolcli.cli.requests import PoolRequest
+from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.job.outcome import Settings
@@ -38,6 +39,8 @@ def settings_of(request: PoolRequest) -> Settings:
         overwrite=request.overwrite,
         skip_existing=request.skip_existing,
         resume=request.resume,
+        chunks=_numbers("chunks", request.chunks),
+        shards=_numbers("shards", request.shards),
     )
 
 
@@ -71,6 +74,10 @@ def _number(text: str) -> int | float:
         raise RequestError(
             f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NUMBER} alone (all count)"
         ) from None
+
+
+def _numbers(name: str, text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else parse_numbers(field(name), text)
 
 
 def _refuse_numbers(request: PoolRequest) -> None:

@@ -18,10 +18,12 @@ HEAVY = {
     "ml_dtypes": "ml_dtypes",
     "numba": "numba",
     "onnx": "onnx",
+    "fsspec": "fsspec",
     "google": "protobuf",
     "PIL": "pillow",
     "pillow_heif": "pillow-heif",
     "tifffile": "tifffile",
+    "zarr": "zarr",
 }
 
 

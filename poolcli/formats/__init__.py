@@ -1,6 +1,7 @@
 """File formats: a table of what each can do, and the questions that are asked of every one of them."""
 
 from poolcli.formats.files import (
+    check_chunks,
     check_holds_several,
     check_output,
     holds_array,
@@ -45,6 +46,7 @@ __all__ = [
     "Tensor",
     "WriteOptions",
     "can_crash",
+    "check_chunks",
     "check_holds_several",
     "check_output",
     "folder_format",

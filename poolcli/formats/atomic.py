@@ -70,9 +70,9 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
             for folder, _, names in os.walk(part):
                 for name in names:
                     sync(os.path.join(folder, name))
-            _move_folder(part, target, overwrite)
+            move_folder(part, target, overwrite)
         except BaseException:
-            _remove(part)
+            remove(part)
             raise
 
 
@@ -128,15 +128,15 @@ def sweep(folder: str) -> None:
             if not entry.name.endswith(".part") or not name.lower().endswith(own):
                 continue
             if is_gone(owner.removeprefix(ASIDE)):
-                _take_back(entry.path, name.removeprefix(".")) if owner.startswith(ASIDE) else _remove(entry.path)
+                _take_back(entry.path, name.removeprefix(".")) if owner.startswith(ASIDE) else remove(entry.path)
 
 
 def remove_part(path: str, owner: str) -> None:
     """Removes what the process `owner`, which was killed, has left of `path`."""
-    _remove(part_name(os.path.realpath(path), owner))
+    remove(part_name(os.path.realpath(path), owner))
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
     """Removes a file or a folder that may be gone already."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
@@ -180,12 +180,14 @@ def move(part: str, target: str, overwrite: bool, mode: int) -> None:
     os.unlink(part)
 
 
-def _move_folder(part: str, target: str, overwrite: bool) -> None:
+def move_folder(part: str, target: str, overwrite: bool) -> None:
     if not os.path.lexists(target):
         os.rename(part, target)
         return
     if not overwrite:
         raise FileError(f"{target}: exists; it appeared while this run was working")
+    if os.path.isdir(target):
+        os.chmod(part, mode_for(target))
     if not _exchanged(part, target):
         aside = part_name(target, ASIDE + owner_of(os.getpid()))
         os.rename(target, aside)
@@ -195,7 +197,7 @@ def _move_folder(part: str, target: str, overwrite: bool) -> None:
             os.rename(aside, target)
             raise
         part = aside
-    _remove(part)
+    remove(part)
 
 
 def _exchanged(one: str, other: str) -> bool:
@@ -208,6 +210,6 @@ def _take_back(aside: str, name: str) -> None:
     """Gives what was moved aside its name again, unless that is taken: then the new one came to be."""
     target = os.path.join(os.path.dirname(aside), name)
     if os.path.lexists(target):
-        _remove(aside)
+        remove(aside)
     elif len(os.fsencode(name)) < LONGEST_NAME - LONGEST_TAIL:  # a longer one was cut
         os.rename(aside, target)

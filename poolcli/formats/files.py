@@ -95,7 +95,22 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
         return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype in row.lacks:
         raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
-    return tensor_layout(shape, layout, mode is not None)
+    return layout if row.named_axes and mode is None else tensor_layout(shape, layout, mode is not None)
+
+
+def check_chunks(
+    path: str, shape: Sequence[int], layout: str, chunks: tuple[int, ...] | None, shards: tuple[int, ...] | None
+) -> None:
+    """Refuses chunks and shards that the output at `path` cannot have."""
+    if chunks is None and shards is None:
+        return
+    row = format_of(path)
+    if not row.chunked:
+        able = " and ".join(suffixes_of(lambda row: row.chunked))
+        raise RequestError(f"{field('chunks' if chunks else 'shards')} is for {able} outputs; {path} is {row.name}")
+    from poolcli.formats.zarr.chunks import grid_of
+
+    grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
 
 
 def write(
@@ -107,13 +122,11 @@ def write(
     metadata: Metadata | None = None,
     overwrite: bool = False,
     mode: str | None = None,
-    quality: int | None = None,
-    adds: bool = False,
+    options: WriteOptions | None = None,
 ) -> tuple[str, ...]:
     """Writes one array whole or not at all, `adds` it to what the file holds; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    options = WriteOptions(overwrite, quality, adds=adds)
-    return format_of(path).functions.write(path, [Named(spec, array)], options)
+    return format_of(path).functions.write(path, [Named(spec, array)], options or WriteOptions(overwrite))
 
 
 def write_several(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ class _File:
     fortran: bool
     start: int
     streams: bool = True
+    chunks: tuple[int, ...] | None = None
     metadata: Metadata = field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> NDArray[Any]:
@@ -170,6 +171,7 @@ class _Sink:
     """Writes each run of a region at its place."""
 
     notes: tuple[str, ...] = ()
+    unit: tuple[int, ...] | None = None
 
     def __init__(
         self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, front_to_back: bool = False

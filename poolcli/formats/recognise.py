@@ -6,6 +6,7 @@ import os
 import stat
 
 from poolcli.core.errors import FileError
+from poolcli.formats.places import is_url
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 
@@ -17,6 +18,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     if path == "-":
         return FORMATS["npy"], ()
     by_suffix = with_suffix(path, FORMATS.values())
+    if is_url(path) and by_suffix and not by_suffix.remote:
+        raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
     by_content = folder_format(path) or _by_first_bytes(path)
     if by_content and by_suffix and by_content is not by_suffix:
         return by_content, (f"the file is {by_content.name}, whatever its name says",)
@@ -30,6 +33,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
 def folder_format(path: str) -> Format | None:
     """The format of a folder that is one input, by what is in it or by its name; None for any other path."""
     rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
+    if is_url(path):
+        return with_suffix(path, FORMATS.values()) or next(row for row in rows if row.remote)
     if not rows or not os.path.isdir(path):
         return None
     marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))

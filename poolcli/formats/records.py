@@ -79,13 +79,14 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset; of an
-    HDF5 dataset its attributes, those of the `groups` above it, and for each axis its label and scales. `notes` say
-    what of it is left out.
+    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset,
+    `store` as `poolcli.formats.zarr.metadata` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
+    `groups` above it, and for each axis its label and scales. `notes` say what of it is left out.
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
+    store: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
@@ -130,21 +131,31 @@ class WriteOptions:
 
     `quality` is that of JPEG and WebP; an `identity` names the work, so that one that was stopped can be continued.
     With `adds` a file that exists keeps what it holds, and `overwrite` is about an array of the same name in it.
+    `chunks` and `shards` are those of Zarr, and `most` is how many elements one of them has at most, where neither is
+    given.
     """
 
     overwrite: bool = False
     quality: int | None = None
     identity: str | None = None
     adds: bool = False
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
+    most: int | None = None
 
 
 class Sink(Protocol):
     """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back.
 
-    `notes` say what else of the output could not be kept.
+    `notes` say what else of the output could not be kept. A sink with a `unit` takes regions of whole units alone:
+    along each axis they begin at a multiple of it, and end at one or with the array.
     """
 
-    notes: tuple[str, ...]
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    @property
+    def unit(self) -> tuple[int, ...] | None: ...
 
     def holds(self, region: Ranges) -> bool:
         """Whether the region is there already, from a run that was stopped."""
@@ -159,6 +170,7 @@ class Fresh:
 
     put: Callable[[Ranges, NDArray[Any]], None]
     notes: tuple[str, ...] = ()
+    unit: tuple[int, ...] | None = None
 
     def holds(self, region: Ranges) -> bool:
         return False
@@ -175,6 +187,10 @@ class Opened(Protocol):
     @property
     def streams(self) -> bool:
         """Whether regions are read from the file; otherwise the first one brings all of it into memory."""
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The lengths of what is read as a whole, whatever part of it is wanted; None where that is each element."""
 
     @property
     def metadata(self) -> Metadata:
@@ -202,6 +218,7 @@ class Loaded:
     header: Header
     load: Callable[[], tuple[NDArray[Any], Metadata]]
     streams: bool = False
+    chunks: tuple[int, ...] | None = None
     _whole: tuple[NDArray[Any], Metadata] | None = None
 
     @property

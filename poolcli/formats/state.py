@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import file_digest, sha256
 from typing import NamedTuple
+
+from poolcli.formats.places import filesystem, is_url
+from poolcli.formats.table import FORMATS
 
 
 class State(NamedTuple):
@@ -18,6 +22,8 @@ class State(NamedTuple):
 
 def state_of(path: str) -> State:
     """The state of the file or folder at `path`; raises OSError where there is none."""
+    if is_url(path):
+        return _state_of_url(path)
     whole = os.stat(path)
     if not os.path.isdir(path):
         return State(whole.st_size, whole.st_mtime_ns, whole.st_ino)
@@ -26,6 +32,19 @@ def state_of(path: str) -> State:
         status = os.stat(name)
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return State(size, newest, whole.st_ino)
+
+
+def _state_of_url(path: str) -> State:
+    """What an object store tells of the metadata of a Zarr store; its chunks are too many to be asked for."""
+    system, place = filesystem(path)
+    found = []
+    for name in (name for row in FORMATS.values() if row.remote for name in row.markers):
+        with suppress(FileNotFoundError):
+            about = system.info(f"{place}/{name}")
+            found.append((name, about.get("size"), *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
+    if not found:
+        raise FileNotFoundError(path)
+    return State(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
 
 
 def digest_of(path: str) -> str:

@@ -106,7 +106,9 @@ def _pooled_and_written(
     with clock.phase("write"):
         for target, arrays in ((job.output, values), (job.indices, positions)):
             if target and arrays:
-                notes += write_several(target, arrays, WriteOptions(settings.overwrite))
+                notes += write_several(
+                    target, arrays, WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
+                )
     return ran, notes
 
 

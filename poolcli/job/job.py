@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from poolcli.formats import Source, holds_array
 from poolcli.formats.atomic import is_device
+from poolcli.formats.places import exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,6 @@ def existing_outputs(jobs: Sequence[Job]) -> tuple[str, ...]:
 
 
 def _exists(target: Source) -> bool:
-    if not os.path.lexists(target.path) or is_device(target.path):
+    if not exists(target.path) or is_device(target.path):
         return False
     return target.key is None or holds_array(target)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from poolcli.formats.image.geo import Grid
 
 LONGEST_SCALE = 1_000_000  # values; longer ones are left out
-PER_AXIS = {"chunks": 1, "maxshape": 0}  # of how a dataset is stored, with what a new axis has
+PER_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # of how an array is stored, with what a new axis has
 SIZES = re.compile(r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE)
 
 
@@ -45,12 +45,15 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
 def _turned(metadata: Metadata, source: str, target: str) -> Metadata:
     """What there is for each axis in the order of another layout, whose further axes have nothing."""
     places = [source.find(axis) for axis in target]
-    stored = {
-        name: tuple(value[i] if i >= 0 else PER_AXIS[name] for i in places) if name in PER_AXIS else value
-        for name, value in metadata.dataset.items()
-    }
+
+    def stored(found: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: tuple(value[i] if i >= 0 else PER_AXIS[name] for i in places) if name in PER_AXIS and value else value
+            for name, value in found.items()
+        }
+
     dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
-    return replace(metadata, dataset=stored, dimensions=dimensions)
+    return replace(metadata, dataset=stored(metadata.dataset), store=stored(metadata.store), dimensions=dimensions)
 
 
 def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindows) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Settings:
     overwrite: bool = False
     skip_existing: bool = False
     resume: bool = False
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
 
     @property
     def read_options(self) -> ReadOptions:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.core.layouts import convert_layout
-from poolcli.formats import Metadata, Opened
+from poolcli.formats import Metadata, Opened, Sink
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import whole_region
 from poolcli.formats.state import State, state_of
 from poolcli.job.clock import Clock
 from poolcli.job.colour import pool_colours
 from poolcli.job.metadata import scaled_metadata
-from poolcli.job.outcome import Outcome, Settings
-from poolcli.job.tiles import Work, bytes_of, pool_in_tiles, pool_part, tile_for
+from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.job.tiles import Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
 from poolcli.job.write import Writer
+from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
     if limit is not None and not streams and needed > limit:
         raise FileError(
             f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
-            "(one array of a .h5 file, or of a .npy file in C order, can be pooled in parts, this cannot)"
+            "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
         )
     with clock.phase("compute"):
         engine = prepare(plan, settings.engine)
@@ -77,8 +79,7 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     writer = Writer(outcome, work.plan, settings)
-    tile = tile_for(work.plan, settings.max_memory) if file.streams else None
-    if tile is None or bytes_of(work.plan) <= tile:
+    if not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory):
         results = _pool_whole(work, outcome, file)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
@@ -88,9 +89,18 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
     before = _state_of(path)
     with ExitStack() as stack:
         sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
-        pool_in_tiles(work, file.read, sinks, tile)
+        pool_in_tiles(work, file.read, sinks, _parts(work.plan, settings.max_memory, sinks, file.chunks, targets))
         _check_unchanged(path, before)
     return writer.notes
+
+
+def _parts(
+    plan: Plan, limit: int | None, sinks: Sequence[Sink], chunks: tuple[int, ...] | None, targets: Sequence[Stored]
+) -> Iterable[Region]:
+    """The parts that all sinks can take."""
+    units = [sink.unit for sink in sinks if sink.unit]
+    unit = tuple(map(lcm, *units)) if len(units) > 1 else units[0] if units else None
+    return parts_for(plan, limit, unit, chunks, front_to_back=any(target.path == "-" for target in targets))
 
 
 def _state_of(path: str) -> State | None:

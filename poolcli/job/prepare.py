@@ -9,7 +9,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.engine.choose import engine_notes
-from poolcli.formats import Header, check_output
+from poolcli.formats import Header, check_chunks, check_output
 from poolcli.formats.arrays import named
 from poolcli.job.colour import Colour, choose_colour
 from poolcli.job.job import Job
@@ -25,6 +25,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     missing = header.missing if settings.missing is None else settings.missing
     plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
     output = _stored(job.output, job.output_key, plan, plan.output_dtype, settings.output_layout, header.mode)
+    if output.path:
+        check_chunks(output.path, output.shape, output.layout, settings.chunks, settings.shards)
     indices = None
     if job.indices:
         if plan.index is None:

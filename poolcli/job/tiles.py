@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from poolcli.core.fields import field
 from poolcli.core.stop import check_stopped
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Sink
+from poolcli.job.blocks import LARGEST, blocks_of, unit_for
 from poolcli.job.clock import Clock
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+Unit = tuple[int, ...] | None
 TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
 HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
 
@@ -38,14 +40,14 @@ class Work:
     progress: Callable[[int, int], None]  # bytes done, bytes in all
 
 
-def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], tile: int) -> None:
-    """Hands the values to the first sink and the positions to the second, tile by tile in C order, without those that
-    the sinks hold already.
+def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], parts: Iterable[Region]) -> None:
+    """Hands the values to the first sink and the positions to the second, part by part, without those that the sinks
+    hold already.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     total, done = bytes_of(work.plan), 0
-    waiting = (r for r in regions(work.plan, tile) if not all(sink.holds(r.outputs) for sink in sinks))
+    waiting = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = _read_ahead(work, reader, read, first)
@@ -55,7 +57,7 @@ def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[S
             with work.clock.phase("read"):
                 x = slab.result()
             ahead = _read_ahead(work, reader, read, next(waiting, None))
-            results = pool_part(work, part, x)
+            results = pool_aligned(work, part, x)
             check_stopped()
             with work.clock.phase("write"):
                 if written:
@@ -81,7 +83,7 @@ def bytes_of(plan: Plan) -> int:
 def _read_ahead(
     work: Work, reader: ThreadPoolExecutor, read: Callable[[Ranges], Array], part: Region | None
 ) -> tuple[Region, Future[Array]] | None:
-    return None if part is None else (part, reader.submit(read, part.reads))
+    return None if part is None else (part, reader.submit(read, part.aligned.reads))
 
 
 def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
@@ -96,22 +98,46 @@ def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | N
     return results
 
 
+def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
+    """As `pool_part`, of any region, from what its aligned one reads: with the bits of the whole."""
+    whole_grains = region.aligned
+    values, places = pool_part(work, whole_grains, slab)
+    starts = zip(region.outputs, whole_grains.outputs, strict=True)
+    inside = tuple(slice(own.start - other.start, None) for own, other in starts)
+    return values[inside], None if places is None else places[inside]
+
+
 def _append(sinks: Sequence[Sink], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
     for sink, array in zip(sinks, results, strict=False):
         if array is not None:
             sink(outputs, array)
 
 
-def tile_for(plan: Plan, limit: int | None) -> int:
-    """The bytes of a tile under a limit of memory; refuses a plan whose smallest part is too large for it."""
-    tile = TILE if limit is None else max(1, min(TILE, limit // HELD))
-    largest = max((part.nbytes for part in _some(regions(plan, tile))), default=0)
+def tile_for(limit: int | None) -> int:
+    """The bytes of a tile under a limit of memory."""
+    return TILE if limit is None else max(1, min(TILE, limit // HELD))
+
+
+def parts_for(plan: Plan, limit: int | None, unit: Unit, chunks: Unit, front_to_back: bool = False) -> Iterable[Region]:
+    """The output in parts under a limit of memory: of whole units of what is written, along the chunks of what is read,
+    or one behind the other in C order. Refuses a plan whose smallest part is too large.
+    """
+    if unit is None and (chunks is None or front_to_back):
+        tile = tile_for(limit)
+        _check_largest(max((part.nbytes for part in _some(regions(plan, tile))), default=0), limit)
+        return regions(plan, tile)
+    most = LARGEST if limit is None else min(LARGEST, limit // HELD)
+    blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
+    _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit)
+    return blocks
+
+
+def _check_largest(largest: int, limit: int | None) -> None:
     if limit is not None and largest * 2 > limit:
         raise RequestError(
             f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2)}, the limit is "
             f"{human_bytes(limit)}; raise {field('max_memory')}"
         )
-    return tile
 
 
 def _some(parts: Iterator[Region]) -> Iterator[Region]:

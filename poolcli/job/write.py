@@ -5,15 +5,17 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Sink, Spec, WriteOptions, format_of, sink, write
 from poolcli.formats.records import Fresh, slices
 from poolcli.formats.state import state_of
+from poolcli.job.blocks import LARGEST
 from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings, Stored
-from poolcli.job.tiles import TILE, bytes_of
+from poolcli.job.tiles import HELD, TILE, bytes_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
 
@@ -39,10 +41,8 @@ class Writer:
             target.layout,
             key=self._key(target),
             metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
-            overwrite=self.settings.overwrite,
             mode=header.mode if header else None,
-            quality=self.settings.quality,
-            adds=target.key is not None,
+            options=self._options(adds=target.key is not None),
         )
 
     def sink(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> Sink:
@@ -73,8 +73,14 @@ class Writer:
         path = str(target.path)
         kept = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
         spec = Spec(target.shape, target.dtype, target.layout, self._key(target), kept)
-        identity, adds = self._identity(path), target.key is not None
-        return sink(path, spec, WriteOptions(self.settings.overwrite, self.settings.quality, identity, adds))
+        return sink(path, spec, self._options(self._identity(path), target.key is not None))
+
+    def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
+        asked = self.settings
+        each = self.plan.output_shape and bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
+        room = LARGEST if asked.max_memory is None else min(LARGEST, asked.max_memory // HELD)
+        most = max(1, room // max(1, each or 1))
+        return WriteOptions(asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most)
 
     def _key(self, target: Stored) -> str | None:
         """What the array is called in the file: as it was asked for, or else as the input's."""
@@ -88,5 +94,6 @@ class Writer:
         from importlib.metadata import version
 
         source = self.outcome.job.source
-        text = repr((version("poolcli"), self.plan, source, state_of(source.path)[:2]))
+        stored = (self.settings.chunks, self.settings.shards)
+        text = repr((version("poolcli"), self.plan, source, state_of(source.path)[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

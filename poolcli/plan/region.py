@@ -55,6 +55,14 @@ class Region:
             found[axis.position] = axis.windows.grain
         return tuple(found)
 
+    @property
+    def aligned(self) -> Region:
+        """The region with the outputs before it that make it begin at multiples of its grains, and so have the bits of
+        the whole.
+        """
+        cuts = zip(self.outputs, self.grains, strict=True)
+        return Region(self.plan, tuple(range(span.start // grain * grain, span.stop) for span, grain in cuts))
+
     def cut(self, axis: int, outputs: range) -> Region:
         """The region of other outputs along `axis`."""
         return Region(self.plan, (*self.outputs[:axis], outputs, *self.outputs[axis + 1 :]))

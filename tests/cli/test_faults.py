@@ -337,7 +337,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
-        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, png, jpeg, tiff, "
+        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, png, jpeg, tiff, "
         "bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "image: one row, a kernel of two": (

@@ -46,6 +46,7 @@ class _Folder:
     header: Header
     path: str
     streams: bool = True
+    chunks: tuple[int, ...] | None = None
     metadata: Metadata = field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> Any:

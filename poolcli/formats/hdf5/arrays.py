@@ -61,6 +61,7 @@ class _File:
     dataset: Dataset
     scales: tuple[tuple[Dataset, ...], ...]
     streams: bool = True
+    chunks: tuple[int, ...] | None = None
 
     def read(self, region: Ranges) -> NDArray[Any]:
         return self.dataset.read(region)

@@ -1,0 +1,52 @@
+"""Where a path leads: into this machine's file systems, or, as a URL, to an object store that fsspec reaches."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.lazy import need
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
+
+
+def is_url(path: str | None) -> bool:
+    """Whether a path is a URL, such as `s3://bucket/x.zarr`.
+
+    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr:/0"), is_url("C:x.npy")
+    (True, False, False)
+    """
+    return path is not None and _URL.match(path) is not None
+
+
+def exists(path: str) -> bool:
+    """Whether there is anything, a link to nothing included."""
+    if not is_url(path):
+        return os.path.lexists(path)
+    system, place = filesystem(path)
+    try:
+        return bool(system.exists(place))
+    except Exception as error:  # every store raises kinds of its own
+        raise unreachable(path, error) from error
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """fsspec's file system of a URL, and the path there. Credentials are those of the environment, as each system
+    looks for them.
+    """
+    (core,) = need("fsspec.core", why=f"{url}: reading URLs needs fsspec")
+    try:
+        system, place = core.url_to_fs(url)
+    except ImportError as error:
+        raise RequestError(f"{url}: {str(error).splitlines()[0]}") from error
+    except (ValueError, TypeError) as error:
+        raise RequestError(f"{url}: is no URL that can be read: {str(error).splitlines()[0]}") from error
+    return system, str(place)
+
+
+def unreachable(path: str, error: BaseException) -> FileError:
+    """The one line for whatever an object store raised."""
+    text = (str(error).splitlines() or [""])[0].strip("'\"")
+    return FileError(f"{path}: cannot be reached: {text[:200] or type(error).__name__}")

@@ -1,0 +1,158 @@
+"""Arrays in Zarr stores: listed, and read region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError
+from poolcli.formats.arrays import byte_count, check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.npy import MOST_AXES, MOST_BYTES
+from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
+from poolcli.formats.zarr.chunks import batches
+from poolcli.formats.zarr.library import opening, side_by_side, translated
+from poolcli.formats.zarr.metadata import axes_of, metadata_of
+from poolcli.formats.zarr.names import layout_of
+from poolcli.formats.zarr.store import store_of
+from poolcli.formats.zarr.walk import is_group, root_of, walk
+from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
+
+
+@contextmanager
+def opened_several(path: str, options: ReadOptions) -> Iterator[Stored]:
+    """The store; groups and arrays that cannot be read are left out."""
+    with opening(path):
+        store = store_of(path, read_only=True, allow_external=options.allow_external, largest=options.limit)
+        root = root_of(path, store)
+    yield Stored(path, root, options)
+
+
+@contextmanager
+def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+    """The chosen array, read region by region, with its attributes and how it is stored."""
+    with opened_several(source.path, options) as file:
+        array = file.array(source.key or file.only(options.axes))
+        size = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
+        with side_by_side(size, (options.limit or HIGHEST_CHUNK) // 8):
+            yield array
+
+
+def list_arrays(path: str) -> list[Header]:
+    """The numeric arrays of the store, by path."""
+    with opened_several(path, ReadOptions()) as file:
+        return list(file.headers)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An open store: an array, or a group with arrays."""
+
+    path: str
+    root: Any
+    options: ReadOptions
+
+    @cached_property
+    def headers(self) -> Sequence[Header]:
+        with opening(self.path):
+            found = list(walk(self.path, self.root, self.options.allow_external))
+            return [
+                self._header(key, array)
+                for key, array in found
+                if array.dtype.name in DTYPES and array.ndim and _can_be(array)
+            ]
+
+    def only(self, axes: int | None) -> str:
+        """The key of the array that is the whole store, or the only one of so many axes in it."""
+        return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
+
+    def array(self, key: str) -> Opened:
+        """The array of a name; refuses what is none, or cannot be held."""
+        with opening(self.path):
+            node = self._node(key)
+            if node is None:
+                node = self._node(choose(Source(self.path, key), self.headers).key)
+            name = None if node is self.root else "/" + node.path
+            where = self.path + (f":{name}" if name else "")
+            check_rank(where, node.shape)
+            check_dtype(where, node.dtype.name)
+            _check(where, node, self.options.limit)
+            return _Array(self._header(name, node), where, self.root, node)
+
+    def _node(self, key: str | None) -> Any:
+        """The array of a name; None where there is none, or a group."""
+        bare = (key or "").strip("/")
+        if not is_group(self.root):
+            return None if bare else self.root
+        try:
+            node = self.root[bare] if bare else self.root
+        except KeyError:
+            return None
+        return None if is_group(node) else node
+
+    def _header(self, key: str | None, array: Any) -> Header:
+        names = axes_of(self.root, key, array)
+        return Header("zarr", array.shape, array.dtype.name, layout_of(names) if names else None, key)
+
+
+def _can_be(array: Any) -> bool:
+    try:
+        _check("", array, None)
+    except FileError:
+        return False
+    return True
+
+
+def _check(where: str, array: Any, limit: int | None) -> None:
+    """Refuses metadata that no data can be behind, and chunks that memory cannot hold: each is decoded whole."""
+    itemsize = DTYPES[array.dtype.name].itemsize
+    if array.ndim > MOST_AXES:
+        raise FileError(f"{where}: has {array.ndim} axes; at most {MOST_AXES} are read")
+    if byte_count([size or 1 for size in array.shape], itemsize) > MOST_BYTES:
+        raise FileError(f"{where}: claims {human_bytes(byte_count(array.shape, itemsize))}, which no array can have")
+    chunk = array.chunks
+    if any(length < 1 for length in chunk):
+        raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, of which some are nothing")
+    size, most = byte_count(chunk, itemsize), limit or HIGHEST_CHUNK
+    if size * 2 > most:
+        raise FileError(
+            f"{where}: one chunk ({','.join(map(str, chunk))}) is {human_bytes(size)}, which is read as a whole; the "
+            f"limit is {human_bytes(most)} for two"
+        )
+
+
+@dataclass(slots=True)
+class _Array:
+    header: Header
+    where: str
+    root: Any
+    array: Any
+    streams: bool = True
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The lengths of what is decoded as one."""
+        return tuple(self.array.chunks)
+
+    @property
+    def metadata(self) -> Metadata:
+        with opening(self.where):
+            return metadata_of(self.root, self.header.key, self.array)
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        import numpy as np
+
+        out = np.empty(tuple(map(len, region)), self.array.dtype)
+        with translated(self.where):
+            for part in batches(region, self.chunks):
+                place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
+                out[place] = self.array[slices(part)]
+        return out

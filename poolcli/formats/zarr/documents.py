@@ -1,0 +1,176 @@
+"""The metadata of Zarr hierarchies that are made here, all of it, before any chunk is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from poolcli.core.dtypes import DTYPES
+from poolcli.formats.arrays import named
+from poolcli.formats.records import Scale, Spec, WriteOptions
+from poolcli.formats.zarr.attributes import plain
+from poolcli.formats.zarr.chunks import Grid, grid_of
+from poolcli.formats.zarr.codecs import INDEX, codecs_2, codecs_3, fill_value
+from poolcli.formats.zarr.metadata import DIMENSIONS, SHARDING
+from poolcli.formats.zarr.names import names_of
+
+Documents = dict[str, dict[str, Any]]  # by their names in the store
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An array that is to be: where it is in its store, its metadata and that of the groups above it, its grid, and
+    the values along its axes, by key.
+    """
+
+    key: str
+    documents: Documents
+    grid: Grid
+    scales: Mapping[str, Scale]
+    notes: tuple[str, ...]
+
+    @property
+    def version(self) -> int:
+        """The version of Zarr."""
+        return int(self.documents[_under(self.key, "zarr.json" if self.is_new else ".zarray")]["zarr_format"])
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is of Zarr v3."""
+        return _under(self.key, "zarr.json") in self.documents
+
+
+def made(spec: Spec, options: WriteOptions) -> Made:
+    """What an array is to be: as its input was stored, as far as that fits its type and shape."""
+    kept, lost = spec.metadata.store, list[str]()
+    if options.shards and kept.get("version") == 2:
+        kept = {}  # which has no shards
+    grid = grid_of(
+        spec.shape,
+        spec.layout,
+        asked=options.chunks,
+        asked_shards=options.shards,
+        kept=kept,
+        most=options.most,
+    )
+    key = (spec.key or "").strip("/")
+    names = _names(spec)
+    attributes = plain(spec.metadata.attributes, key, lost)
+    version = int(kept.get("version", 3))
+    fill, has_fill = fill_value(kept, spec.dtype)
+    without = list[str]()
+    write = _array_2 if version == 2 else _array_3
+    documents = write(key, spec, grid, kept, fill, names, attributes, without)
+    scales = {}
+    if key:
+        documents |= _groups(key, spec.metadata.groups, version, lost)
+        for place, scale in (item for dimension in spec.metadata.dimensions for item in dimension.scales.items()):
+            documents |= _scale(place.strip("/"), scale, version, lost)
+            scales[place.strip("/")] = scale
+    notes = [*spec.metadata.notes, *grid.notes]
+    if not has_fill:
+        notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
+    if without:
+        notes.append(f"stored without the codec {named(without)}")
+    if lost:
+        notes.append(f"left out, for they cannot be written: the attributes {named(lost)}")
+    return Made(key, documents, grid, scales, tuple(notes))
+
+
+def encoded(documents: Documents) -> dict[str, bytes]:
+    """The documents as they are stored."""
+    return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
+
+
+def _names(spec: Spec) -> tuple[str | None, ...]:
+    labels = tuple(dimension.label or None for dimension in spec.metadata.dimensions)
+    return labels if any(labels) else names_of(spec.layout)
+
+
+def _array_3(
+    key: str,
+    spec: Spec,
+    grid: Grid,
+    kept: Mapping[str, Any],
+    fill: Any,
+    names: Sequence[str | None],
+    attributes: dict[str, Any],
+    without: list[str],
+) -> Documents:
+    codecs = codecs_3(kept, spec.dtype, without)
+    if grid.shards:
+        inner = {"chunk_shape": list(grid.chunks), "codecs": codecs} | (kept.get("index") or INDEX)
+        codecs = [{"name": SHARDING, "configuration": inner}]
+    content = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(spec.shape),
+        "data_type": spec.dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid.unit)}},
+        "chunk_key_encoding": kept.get("chunk_key_encoding", {"name": "default", "configuration": {"separator": "/"}}),
+        "fill_value": fill,
+        "codecs": codecs,
+        "attributes": attributes,
+    }
+    return {_under(key, "zarr.json"): content | ({"dimension_names": list(names)} if names else {})}
+
+
+def _array_2(
+    key: str,
+    spec: Spec,
+    grid: Grid,
+    kept: Mapping[str, Any],
+    fill: Any,
+    names: Sequence[str | None],
+    attributes: dict[str, Any],
+    without: list[str],
+) -> Documents:
+    content = {
+        "zarr_format": 2,
+        "shape": list(spec.shape),
+        "chunks": list(grid.chunks),
+        "dtype": _type_2(spec.dtype),
+        "fill_value": fill,
+        "order": "C",
+        "dimension_separator": kept.get("dimension_separator", "."),
+        **codecs_2(kept, spec.dtype, without),
+    }
+    if names and all(names):
+        attributes |= {DIMENSIONS: list(names)}
+    return {_under(key, ".zarray"): content} | ({_under(key, ".zattrs"): attributes} if attributes else {})
+
+
+def _type_2(dtype: str) -> str:
+    kind = DTYPES[dtype]
+    letter = {"bool": "b"}.get(kind.kind, kind.kind[0])
+    return f"{'<' if kind.itemsize > 1 else '|'}{letter}{kind.itemsize}"
+
+
+def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, lost: list[str]) -> Documents:
+    """The groups above an array, with their attributes."""
+    documents: Documents = {}
+    names = key.split("/")[:-1]
+    for place in ("/".join(names[:depth]) for depth in range(len(names) + 1)):
+        attributes = plain(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
+        if version == 2:
+            documents[_under(place, ".zgroup")] = {"zarr_format": 2}
+            if attributes:
+                documents[_under(place, ".zattrs")] = attributes
+        else:
+            documents[_under(place, "zarr.json")] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    return documents
+
+
+def _scale(place: str, scale: Scale, version: int, lost: list[str]) -> Documents:
+    """The array of the values along an axis, in one chunk."""
+    spec = Spec(scale.values.shape, scale.values.dtype.name, "W", place)
+    grid = Grid(tuple(max(1, n) for n in spec.shape))
+    write = _array_2 if version == 2 else _array_3
+    names = (place.rpartition("/")[2],)
+    return write(place, spec, grid, {}, 0, names, plain(scale.attributes, place, lost), [])
+
+
+def _under(place: str, name: str) -> str:
+    return f"{place}/{name}" if place else name

@@ -1,0 +1,52 @@
+"""zarr-python, imported when it is first used, and its errors as one line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from poolcli.core.errors import FileError, PoolError
+from poolcli.core.lazy import Lazy
+
+zarr: Any = Lazy("zarr")
+
+KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Whatever zarr, a codec or an object store raises becomes one line."""
+    try:
+        yield
+    except PoolError:
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) or not (isinstance(error, KNOWN) or _of_a_store(error)):
+            raise
+        text = (str(error).splitlines() or [""])[0].strip("'\"") or type(error).__name__
+        raise FileError(f"{path}: Zarr cannot read or write it: {text[:200]}") from error
+
+
+@contextmanager
+def opening(path: str) -> Iterator[None]:
+    """As `translated`, where metadata is read or made: what zarr warns of there is no concern of users."""
+    with translated(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def side_by_side(chunk: int, room: int) -> Iterator[None]:
+    """Lets zarr work on no more chunks of so many bytes at once than there is room for."""
+    count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
+    with zarr.config.set({"async.concurrency": count}):
+        yield
+
+
+def _of_a_store(error: Exception) -> bool:
+    """Whether the library of an object store raised it: those share no class with anything."""
+    return any(
+        kind.__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp") for kind in type(error).__mro__
+    )

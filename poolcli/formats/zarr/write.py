@@ -1,0 +1,191 @@
+"""Zarr stores are written region by region, of whole shards: there is no other way to write one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.stop import check_stopped
+from poolcli.formats.arrays import byte_count
+from poolcli.formats.atomic import whole_folder
+from poolcli.formats.continued import Journal, continued_folder
+from poolcli.formats.places import is_url
+from poolcli.formats.records import Named, Sink, Spec, WriteOptions, slices, whole_region
+from poolcli.formats.runs import Done
+from poolcli.formats.zarr.chunks import batches
+from poolcli.formats.zarr.documents import Made, encoded, made
+from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
+from poolcli.formats.zarr.remote import remote_store
+from poolcli.formats.zarr.store import store_of
+from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROOM = 2**28  # bytes of the units that are coded side by side
+
+
+def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    """Writes arrays, each under its key (the whole store without one), stored as the inputs' were."""
+    makings = [made(each.spec, options) for each in arrays]
+    with _store(path, makings, options) as (store, _):
+        for making, each in zip(makings, arrays, strict=True):
+            writer_of(path, store, making)(whole_region(each.array.shape), each.array)
+            check_stopped()
+    return tuple(dict.fromkeys(note for making in makings for note in making.notes))
+
+
+@contextmanager
+def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+    """Takes regions of whole shards (chunks, where there are no shards), in any order."""
+    making = made(spec, options)
+    unit = byte_count(making.grid.unit, DTYPES[spec.dtype].itemsize)
+    with _store(path, [making], options) as (store, journal), side_by_side(unit, ROOM):
+        yield _Sink(writer_of(path, store, making), journal)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes regions of an array that is being made; several may do so at once, wherever they run.
+
+    Nothing of the store is read: that the array is to be as `making` says is all that has to be known.
+    """
+
+    path: str
+    making: Made
+    sparse: Any  # zarr's array, which leaves out chunks of nothing but the fill value
+    full: Any
+
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+        """Writes a region; a ValueError where it would cut a shard, which another may be writing."""
+        shape, unit = self.shape, self.making.grid.unit
+        for span, n, length in zip(region, shape, unit, strict=True):
+            if span.start % length or (span.stop % length and span.stop != n):
+                raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
+        with translated(self.path):
+            target = self.full if _has_negative_zero(array) else self.sparse
+            for part in batches(region, unit):
+                place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
+                target[slices(part)] = array[place]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return tuple(array_document(self.making)["shape"])
+
+
+def writer_of(path: str, store: Any, making: Made) -> Writer:
+    """What writes an array into a store, in which its metadata need not be yet."""
+    with opening(path):
+        sparse, full = (array_over(store, making.key, making.documents, every_chunk) for every_chunk in (False, True))
+    return Writer(path, making, sparse, full)
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Writes regions, and notes from time to time which of them are there."""
+
+    writer: Writer
+    journal: Journal | None
+    _held: Done = field(default_factory=Done)
+    _done: Done = field(default_factory=Done)
+
+    def __post_init__(self) -> None:
+        shape = self.writer.shape
+        for region in self.journal.read() if self.journal else ():
+            if len(region) == len(shape) and all(
+                0 <= s.start < s.stop <= n for s, n in zip(region, shape, strict=True)
+            ):
+                self._held.add(region)
+                self._done.add(region)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.writer.making.notes
+
+    @property
+    def unit(self) -> tuple[int, ...]:
+        return self.writer.making.grid.unit
+
+    def holds(self, region: Ranges) -> bool:
+        return self._held.holds(region)  # another thread adds to what is done
+
+    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+        self.writer(region, array)
+        if self.journal is None:
+            return
+        self._done.add(region)
+        if self.journal.is_due:
+            self.journal.write(self._done)
+
+
+def array_document(making: Made) -> dict[str, Any]:
+    """The document that says what the array itself is."""
+    prefix = f"{making.key}/" if making.key else ""
+    found = making.documents.get(f"{prefix}zarr.json")
+    return found if found is not None else making.documents[f"{prefix}.zarray"]
+
+
+def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: bool) -> Any:
+    """zarr's array that documents describe, over a store that need not have them yet."""
+    prefix = f"{key}/" if key else ""
+    document = documents.get(f"{prefix}zarr.json")
+    if document is not None:
+        metadata: Any = zarr.core.metadata.ArrayV3Metadata.from_dict(document)
+    else:
+        metadata = zarr.core.metadata.ArrayV2Metadata.from_dict(documents[f"{prefix}.zarray"])
+    place = zarr.storage.StorePath(store, key)
+    return zarr.Array(zarr.AsyncArray(metadata, place, config={"write_empty_chunks": every_chunk, "order": "C"}))
+
+
+@contextmanager
+def _store(path: str, makings: Sequence[Made], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
+    """The store that becomes `path`, with all metadata and the values along axes; and a journal where one is kept."""
+    documents = encoded({name: content for making in makings for name, content in making.documents.items()})
+    if is_url(path):
+        with opening(path):
+            store = store_of(path, read_only=False)
+        with remote_store(path, options.overwrite, options.identity, documents) as journal:
+            _write_scales(path, store, makings)
+            yield store, journal if options.identity else None
+        return
+    if options.identity is None:
+        with whole_folder(path, options.overwrite) as part:
+            yield _begun(path, part, documents, makings), None
+        return
+    with continued_folder(path, options.overwrite, options.identity) as (part, journal):
+        yield _begun(path, part, documents, makings), journal
+
+
+def _begun(path: str, part: str, documents: Mapping[str, bytes], makings: Sequence[Made]) -> Any:
+    """A folder with the metadata in it, as a store."""
+    for name, content in documents.items():
+        file = Path(part, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    with opening(path):
+        store = store_of(part, read_only=False)
+    _write_scales(path, store, makings)
+    return store
+
+
+def _write_scales(path: str, store: Any, makings: Sequence[Made]) -> None:
+    with opening(path):
+        for making in makings:
+            for key, scale in making.scales.items():
+                array_over(store, key, making.documents, True)[:] = scale.values
+
+
+def _has_negative_zero(array: NDArray[Any]) -> bool:
+    """Whether a zero is negative: a chunk of such would be taken for one of nothing but the fill value 0."""
+    import numpy as np
+
+    if array.dtype.kind != "f":
+        return False
+    unsigned = np.dtype(f"u{array.dtype.itemsize}").newbyteorder(array.dtype.byteorder)
+    lowest = np.asarray(-0.0, array.dtype).view(unsigned)
+    return bool((np.ascontiguousarray(array).view(unsigned) == lowest).any())
