@@ -18,7 +18,7 @@ def write(plan: Plan) -> str:
     """The layer as an IR has it."""
     a, there = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
-        types = f' index_element_type="{a["index_element_type"]}"' if plan.reducer.picks else ""
+        types = f' index_element_type="{_index_type(plan)}"' if plan.reducer.picks else ""
         return (
             f'<layer type="{there.name}" version="opset8"> <data{types}/> second input: {joined(plan, "output_size")}'
         )
@@ -33,6 +33,12 @@ def write(plan: Plan) -> str:
         parts += [("index_element_type", str(a["index_element_type"])), ("axis", str(a["axis"]))]
     data = " ".join(f'{name}="{value}"' for name, value in parts)
     return f"{there.name} {version}: <data {data}/>"
+
+
+def _index_type(plan: Plan) -> object:
+    """i32 where that holds the indices: the CPU plugin runs no AdaptiveMaxPool with i64, the default."""
+    fits = plan.index is not None and plan.index.modulus <= 2**31
+    return "i32" if fits else plan.attributes["index_element_type"]
 
 
 def _version(plan: Plan) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Dialect, There
-from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+from poolcli.core.fields import field
+from poolcli.dialects.dialect import Call, Dialect, There
+from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -30,15 +31,18 @@ def write(plan: Plan) -> str:
     return f"torch.nn.functional.{name}(x, {', '.join(parts)})"
 
 
-def cannot_write(plan: Plan) -> str | None:
+def refuses(call: Call) -> str | None:
     """What its functions for one or for three axes lack, which that for two axes has."""
-    if plan.op == "avg" and len(plan.axes) == 3 and any(
-        k > n for k, n in zip(numbers(plan, "kernel"), (axis.windows.size for axis in plan.axes), strict=True)
-    ):  # fmt: skip
-        return "avg_pool3d takes no kernel that is longer than the input without its pads"
-    if plan.divisor_override is not None and len(plan.axes) == 1:
-        return "avg_pool1d has no divisor_override"
-    return too_many_axes(plan, "PyTorch")
+    if call.operator == "avg" and len(call.axes) == 3:
+        for axis, kernel, size in zip(call.axes, call.kernel, call.sizes, strict=True):
+            if kernel > size:
+                return (
+                    f"avg_pool3d takes no kernel that is longer than the input without its pads: axis {axis} is "
+                    f"{size} long, the kernel {kernel}; use {field('kernel', size)} or another {field('like')}"
+                )
+    if call.options.get("divisor_override") is not None and len(call.axes) == 1:
+        return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"
+    return None
 
 
 PYTORCH = Dialect(
@@ -61,5 +65,6 @@ PYTORCH = Dialect(
     index_axis=2,
     pad_limit="half_kernel",
     symmetric_pads=True,
-    cannot_write=cannot_write,
+    refuses=refuses,
+    cannot_write=lambda plan: too_many_axes(plan, "PyTorch"),
 )

@@ -8,8 +8,8 @@ from math import prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
-from poolcli.core.windows import Sliding
 from poolcli.dialects import DIALECTS, Dialect
+from poolcli.explain.same import same_divisors, same_reduction
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
 
@@ -112,7 +112,7 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         causes.append("its windows lie elsewhere")
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
-    elif chosen.reducer.divides and not _same_divisors(chosen, other):
+    elif chosen.reducer.divides and not (chosen.output_shape == other.output_shape and same_divisors(chosen, other)):
         if a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} where nothing is said")
@@ -152,35 +152,3 @@ def _places(w: object) -> tuple[object, ...]:
 
 def _counted(w: object) -> object:
     return getattr(w, "counted", None)
-
-
-def _same_divisors(a: Plan, b: Plan) -> bool:
-    return a.output_shape == b.output_shape and a.divisor_override == b.divisor_override and all(
-        same_divisors(v, w) for v, w in zip(a.windows, b.windows, strict=True)
-    )  # fmt: skip
-
-
-def same_reduction(a: Plan, b: Plan) -> bool:
-    """Whether the elements of equal windows become equal numbers: a sign is lost in even powers, and a sum that is
-    divided and multiplied by the whole kernel stays what it is where every window is full.
-    """
-    if a.reducer == b.reducer:
-        return True
-    power = a.reducer.power
-    even = power is not None and power == b.reducer.power and power % 2 == 0
-    return even and all(len(w.interior) == w.output for w in (*a.windows, *b.windows) if isinstance(w, Sliding))
-
-
-def same_divisors(a: object, b: object) -> bool:
-    """Whether two axes with as many windows divide each by the same number; only windows at the ends can differ."""
-    if not isinstance(a, Sliding) or not isinstance(b, Sliding):
-        return a == b
-    if a == replace(b, pad_end=a.pad_end) and (a.counted == "inside" or a.pad_end == b.pad_end):
-        return True
-    edges = {o for w in (a, b) for o in (*range(w.interior.start), *range(w.interior.stop, w.output))}
-    if len(edges) > EDGES:
-        return False
-    return all(a.divisor(o) == b.divisor(o) for o in (*edges, *a.interior[:1], *b.interior[:1]))
-
-
-EDGES = 100_000  # windows at the ends of an axis that are compared one by one

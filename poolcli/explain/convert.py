@@ -1,20 +1,25 @@
-"""The same windows and divisors under another framework's names, or why it has none."""
+"""The same elements and divisors under another framework's names, or why it has none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
+from functools import partial
+from itertools import islice, product
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
-from poolcli.explain.compare import same_divisors, same_reduction
+from poolcli.explain.equivalents import equivalents
+from poolcli.explain.same import one_divisor, ratio, same, same_reads
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
+
+TRIED = 256  # combinations of what serves each axis, for each pair of words
+LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,107 +32,189 @@ class Conversion:
     reason: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What all axes share: auto_pad, rounding, and what the sum is divided by."""
+
+    auto_pad: str
+    rounding_type: str
+    division: dict[str, Any]
+
+    @property
+    def counts(self) -> bool:
+        """Whether padding may be counted."""
+        return self.division.get("exclude_pad") is False
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis' numbers."""
+
+    kernel: int
+    strides: int
+    dilations: int
+    pads_begin: int
+    pads_end: int
+
+
 def convert(plan: Plan, like: str) -> Conversion:
-    """`plan` under the rules of `like`: verified by planning what is returned."""
+    """`plan` under the rules of `like`, verified by planning what is returned.
+
+    Searched are all operators of the framework that do the same with a window's elements, and for fixed windows every
+    kernel, stride, dilation and padding that reads the same elements (`equivalents`), under each of its words.
+    """
     dialect = dialect_of(like)
-    record = _record(plan, dialect)
-    why = _never(plan, dialect, record)
-    if why or record is None:
-        return Conversion(like, None, None, why)
     reason: str | None = None
-    for op in _candidates(plan, dialect, record):
+    for op in _candidates(plan, dialect):
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
             reason = reason or on_command_line(error.message)
             continue
-        if _same(plan, other):
+        if same(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
                 return Conversion(like, op, dialect.write(other), None)
             reason = reason or unwritten
-        reason = reason or f"{dialect.title} has no attributes that give these windows and divisors"
-    return Conversion(like, None, None, reason)
+    return Conversion(like, None, None, _never(plan, dialect) or reason or _nothing(dialect))
 
 
-def _record(plan: Plan, dialect: Dialect) -> type[Attributes] | None:
-    """The operator in the dialect: the same, or that of fixed windows where it has no adaptive ones."""
+def _nothing(dialect: Dialect) -> str:
+    return f"{dialect.title} has no attributes that give these windows and divisors"
+
+
+def _records(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
+    """The operators in the dialect that do the same with a window's elements, the plan's own first."""
     own = OPERATORS[plan.op]
-    fixed = (r for r in OPERATORS.values() if issubclass(r, SlidingAttributes) and r.reducer == own.reducer)
-    return next((r for r in (own, *fixed) if r.name in dialect.operators), None)
+    others = (r for r in OPERATORS.values() if r is not own and r.reducer == own.reducer)
+    return [r for r in (own, *others) if (r.rules_of or r.name) in dialect.operators]
 
 
-def _never(plan: Plan, dialect: Dialect, record: type[Attributes] | None) -> str | None:
-    """Why no attributes of the dialect can give the plan."""
-    if record is None:
+def _never(plan: Plan, dialect: Dialect) -> str | None:
+    """The plainest reason why no attributes of the dialect can give the plan."""
+    records = _records(plan, dialect)
+    if not records:
         return f"{dialect.title} has no {OPERATORS[plan.op].title}"
-    uneven = next((w for w in plan.windows if isinstance(w, Bins) and w.equal_to is None), None)
-    if uneven and not issubclass(record, BinAttributes):
-        return f"bins of {uneven.size} into {uneven.output} differ in length, {dialect.title} has fixed windows only"
-    if plan.divisor_override is not None and not dialect.operators[record.name].divisor_override:
-        return f"{dialect.title} has no divisor_override"
+    for w in plan.windows:
+        if isinstance(w, Bins) and next(equivalents(w), None) is None:
+            return (
+                f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
+                f"and {dialect.title} has no others"
+            )
+    overrides = any(dialect.operators[r.rules_of or r.name].divisor_override for r in records)
+    if plan.divisor_override is not None and not overrides:
+        return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"
     return None
 
 
-def _candidates(plan: Plan, dialect: Dialect, record: type[Attributes]) -> Iterator[Attributes]:
+def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
     """Attributes that may give the same, plainest first."""
-    if issubclass(record, BinAttributes):
-        yield record(tuple(w.output for w in plan.windows), like=dialect.name)
+    for record in _records(plan, dialect):
+        if issubclass(record, BinAttributes):
+            bins = tuple(Bins(w.size, w.output) for w in plan.windows)
+            if all(map(same_reads, bins, plan.windows)):
+                yield record(tuple(w.output for w in bins), like=dialect.name)
+        else:
+            yield from _fixed(plan, dialect, record)
+
+
+def _fixed(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
+    """Fixed windows of `record`, by the words that all axes share; first with the plan's own numbers."""
+    shared = {"like": dialect.name} | {name: plan.attributes[name] for name in _own(record) if name in plan.attributes}
+    every = [tuple(equivalents(w)) for w in plan.windows]
+    if not all(every):
         return
-    sliding = [w for w in map(_sliding, plan.windows) if w is not None]
-    begin = tuple(w.pad_begin for w in sliding)
-    ends = [
-        tuple(w.pad_end for w in sliding),
-        begin,
-        tuple(max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in sliding),
-    ]
-    excludes: tuple[bool | None, ...] = (None,)
+    words = list(_words(plan, dialect, record))
+    for word in words:
+        ends = [_ends(options[0], word, dialect) for options in every]
+        for axes in islice(product(*ends), TRIED):
+            yield _attributes(record, shared, word, axes)
+    for word in words:
+        fitting = [
+            _fitting(plan, i, partial(_attributes, record, shared, word), word, options, dialect)
+            for i, options in enumerate(every)
+        ]
+        for axes in islice(product(*fitting), TRIED):
+            yield _attributes(record, shared, word, axes)
+
+
+def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[_Words]:
+    there = dialect.operators[record.rules_of or record.name]
+    divisions: list[dict[str, Any]] = [{}]
     if issubclass(record, DividingAttributes):
+        override = one_divisor(plan) if there.divisor_override else None
         excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
-    words = [word for word in ("explicit", "valid", "same_upper", "same_lower") if word in dialect.auto_pads]
-    shared: dict[str, Any] = {
-        "kernel": tuple(w.kernel for w in sliding), "strides": tuple(w.stride for w in sliding),
-        "dilations": tuple(w.dilation for w in sliding), "like": dialect.name,
-    } | {name: plan.attributes[name] for name in _own(record)}  # fmt: skip
-    for word, end, rounding, exclude in product(words, dict.fromkeys(ends), dialect.rounding_types, excludes):
-        own: dict[str, Any] = {"rounding_type": rounding, "auto_pad": word}
-        if word == "explicit":
-            own |= {"pads_begin": begin, "pads_end": end}
-        if exclude is not None:
-            own |= {"exclude_pad": exclude, "divisor_override": plan.divisor_override}
-        if not (exclude is False and not dialect.operators[record.name].include_pad):
-            yield record(**shared, **own)
+        divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
+        with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
+        divisions = [*with_override, *divisions] if plan.divisor_override else [*divisions, *with_override]
+    for auto_pad in ("explicit", "same_upper", "same_lower"):
+        for division, rounding in product(divisions, dialect.rounding_types):
+            if auto_pad in dialect.auto_pads:
+                yield _Words(auto_pad, rounding, division)
+
+
+def _attributes(
+    record: type[SlidingAttributes], shared: dict[str, Any], words: _Words, axes: Sequence[_Axis]
+) -> SlidingAttributes:
+    numbers: dict[str, Any] = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(_Axis)}
+    if words.auto_pad != "explicit":
+        numbers |= {"pads_begin": (0,), "pads_end": (0,)}
+    return record(**shared, **numbers, **words.division, auto_pad=words.auto_pad, rounding_type=words.rounding_type)
+
+
+def _ends(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
+    """The windows with each padding at the end that gives as many outputs, where the word leaves a choice."""
+    if words.auto_pad != "explicit":
+        return [_Axis(w.kernel, w.stride, w.dilation, 0, 0)]
+    exact = (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin
+    up = words.rounding_type != "floor"
+    low, high = (exact - w.stride + 1, exact) if up else (exact, exact + w.stride - 1)
+    if words.rounding_type == "ceil_torch" or (up and dialect.ceil == "ceil_torch"):
+        high += w.stride  # the window more that would start past the input is dropped
+    low, high = max(0, low), max(0, high) if high >= 0 else -1
+    between = range(low, min(high + 1, low + LONGEST_ENDS)) if words.counts and dialect.included == "clipped" else ()
+    found = [w.pad_begin] if dialect.symmetric_pads else [*between, low, high, w.pad_begin, exact]
+    ends = [end for end in dict.fromkeys(found) if low <= end <= high]
+    ends.sort(key=lambda end: (end != w.pad_begin, end != exact, end))
+    return [_Axis(w.kernel, w.stride, w.dilation, w.pad_begin, end) for end in ends]
+
+
+def _fitting(
+    plan: Plan, i: int, made: Callable[[Sequence[_Axis]], Attributes], words: _Words, options: Sequence[Sliding],
+    dialect: Dialect,
+) -> list[_Axis]:  # fmt: skip
+    """What serves axis `i`: its numbers are planned on a shape that is this axis in every direction.
+
+    Divisors of axes are multiplied, so that only those of all axes together show whether they are right: of what gives
+    the same divisors up to a factor, the plainest is kept for each factor.
+    """
+    rank, found = len(plan.axes), dict[object, _Axis]()
+    for w in options:
+        for axis in _ends(w, words, dialect):
+            try:
+                alone = make_plan(made((axis,) * rank), (1, 1, *(w.size,) * rank), "float32")
+            except RequestError:
+                continue
+            if same_reads(alone.windows[0], w) and dialect.cannot_write(alone) is None:
+                found.setdefault(_factors(plan, plan.windows[i], alone), axis)
+                if not plan.reducer.divides:
+                    return [axis]
+    return list(found.values())
+
+
+def _factors(plan: Plan, w: AxisWindows, alone: Plan) -> object:
+    """What the divisors of an axis are to those of `alone`, also where another axis has pads; None where they are no
+    multiples of each other.
+    """
+    if not plan.reducer.divides:
+        return None
+    mine = None if plan.divisor_override else w
+    (other, *_) = alone.windows
+    if alone.divisor_override or not isinstance(other, Sliding):
+        return ratio(mine, None)
+    return ratio(mine, other), ratio(mine, replace(other, counted="kernel")), other.pad_begin + other.pad_end > 0
 
 
 def _own(record: type[Attributes]) -> list[str]:
     """The attributes that the operator has beyond those of its geometry."""
-    return [field.name for field in fields(record) if field.name not in SHARED]
-
-
-def _sliding(w: AxisWindows) -> Sliding | None:
-    """The axis as sliding windows without padding, where it is one."""
-    if isinstance(w, Sliding):
-        return w
-    if w.equal_to is None:
-        return None
-    kernel, stride = w.equal_to
-    return Sliding(w.size, w.output, kernel, stride, 1, 0, 0)
-
-
-def _same(a: Plan, b: Plan) -> bool:
-    """Whether two plans read the same elements, do the same with them, and divide by the same numbers."""
-    if not same_reduction(a, b):
-        return False
-    if a.output_shape != b.output_shape or a.divisor_override != b.divisor_override:
-        return False
-    for v, w in zip(a.windows, b.windows, strict=True):
-        one, two = _sliding(v), _sliding(w)
-        if one is None or two is None:
-            if v != w:
-                return False
-            continue
-        if replace(one, pad_end=0, counted="inside") != replace(two, pad_end=0, counted="inside"):
-            return False
-        if a.reducer.divides and b.reducer.divides and a.divisor_override is None and not same_divisors(one, two):
-            return False
-    return True
+    return [own.name for own in fields(record) if own.name not in SHARED]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -87,30 +91,43 @@ def _answer(plan: Plan, x: Any) -> Any:
     return run(plan, x, engine="numpy")[0]
 
 
-@settings(max_examples=sized(60, 600), derandomize=True)
-@given(st.data())
-def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(data: st.DataObject) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is asked where it is installed")
-    op, size = data.draw(ops()), data.draw(st.integers(1, 12))
+@st.composite
+def plans(draw: st.DrawFn) -> Plan | None:
+    """Plans of one to three axes, fixed and adaptive; None where they are refused."""
+    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    op = draw(ops())
+    if draw(st.integers(0, 3)) == 0:
+        output = tuple(draw(st.integers(1, size + 1)) for size in sizes)
+        op = draw(st.sampled_from([AdaptiveAvgPool, AdaptiveMaxPool]))(output)
     try:
-        plan = op.plan((1, 2, size))
+        plan: Plan = op.plan((1, 2, *sizes))
     except RequestError:
-        return
-    if plan.empty_windows:
-        return  # rows of the table of differences
-    x = np.random.default_rng(size).standard_normal((1, 2, size)).astype(np.float32)
+        return None
+    return plan
+
+
+@settings(max_examples=sized(60, 600), derandomize=True)
+@given(plans())
+def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(plan: Plan | None) -> None:
+    if plan is None or plan.empty_windows:
+        return  # windows of nothing are rows of the table of differences
+    x = np.random.default_rng(0).standard_normal(plan.input_shape).astype(np.float32)
     expected = _answer(plan, x)
-    frameworks: dict[str, Any] = {"pytorch": partial(_pytorch, torch), "onnx": _onnx, "openvino": _openvino}
+    frameworks: dict[str, Any] = {"onnx": _onnx, "openvino": _openvino}
+    if find_spec("torch"):
+        frameworks["pytorch"] = _pytorch
     for like, ask in frameworks.items():
         found = convert(plan, like)
         if found.text is None:
             assert found.reason
             assert like != plan.like, found
             continue
-        np.testing.assert_allclose(ask(found.text, x), expected, 1e-5, 1e-6, err_msg=f"{op} {size}: {found.text}")
+        np.testing.assert_allclose(ask(found.text, x), expected, 1e-5, 1e-6, err_msg=f"{plan.attributes}: {found.text}")
 
 
-def _pytorch(torch: Any, text: str, x: Any) -> Any:
+def _pytorch(text: str, x: Any) -> Any:
+    import torch
+
     return eval(text, {"torch": torch, "x": torch.from_numpy(x)}).numpy()  # noqa: S307
 
 
@@ -129,6 +146,8 @@ def _onnx(text: str, x: Any) -> Any:
 def _openvino(text: str, x: Any) -> Any:
     import openvino as ov
 
+    if "Adaptive" in text:
+        return _openvino_bins(text, x)
     kind, opset = text.split(":")[0].split()
     given = dict(re.findall(r'([\w-]+)="([^"]*)"', text))
     lists = {k: [int(n) for n in given[k].split(",")] for k in ("strides", "pads_begin", "pads_end")}
@@ -150,17 +169,96 @@ def _openvino(text: str, x: Any) -> Any:
     return compiled([x])[0]
 
 
+def _openvino_bins(text: str, x: Any) -> Any:
+    import openvino as ov
+    from openvino import opset8
+
+    given, sizes = text.split(" second input: ")
+    parameter = opset8.parameter(list(x.shape), ov.Type.f32)
+    output = opset8.constant(np.array([int(n) for n in sizes.split(",")], np.int64))
+    index_type = re.findall(r'index_element_type="(\w+)"', given)
+    node = opset8.adaptive_max_pool(parameter, output, *index_type) if index_type else opset8.adaptive_avg_pool(
+        parameter, output
+    )  # fmt: skip
+    model = ov.Model([opset8.result(node.output(0))], [parameter])
+    return ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+
+
+def _behaviour(plan: Plan) -> tuple[object, ...]:
+    """What each window reads, and what it is divided by, counted one by one."""
+    reads = tuple(tuple(tuple(w.span(o)) for o in range(w.output)) for w in plan.windows)
+    if not plan.reducer.divides:
+        return plan.reducer.name, reads
+    every = product(*(range(w.output) for w in plan.windows))
+    divisors = (prod(w.divisor(o) for w, o in zip(plan.windows, at, strict=True)) for at in every)
+    return plan.reducer.name, reads, tuple(plan.divisor_override or divisor for divisor in divisors)
+
+
+def _every_plan(like: str, shape: tuple[int, ...]) -> Iterator[Plan]:
+    """All that a dialect can write with small numbers, equal on all axes."""
+    dialect, size = DIALECTS[like], shape[2]
+    numbers = product(range(1, size + 3), range(1, size + 2), (1, 2), range(3), range(3), dialect.rounding_types)
+    for kernel, stride, dilation, begin, end, rounding in numbers:
+        shared: dict[str, Any] = {"dilations": dilation, "rounding_type": rounding, "like": like}
+        made: list[Any] = [MaxPool(kernel, stride, begin, end, **shared)]
+        made += [AvgPool(kernel, stride, begin, end, exclude_pad=exclude, **shared) for exclude in (True, False)]
+        for op in made:
+            with suppress(RequestError):
+                yield op.plan(shape)
+    for adaptive, output in product((AdaptiveAvgPool, AdaptiveMaxPool), range(1, size + 2)):
+        with suppress(RequestError):
+            yield adaptive(output, like=like).plan(shape)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), pytest.param((1, 1, 2, 2), marks=pytest.mark.slow)])
+def test_a_conversion_is_found_wherever_there_is_one(shape: tuple[int, ...]) -> None:
+    have: dict[str, dict[object, Plan]] = {}
+    for like, dialect in DIALECTS.items():
+        found = (plan for plan in _every_plan(like, shape) if not plan.empty_windows)
+        have[like] = {_behaviour(plan): plan for plan in found if dialect.cannot_write(plan) is None}
+    every = {key: plan for plans in have.values() for key, plan in plans.items()}
+    for behaviour, plan in list(every.items())[:: sized(10, 4)]:
+        for like in DIALECTS:
+            op: Any = convert(plan, like).op
+            assert op is not None or behaviour not in have[like], (plan.attributes, have[like][behaviour].attributes)
+            assert op is None or _behaviour(op.plan(shape)) == behaviour, (plan.attributes, op)
+
+
 def test_conversions_that_have_no_answer_say_why() -> None:
     even, uneven = AdaptiveAvgPool(3).plan((1, 1, 9)), AdaptiveMaxPool(4).plan((1, 1, 10))
     assert convert(even, "tensorflow").text == 'tf.nn.avg_pool1d(x, [3], [3], "VALID", data_format="NWC")'
     assert convert(uneven, "pytorch").text == "torch.nn.functional.adaptive_max_pool1d(x, 4)"
-    assert convert(uneven, "onnx").reason == "bins of 10 into 4 differ in length, ONNX has fixed windows only"
+    assert convert(uneven, "onnx").reason == (
+        "bins of 10 into 4 are no windows of one kernel and stride, with padding or without, and ONNX has no others"
+    )
     override = AvgPool(2, 2, divisor_override=3, like="pytorch").plan((1, 1, 4, 4))
-    assert convert(override, "openvino").reason == "OpenVINO has no divisor_override"
+    assert convert(override, "openvino").reason == (
+        "OpenVINO has no divisor_override, and none of its divisors is always 3"
+    )
     asymmetric = AvgPool(3, 1, 1, 0).plan((1, 1, 9))
     assert convert(asymmetric, "tensorflow").reason == (
         "TensorFlow has no explicit pads in average pooling; use --auto-pad same_upper or valid"
     )
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "like", "expected"),
+    [
+        (AdaptiveAvgPool(3), (1, 1, 5, 5), "onnx", {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (1, 1)}),
+        (AdaptiveAvgPool(2**61 + 1), (1, 1, 2**61), "onnx", {"kernel": (2,), "strides": (1,), "pads_begin": (1,)}),
+        (MaxPool(1, 2, dilations=3), (1, 1, 9), "ngraph", {"kernel": (1,), "dilations": (1,)}),
+        (MaxPool(3, 2, 0, 1), (1, 1, 8, 8, 8), "pytorch", {"pads_end": (0, 0, 0), "rounding_type": "ceil"}),
+        (MaxPool(2, 1, 1, 1), (1, 1, 2, 2, 2), "tensorflow", {}),
+        (AvgPool(3, 2, 0, 1, exclude_pad=False), (1, 1, 8, 8), "pytorch", {"divisor_override": 9}),
+        (AvgPool(2, 2, divisor_override=4, like="pytorch"), (1, 1, 9, 9), "onnx", {"kernel": (2, 2)}),
+    ],
+    ids=["bins-padded", "bins-huge", "dilated-1", "overhang", "none", "override", "no-override"],
+)  # fmt: skip
+def test_equivalents_are_other_numbers_and_other_operators(
+    op: Any, shape: tuple[int, ...], like: str, expected: dict[str, object]
+) -> None:
+    found = convert(op.plan(shape), like).op
+    assert {name: getattr(found, name, None) for name in expected} == expected
 
 
 def test_same_upper_becomes_explicit_pads_and_back() -> None:

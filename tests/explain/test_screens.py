@@ -132,6 +132,7 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
     ]  # fmt: skip
     assert document["to"] == {
         "like": "pytorch",
-        "text": None,
-        "reason": "PyTorch has no attributes that give these windows and divisors",
+        "text": "torch.nn.functional.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, count_include_pad=True, "
+        "divisor_override=9)",
+        "reason": None,
     }
