@@ -35,7 +35,8 @@ class Option:
     """An option: its flags, the panel of the help that shows it, its help, and what stands for its value there.
 
     `also` are the names that other frameworks have for it, `words` the values of one that takes no others, `example` a
-    value for messages; `path` says what is completed: an `input`, an `output`, a `model`, an `array` inside a file.
+    value for messages; `path` says what is completed: an `input`, an `output`, a `model`, an `array` inside a file. One
+    that may stand alone is then `alone`; the next word is its value where it has the form of `value`.
     """
 
     flags: str
@@ -46,6 +47,8 @@ class Option:
     words: tuple[str, ...] = ()
     example: str = ""
     path: str = ""
+    alone: str = ""
+    value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,6 +233,25 @@ OPTIONS: dict[str, Option | Argument] = {
     ),
     "shards": Option("--shards", FILES, "Of .zarr outputs: so much in one file, a multiple of the chunks.", "S"),
     "linear_light": Option("--linear-light", RESULT, "Average pictures in linear light instead of sRGB values."),
+    "rescale": Option(
+        "--rescale",
+        RESULT,
+        "Float results into pictures: LOW becomes 0 and HIGH 255. Alone: the ends of each result.",
+        "LOW,HIGH",
+        example="0,1",
+        alone="auto",
+        value=r"auto|[-+.\deE]+,[-+.\deE]+",
+    ),
+    "preview": Option(
+        "--preview",
+        RUN,
+        "Show input and output side by side; .png: into that file; text: into a pipe, too.",
+        "FILE",
+        example="seen.png",
+        path="any",
+        alone="terminal",
+        value=r"terminal|text|.+\.(png|apng|jpe?g|svg|html|gif|webp|tiff?|bmp)",
+    ),
     "max_pixels": Option(
         "--max-pixels", FILES, "Refuse larger pictures. Default: 178,956,970.", "N", example="200000000"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
@@ -92,9 +93,16 @@ class _Reader:
             raise _takes_none(name, flag, value)
 
     def _next(self, parameter: Parameter) -> str:
+        row = parameter.row
+        if isinstance(row, Option) and row.alone and not (self._waiting and self._is_value(row, self._waiting[0])):
+            return row.alone
         if not self._waiting or self._waiting[0] in self._flags:
             raise RequestError(f"{field(parameter.name)} needs a value, for example {_example(parameter)}")
         return self._waiting.popleft()
+
+    def _is_value(self, row: Option, word: str) -> bool:
+        """Whether a word belongs to the option before it, which may stand alone, and is no input."""
+        return bool(re.fullmatch(row.value, word)) and (bool(self.placed) or not os.path.lexists(word))
 
     def _take(self, parameter: Parameter, text: str) -> None:
         if parameter.numbers or parameter.name == "solve":

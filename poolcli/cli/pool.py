@@ -13,6 +13,7 @@ from poolcli.batch.shards import WHOLE, parse_shard
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.messages import say
 from poolcli.cli.outcomes import Reporter
+from poolcli.cli.preview import check_preview, show_preview
 from poolcli.cli.progress import progress
 from poolcli.cli.requests import PoolRequest
 from poolcli.cli.settings import dataset_of, settings_of
@@ -36,6 +37,7 @@ def pool(request: PoolRequest) -> int:
         request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
     )
     _refuse_one(found.several, request)
+    check_preview(request, found.several)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
@@ -80,6 +82,7 @@ def _run(
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)
+            show_preview(request, settings, outcome)
             if outcome.error and request.fail_fast:
                 break
 

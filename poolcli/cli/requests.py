@@ -25,6 +25,8 @@ class PoolRequest:
     missing: tuple[str, ...] = ()
     indices: str | None = None
     linear_light: bool = False
+    rescale: str | None = None
+    preview: str | None = None
     output: str | None = None
     dataset: tuple[str, ...] = ()
     all: bool = False

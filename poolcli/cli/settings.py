@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from poolcli.batch.memory import memory_limit
 from poolcli.cli.requests import PoolRequest
@@ -10,8 +11,10 @@ from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.job.outcome import Settings
+from poolcli.job.rescale import Limits
 from poolcli.plan.missing import Missing
 
+OWN_LIMITS = "auto"  # what --rescale stands for alone
 NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
 
 
@@ -33,6 +36,7 @@ def settings_of(request: PoolRequest) -> Settings:
         allow_external=request.allow_external,
         quality=request.quality,
         linear_light=request.linear_light,
+        rescale=_limits(request.rescale),
         missing=_missing(request.missing),
         arrays=_arrays(request),
         dry_run=request.dry_run,
@@ -61,6 +65,26 @@ def _missing(typed: Sequence[str]) -> Missing | None:
     if not typed:
         return None
     return () if tuple(typed) == (NO_NUMBER,) else tuple(map(_number, typed))
+
+
+def _limits(typed: str | None) -> Limits | None:
+    """What becomes 0 and 255 in a picture; () for the lowest and the highest, None where nothing is rescaled."""
+    if typed is None or typed == OWN_LIMITS:
+        return None if typed is None else ()
+    try:
+        low, high = map(float, typed.split(","))
+    except ValueError:
+        raise _no_limits(typed) from None
+    if not -inf < low < high < inf:
+        raise _no_limits(typed)
+    return low, high
+
+
+def _no_limits(typed: str) -> RequestError:
+    return RequestError(
+        f"{field('rescale')} is {typed[:40]!r}; write a lower and a higher number, {field('rescale', '0,1')}, "
+        f"or {field('rescale')} alone for those of each result"
+    )
 
 
 def _number(text: str) -> int | float:

@@ -8,6 +8,7 @@ from poolcli.core.errors import PoolError
 from poolcli.formats import Header, ReadOptions
 from poolcli.job.colour import PLAIN, Colour
 from poolcli.job.job import Job
+from poolcli.job.rescale import Limits
 from poolcli.plan import Plan
 from poolcli.plan.missing import Missing
 
@@ -18,7 +19,7 @@ class Settings:
 
     `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
     of a file that holds several, () is all of them and None the one that is named with the file; `missing` are numbers
-    that stand for no value, None for those that the file names.
+    that stand for no value, None for those that the file names; `rescale` makes 8 bits of floats in pictures.
     """
 
     layout: str | None = None
@@ -33,6 +34,7 @@ class Settings:
     allow_external: bool = False
     quality: int | None = None
     linear_light: bool = False
+    rescale: Limits | None = None
     missing: Missing | None = None
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False

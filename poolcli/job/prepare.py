@@ -14,6 +14,7 @@ from poolcli.formats.arrays import named
 from poolcli.job.colour import Colour, choose_colour
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.job.rescale import STORED, check_rescale
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 
@@ -24,7 +25,11 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     layout = settings.layout or header.layout
     missing = header.missing if settings.missing is None else settings.missing
     plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
-    output = _stored(job.output, job.output_key, plan, plan.output_dtype, settings.output_layout, header.mode)
+    dtype, mode = plan.output_dtype, header.mode
+    if settings.rescale is not None:
+        check_rescale(plan, job.output)
+        dtype, mode = STORED, None
+    output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
     if output.path:
         check_chunks(output.path, output.shape, output.layout, settings.chunks, settings.shards)
     indices = None

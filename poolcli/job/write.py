@@ -15,6 +15,7 @@ from poolcli.formats.state import state_of
 from poolcli.job.blocks import LARGEST
 from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.job.rescale import rescaled
 from poolcli.job.tiles import HELD, TILE, bytes_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
@@ -35,15 +36,23 @@ class Writer:
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
         """Writes one result whole; `metadata` is that of the input, None for what has none."""
         header = self.outcome.header
+        mode = header.mode if header else None
+        if self._rescales(target):
+            array, note = rescaled(array, self.settings.rescale or ())
+            self.notes.append(note)
+            mode = None
         self.notes += write(
             str(target.path),
             convert_layout(array, self.plan.layout, target.layout),
             target.layout,
             key=self._key(target),
             metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
-            mode=header.mode if header else None,
+            mode=mode,
             options=self._options(adds=target.key is not None),
         )
+
+    def _rescales(self, target: Stored) -> bool:
+        return self.settings.rescale is not None and target is self.outcome.output
 
     def sink(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> Sink:
         """Takes one result region by region; it is written when the stack is left."""
@@ -54,7 +63,8 @@ class Writer:
             sink = stack.enter_context(direct)
             self.notes += sink.notes
             return sink
-        whole = np.empty(self.plan.output_shape, target.dtype)
+        dtype = self.plan.output_dtype if self._rescales(target) else target.dtype
+        whole = np.empty(self.plan.output_shape, dtype)
 
         def finish(kind: object, *_: object) -> None:
             if kind is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from poolcli.core.dtypes import lookup
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 
@@ -91,9 +92,13 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         channels = shape[layout.index("C")] if "C" in layout else 1
         able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name and not unheard]
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
+        bits = mode_of(shape, "uint8", layout, None)
+        rescale = (
+            f", or {field('rescale')} for 8 bits" if lookup(dtype).kind == "float" and bits in STORES[name] else ""
+        )
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
-            f"use {', '.join([*able, '.npy', '.npz'])} or .h5"
+            f"use {', '.join([*able, '.npy', '.npz'])} or .h5{rescale}"
         )
     kept = "HWC" if "C" in layout and shape[layout.index("C")] != 1 else "HW"
     return f"N{kept}" if pages != 1 else kept

@@ -1,0 +1,99 @@
+"""`--rescale`: floats into pictures, where that is asked for, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import Cli
+
+
+def pixels(name: str) -> list[list[int]]:
+    with Image.open(name) as image:
+        return np.asarray(image).tolist()  # type: ignore[no-any-return]  # rows of numbers
+
+
+@pytest.fixture
+def line(folder: Path) -> str:
+    """Averages of it by two are -1, 0, nan, inf, 3."""
+    np.save("line.npy", np.array([[[-2, 0, -1, 1, np.nan, 0, np.inf, 0, 2, 4]]], np.float32))
+    return "line.npy"
+
+
+@pytest.mark.parametrize(
+    ("typed", "row", "note"),
+    [
+        (["--rescale"], [0, 64, 0, 255, 255], "-1 to 3 became 0 to 255; 1 beyond were cut to the ends; 1 nan became 0"),
+        (
+            ["--rescale", "-1,1"],
+            [0, 128, 0, 255, 255],
+            "-1 to 1 became 0 to 255; 2 beyond were cut to the ends; 1 nan became 0",
+        ),
+        (
+            ["--rescale=0,1e1"],
+            [0, 0, 0, 255, 76],
+            "0 to 10 became 0 to 255; 2 beyond were cut to the ends; 1 nan became 0",
+        ),
+    ],
+)
+def test_the_ends_become_black_and_white_and_the_report_says_so(
+    typed: list[str], row: list[int], note: str, cli: Cli, line: str
+) -> None:
+    done = cli("avg", line, "-k", "1,2", "-s", "1,2", "--layout", "NHW", "-o", "o.png", *typed, columns=120)
+    assert (done.code, done.err) == (0, "")
+    assert pixels("o.png") == [row]
+    assert f"note     rescaled: {note}\n" in done.out
+
+
+def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) -> None:
+    done = cli("max", "x.npy", "-k", "2", "-o", "o.png")
+    assert (done.code, done.err) == (2, (
+        "poolcli: x.npy: png cannot hold 2 channels of float32; "
+        "use .tiff, .npy, .npz or .h5, or --rescale for 8 bits\n"
+    ))  # fmt: skip
+    np.save("many.npy", np.zeros((1, 7, 4, 4), np.float32))
+    assert cli("max", "many.npy", "-k", "2", "-o", "o.png").err == (
+        "poolcli: many.npy: png cannot hold 7 channels of float32; use .tiff, .npy, .npz or .h5\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["photo.png", "-o", "o.png", "--rescale"],
+            "photo.png: --rescale is for float results, this is uint8; leave it out",
+        ),
+        (
+            ["x.npy", "-o", "o.npy", "--rescale"],
+            "x.npy: --rescale makes pictures of floats, and npy files hold floats; leave it out",
+        ),
+        (
+            ["x.npy", "-o", "o.png", "--rescale=1,1"],
+            "--rescale is '1,1'; write a lower and a higher number, --rescale 0,1, or --rescale alone for those of "
+            "each result",
+        ),
+        (
+            ["x.npy", "-o", "o.png", "--rescale=bright"],
+            "--rescale is 'bright'; write a lower and a higher number, --rescale 0,1, or --rescale alone for those of "
+            "each result",
+        ),
+    ],
+)
+def test_what_it_has_no_effect_on_or_cannot_mean_is_refused(
+    arguments: list[str], message: str, cli: Cli, folder: Path
+) -> None:
+    done = cli("max", *arguments, "-k", "2")
+    assert (done.code, done.err) == (2, f"poolcli: {message}\n")
+    assert not Path("o.png").exists()
+
+
+def test_a_constant_is_black_and_indices_stay_what_they_are(cli: Cli, folder: Path) -> None:
+    np.save("flat.npy", np.full((1, 1, 4, 4), 7.5))
+    done = cli("max", "flat.npy", "-k", "2", "-s", "2", "-o", "o.png", "--indices", "i.npy", "--rescale", "-q")
+    assert (done.code, done.err) == (0, "")
+    assert pixels("o.png") == [[0, 0], [0, 0]]
+    assert np.load("i.npy").tolist() == [[[[0, 2], [8, 10]]]]
