@@ -49,15 +49,17 @@ def test_the_ends_become_black_and_white_and_the_report_says_so(
 
 
 def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) -> None:
-    done = cli("max", "x.npy", "-k", "2", "-o", "o.png")
+    np.save("rgb.npy", np.zeros((1, 3, 4, 4), np.float32))
+    done = cli("max", "rgb.npy", "-k", "2", "-o", "o.png")
     assert (done.code, done.err) == (2, (
-        "poolcli: x.npy: png cannot hold 2 channels of float32; "
+        "poolcli: rgb.npy: png cannot hold 3 channels of float32; "
         "use .tiff, .npy, .npz or .h5, or --rescale for 8 bits\n"
     ))  # fmt: skip
-    np.save("many.npy", np.zeros((1, 7, 4, 4), np.float32))
-    assert cli("max", "many.npy", "-k", "2", "-o", "o.png").err == (
-        "poolcli: many.npy: png cannot hold 7 channels of float32; use .tiff, .npy, .npz or .h5\n"
-    )
+    for channels in (4, 7):  # four would become colours and their transparency
+        np.save("many.npy", np.zeros((1, channels, 4, 4), np.float32))
+        assert cli("max", "many.npy", "-k", "2", "-o", "o.png").err == (
+            f"poolcli: many.npy: png cannot hold {channels} channels of float32; use .tiff, .npy, .npz or .h5\n"
+        )
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,8 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name and not unheard]
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         bits = mode_of(shape, "uint8", layout, None)
-        rescale = (
-            f", or {field('rescale')} for 8 bits" if lookup(dtype).kind == "float" and bits in STORES[name] else ""
-        )
+        opaque = bits in STORES[name] and bits in MODES and not MODES[bits].alpha
+        rescale = f", or {field('rescale')} for 8 bits" if opaque and lookup(dtype).kind == "float" else ""
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
             f"use {', '.join([*able, '.npy', '.npz'])} or .h5{rescale}"
