@@ -117,8 +117,8 @@ def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], na
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
     result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
     refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2"
-    assert result.err == f"poolcli: x.npy: {refusal}\npoolcli: photo.png: {refusal}\n"
-    assert result.code == 1
+    assert result.err == f"poolcli: x.npy, photo.png: {refusal}\n"
+    assert result.code == 2
 
 
 def test_json_names_the_field_that_an_error_is_about(cli: Cli, folder: object) -> None:

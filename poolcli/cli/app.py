@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         from poolcli.cli.messages import refuse
 
-        refuse(error, as_json="--json" in arguments)
+        refuse(error, arguments)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read standard output is gone; keep the interpreter from flushing into the closed pipe.

@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
+from collections.abc import Sequence
 
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
 from poolcli.report.text import printable_lines
 
+NAMED = 3  # files in a message about several
+RED, CYAN, PLAIN = "\033[1;31m", "\033[36m", "\033[0m"
+
 
 def complain(error: PoolError) -> None:
     """Writes the error, after whatever standard output holds."""
-    sys.stdout.flush()
-    print(f"poolcli: {printable_lines(on_command_line(error.message))}", file=sys.stderr)
+    _complain(error.message)
 
 
-def refuse(error: PoolError, as_json: bool) -> None:
+def complain_of_all(errors: Sequence[PoolError]) -> None:
+    """Writes the errors of a run over several files: those that say the same of several files once."""
+    alike: dict[str, list[PoolError]] = {}
+    for error in errors:
+        alike.setdefault(error.message if error.place is None else error.bare, []).append(error)
+    for bare, found in alike.items():
+        places = [error.place for error in found if error.place is not None]
+        if len(places) < 2:
+            _complain(found[0].message)
+            continue
+        more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+        _complain(f"{', '.join(places[:NAMED])}{more}: {bare}")
+
+
+def refuse(error: PoolError, arguments: Sequence[str]) -> None:
     """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
-    if as_json:
+    if "--json" in arguments:
         from poolcli.report.document import SCHEMA_VERSION, error_document, to_json
 
-        print(to_json({"schema_version": SCHEMA_VERSION, "error": error_document(error)}))
+        document = to_json({"schema_version": SCHEMA_VERSION, "error": error_document(error)})
+        print(document, file=sys.stderr if "-" in arguments else sys.stdout)
     complain(error)
 
 
 def say(text: str) -> None:
     """Writes a word about what takes time."""
     print(f"poolcli: {text}", file=sys.stderr, flush=True)
+
+
+def _complain(message: str) -> None:
+    sys.stdout.flush()
+    text = printable_lines(on_command_line(message))
+    print(laid_out(text) if sys.stderr.isatty() else f"poolcli: {text}", file=sys.stderr)
+
+
+def laid_out(text: str) -> str:
+    """A message as a terminal shows it: what is wrong, the remedy on a line of its own, a caret where it points."""
+    first, *pointed = text.split("\n")
+    wrong, _, remedy = first.partition("; ")
+    columns = os.get_terminal_size(2).columns if os.isatty(2) else 80
+    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    lines = _wrapped(f"poolcli: {wrong}", columns) + pointed
+    if coloured:
+        lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{PLAIN}", 1)
+    remedies = _wrapped(f"  {remedy}", columns) if remedy else []
+    return "\n".join(lines + [f"{CYAN}{line}{PLAIN}" if coloured else line for line in remedies])
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    return textwrap.wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

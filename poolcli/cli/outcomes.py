@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from poolcli.cli.messages import complain, say
+from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.cli.requests import PoolRequest
 from poolcli.job.outcome import Outcome, Tally
 from poolcli.plan.attributes import Attributes
@@ -42,9 +42,11 @@ class Reporter:
             return errors[0].exit_code if errors else 0
         if not self._request.quiet:
             self._name_passed_over() if self._request.json else self._sum_up()
-        for error in errors:
-            complain(error)
-        return 1 if errors else 0
+        complain_of_all(errors)
+        if not errors:
+            return 0
+        refused = len(errors) == self.tally.total and all(error.bare == errors[0].bare for error in errors)
+        return errors[0].exit_code if refused else 1
 
     def _wanted(self) -> bool:
         return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))

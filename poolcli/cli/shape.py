@@ -161,4 +161,4 @@ def _usual_dtype(op: str) -> str:
 def _plan(op: Attributes, request: ShapeRequest) -> Plan:
     shape, dtype, layout, notes = _input_of(request)
     plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
-    return replace(plan, facts=(*map(Told, notes), *plan.facts))
+    return replace(plan, facts=(*map(Told, notes), *plan.doubts, *plan.facts))

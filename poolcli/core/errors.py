@@ -12,20 +12,23 @@ class PoolError(Exception):
     """Root of every refusal. The message is one line for a person.
 
     `str(error)` names fields as Python does; `message` has them marked, for `poolcli.core.fields` to spell. `field` is
-    the one that the error is about: the first of the message where none is given, None where there is none.
+    the one that the error is about: the first of the message where none is given, None where there is none. `bare` is
+    the message without the `place` that was put before it.
     """
 
     kind = "error"
     exit_code = 2
+    place: str | None = None
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(in_python(message))
-        self.message = message
+        self.message = self.bare = message
         self.field = field or first_field(message)
 
     def at(self, place: str) -> Self:
         """The same error with the place before its message."""
         made = type(self)(f"{place}: {self.message}", field=self.field)
+        made.place, made.bare = place, self.bare
         for note in getattr(self, "__notes__", ()):
             made.add_note(note)
         return made

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+CHANNELS = (1, 3, 4)  # how many a picture has
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
 SPATIAL = "ABEFGIJKLMOPQRSTDHW"
 
@@ -27,6 +28,19 @@ def default_layout(rank: int) -> str:
     if rank > len(SPATIAL) + 2:
         raise RequestError(f"the input has {rank} axes, poolcli pools at most {len(SPATIAL) + 2}")
     return "NC" + SPATIAL[-(rank - 2) :]
+
+
+def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
+    """Layouts that are as likely as the default one: with channels last where the last axis looks like channels, being
+    shorter than those before it; without N where there are three axes.
+
+    >>> other_layouts("NCW", (48, 64, 3)), other_layouts("NCW", (20, 48, 64)), other_layouts("NCHW", (1, 512, 4, 4))
+    (('HWC',), ('CHW', 'DHW'), ())
+    """
+    first = 0 if len(shape) == 3 else 1
+    if shape[-1] in CHANNELS and min(shape[first:-1]) > shape[-1]:
+        return ("HWC",) if len(shape) == 3 else (f"N{layout[2:]}C",)
+    return ("CHW", "DHW") if len(shape) == 3 else ()
 
 
 def check_layout(layout: str, rank: int) -> str:

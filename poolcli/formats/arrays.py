@@ -78,7 +78,7 @@ def tensor_layout(shape: Sequence[int], layout: str, picture: bool) -> str:
         return layout
     target = "NC" + "".join(layout[i] for i in spatial_axes(layout))
     converted_shape(shape, layout, target)
-    return target if picture or layout in ("HW", "HWC") else layout
+    return target if picture else layout
 
 
 def human_bytes(count: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 from poolcli.core.errors import PoolError
 from poolcli.formats import Header, ReadOptions
@@ -100,16 +101,32 @@ class Outcome:
     record: Record | None = None
 
 
+NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A kind of note: the first of it, how many files have one, and whether all say the same."""
+
+    first: str
+    count: int = 0
+    same: bool = True
+
+    def again(self, note: str) -> Noted:
+        """One file more."""
+        return replace(self, count=self.count + 1, same=self.same and note == self.first)
+
+
 @dataclass(slots=True)
 class Tally:
-    """What is kept of the outcomes of a run: counts, how many files each note is about, and the errors; and the names
-    in its folders that were not taken.
+    """What is kept of the outcomes of a run: counts, how many files each kind of note is about, and the errors; and the
+    names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
     """
 
     passed_over: tuple[str, ...] = ()
     done: int = 0
     skipped: int = 0
-    notes: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, Noted] = field(default_factory=dict)
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -120,8 +137,8 @@ class Tally:
             self.skipped += 1
         else:
             self.done += 1
-        for note in outcome.notes:
-            self.notes[note] = self.notes.get(note, 0) + 1
+        for kind, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
+            self.notes[kind] = self.notes.get(kind, Noted(note)).again(note)
 
     @property
     def total(self) -> int:

@@ -41,7 +41,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     colour = choose_colour(plan, header, settings.linear_light)
     _refuse_missing_colours(plan, colour)
     ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
-    notes = (*header.notes, *(fact.message for fact in plan.facts), *ran, *colour.notes)
+    notes = (*header.notes, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 

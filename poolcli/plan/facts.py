@@ -32,6 +32,21 @@ class Told(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class AxesGuessed(Fact):
+    """The axes of a file were read in the order of tensors, and may be others: `others` are layouts that are likely."""
+
+    layout: str
+    others: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        pooled = [letter for letter in self.layout if letter not in "NC"]
+        only = f", so that only {pooled[0]} is pooled" if len(pooled) == 1 else ""
+        remedies = " or ".join(field("layout", other) for other in self.others)
+        return f"axes read as {','.join(self.layout)}{only}; if they are others, use {remedies}"
+
+
+@dataclass(frozen=True, slots=True)
 class StridesNotGiven(Fact):
     """Windows move by 1 because nothing else was said."""
 

@@ -8,7 +8,13 @@ from math import prod
 from poolcli.core.dtypes import DType, lookup
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.layouts import check_layout, default_layout, named_shape, size_of, spatial_axes
+from poolcli.core.layouts import (
+    check_layout,
+    default_layout,
+    named_shape,
+    size_of,
+    spatial_axes,
+)
 from poolcli.core.values import INDEX_TYPES
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
@@ -32,6 +38,7 @@ def make_plan(
     RequestError.
     """
     shape = tuple(int(size) for size in shape)
+    guessed = not layout
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if min(shape) < 0:
         raise RequestError(f"the shape {named_shape(layout, shape)} has a negative length")
@@ -68,6 +75,7 @@ def make_plan(
         divisor_override=override,
         index=_index_plan(op, dialect, layout, shape),
         empty_windows=empty,
+        guessed=guessed,
         facts=(
             *resolved.facts,
             *_unread(axes),

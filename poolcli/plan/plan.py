@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from poolcli.core.layouts import other_layouts
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
-from poolcli.plan.facts import Fact
+from poolcli.plan.facts import AxesGuessed, Fact
 from poolcli.plan.missing import Missing
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
@@ -37,6 +38,7 @@ class Plan:
     """Windows, shapes, types and notes of one pooling.
 
     Shapes are in the order of `layout`; elements that are equal to one of the `missing` numbers leave their windows.
+    The layout is `guessed` where nothing but the number of axes spoke for it.
     """
 
     op: str
@@ -55,6 +57,13 @@ class Plan:
     empty_windows: int
     facts: tuple[Fact, ...]
     missing: Missing = ()
+    guessed: bool = False
+
+    @property
+    def doubts(self) -> tuple[Fact, ...]:
+        """Whether a guessed layout may well be another: for whoever did not choose it, as the header of a file."""
+        others = other_layouts(self.layout, self.input_shape) if self.guessed else ()
+        return (AxesGuessed(self.layout, others),) if others else ()
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.core.layouts import named_shape
-from poolcli.job.outcome import Outcome, Stored, Tally
+from poolcli.job.outcome import Noted, Outcome, Stored, Tally
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable
 
@@ -62,8 +62,13 @@ def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
     if tally.passed_over:
         rows.append(notes_view([not_taken(tally.passed_over)]))
     if tally.notes:
-        rows.append(notes_view(f"{note} ({count} of {tally.total} files)" for note, count in tally.notes.items()))
+        rows.append(notes_view(_counted(noted, tally.total) for noted in tally.notes.values()))
     return Group(*rows)
+
+
+def _counted(noted: Noted, total: int) -> str:
+    alike = "" if noted.same else "and the like, "
+    return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
 
 def not_taken(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.fields import on_command_line
+from poolcli.core.fields import field, on_command_line
 from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Bins
 from poolcli.dialects import DIALECTS
@@ -70,6 +70,9 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     ]
     if words:
         table.add_row("rules", ", ".join(words))
+    if plan.guessed and not plan.doubts:
+        told = f"{','.join(plan.layout)} by their order; if others, {field('layout', f'N{plan.layout[2:]}C')}"
+        table.add_row("axes", on_command_line(told))
     if plan.divisor_rule:
         table.add_row("divisor", plan.divisor_rule)
     if plan.index:

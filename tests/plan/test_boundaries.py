@@ -68,7 +68,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "one number for each axis, and one more": (
         avg(1, 1, 8, 8, kernel=(2, 3)), avg(1, 1, 8, 8, kernel=(2, 3, 4)),
-        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2",
+        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example kernel=(3, 4)",
     ),
     "an axis of 1 and of 0": (avg(1, 1, 1, kernel=1), avg(1, 1, 0, kernel=1),
         "axis W of the input is 0 long, a window needs at least 1 element",
