@@ -1,15 +1,10 @@
-"""What the program says of itself: help of everything, completion, the manual page."""
+"""What the program says of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
-from poolcli.cli.help import command_help, root_help, show
-from poolcli.cli.which import command_called
+def version_line() -> str:
+    """Name and version, as `--version` shows them."""
+    from importlib.metadata import version
 
-
-def about(words: Sequence[str]) -> int:
-    """Answers `help`, `--help` and their like; returns the exit code."""
-    asked = [word for word in words[1:] if not word.startswith("-")]
-    show(command_help(command_called(asked), "--help-all" in words or "--all" in words) if asked else root_help())
-    return 0
+    return f"poolcli {version('poolcli')}"

@@ -13,14 +13,15 @@ from poolcli.core.fields import on_command_line
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
     if list(arguments) in (["--version"], ["-V"]):  # answered before anything is loaded: scripts ask for it
-        from importlib.metadata import version
+        from poolcli.cli.about import version_line
 
-        print(f"poolcli {version('poolcli')}")
+        print(version_line())
         return 0
-    from poolcli.cli.dispatch import dispatch
+    from poolcli.cli.arguments import arranged
+    from poolcli.cli.program import run_words
 
     try:
-        return dispatch(arguments)
+        return run_words(arranged(arguments))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (on_command_line(error.message),)  # what the traceback ends in

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from poolcli.cli.commands import COMMANDS, EXIT_CODES, Command
 from poolcli.cli.options import FIRST, SETTINGS, Argument, Option
 from poolcli.cli.parameters import Parameter, needed, parameters
-from poolcli.core.fields import field, on_command_line
 
 WIDEST = 100  # columns
 BESIDE = 26  # columns of what is explained, where the explanation stands beside it
@@ -80,14 +79,12 @@ def option_rows(taken: Iterable[Parameter]) -> list[tuple[str, str]]:
     return [(_typed(each.row), each.text) for each in taken if isinstance(each.row, Option)]
 
 
-def show(text: str) -> None:
-    """Prints help, with headings that stand out where the terminal can do that."""
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        text = "".join(
-            f"\033[1m{line[:-1]}\033[0m\n" if line[:1].isalpha() and line.endswith(":\n") else line
-            for line in text.splitlines(keepends=True)
-        )
-    print(text, end="")
+def styled(text: str) -> str:
+    """The help with headings that stand out where the terminal can do that."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    lines = text.split("\n")
+    return "\n".join(f"\033[1m{line}\033[0m" if line[:1].isalpha() and line.endswith(":") else line for line in lines)
 
 
 def _first(taken: Sequence[Parameter]) -> list[tuple[str, list[str]]]:
@@ -115,10 +112,7 @@ def _foreign(taken: Sequence[Parameter]) -> Rows:
         for each in taken
         if isinstance(each.row, Option) and each.row.also
     ]
-    settings = [
-        (on_command_line(field(name, value)), flag) for flag, (name, value) in SETTINGS.items() if name in names
-    ]
-    return [*rows, *settings]
+    return [*rows, *((typed, flag) for flag, (name, typed) in SETTINGS.items() if name in names)]
 
 
 def _typed(row: Option) -> str:
@@ -133,7 +127,7 @@ def _page(*parts: tuple[str, Sequence[str]]) -> str:
         if lines:
             indent = "  " if heading else ""
             blocks.append("\n".join(((f"{heading}:",) if heading else ()) + tuple(indent + line for line in lines)))
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks)
 
 
 def _columns(rows: Rows) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from poolcli.cli.commands import BY_NAME, COMMANDS
 from poolcli.cli.options import OPTIONS, SETTINGS, Option
@@ -15,6 +16,19 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.nearest import did_you_mean, listed
 from poolcli.formats.table import suffixes_of
+
+
+def usage_error(error: Any, words: Sequence[str]) -> RequestError:
+    """What Typer refuses, in poolcli's words. Its exceptions are told apart by name: their module is not public."""
+    kind, context = type(error).__name__, getattr(error, "ctx", None)
+    command = BY_NAME.get(getattr(context, "info_name", "") or "")
+    if command is None:
+        return no_command(words)
+    if kind == "NoSuchOption":
+        taken = parameters(command)
+        flags = [flag for each in taken if isinstance(each.row, Option) for flag in each.row.all_flags]
+        return no_option(command.name, error.option_name, flags)
+    return RequestError(f"{error.format_message()}; poolcli {command.name} --help shows how it is used")
 
 
 def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
@@ -59,19 +73,16 @@ def no_command(words: Sequence[str]) -> RequestError:
     return RequestError(f"there is no command {word}{meant or '; there are ' + listed(BY_NAME, 'and')}")
 
 
-def operator_first(words: Sequence[str]) -> RequestError | None:
-    """The refusal of a shape where the operator is expected; None for anything else."""
-    if not is_number_list(words[0]):
-        return None
-    found = next((word for word in words if operator_named(word)), "avg")
-    return RequestError(f"the operator comes before the shape: poolcli shape {found} {words[0]}")
-
-
-def too_many(command: str, words: Sequence[str], first: str) -> RequestError:
-    """The refusal of a word that nothing is left to take."""
-    if command == "shape" and is_number_list(",".join(words[1:])):
-        return RequestError(f"a shape is one word: poolcli shape {words[0]} {','.join(words[1:])}")
-    return RequestError(f"{command} takes no further word, found {first}; poolcli {command} --help shows what it takes")
+def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str]) -> None:
+    """Refuses words at the places of others, and words that nothing is `left` to take."""
+    if command == "shape" and placed and is_number_list(placed[0]):
+        op = next((word for word in (*placed, *left) if operator_named(word)), "avg")
+        raise RequestError(f"the operator comes before the shape: poolcli shape {op} {placed[0]}")
+    if command == "shape" and left and is_number_list(",".join((*placed[1:], *left))):
+        raise RequestError(f"a shape is one word: poolcli shape {placed[0]} {','.join((*placed[1:], *left))}")
+    if left:
+        more = f"{command} takes no further word, found {left[0]}"
+        raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
 def _field_of(name: str) -> str | None:

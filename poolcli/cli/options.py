@@ -23,10 +23,10 @@ FIRST = (
     "indices", "layout", "dtype", "explain", "windows", "compare", "picture", "solve", "to", "recursive", "format",
     "overwrite", "resume", "dry_run", "json", "quiet",
 )  # fmt: skip
-# What other frameworks call a setting, as an option without a value: the field, and what it is set to.
-SETTINGS: dict[str, tuple[str, str | bool]] = {
-    "--ceil-mode": ("rounding_type", "ceil"),
-    "--count-include-pad": ("exclude_pad", False),
+# What other frameworks call a setting, as an option without a value: the field, and how it is set.
+SETTINGS = {
+    "--ceil-mode": ("rounding_type", "--rounding-type=ceil"),
+    "--count-include-pad": ("exclude_pad", "--include-pad"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
@@ -11,6 +11,9 @@ from poolcli.cli.commands import Command
 from poolcli.cli.options import ELEMENTS, OPTIONS, Argument, Option
 from poolcli.cli.requests import Request
 from poolcli.cli.words import OPERATOR_WORDS, operator_called
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field as field_called
+from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
 
 
@@ -28,6 +31,17 @@ class Parameter:
     text: str
     many: bool = False
     numbers: bool = False
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is given without a value."""
+        return self.kind is bool
+
+    @property
+    def example(self) -> str:
+        """How it may be given, for a message."""
+        value = self.row.example or next(iter(self.row.words), "X")
+        return field_called(self.name, value) if isinstance(self.row, Option) else value
 
 
 def parameters(command: Command) -> Iterator[Parameter]:
@@ -51,13 +65,51 @@ def needed(command: Command) -> tuple[str, ...]:
 
 
 def request_of(command: Command, typed: Mapping[str, Any]) -> Request:
-    """The request of a command from what was typed; refuses attributes that are none of the operator's."""
+    """The request of a command from the words that were typed for each option.
+
+    Refuses what cannot be read, what is missing, and attributes that are none of the operator's.
+    """
     own = {field.name for field in fields(command.request)}
-    values = {name: value for name, value in typed.items() if name in own}
+    given = {each.name: read_value(each, typed[each.name]) for each in parameters(command) if typed.get(each.name)}
+    given |= {name: value for name, value in typed.items() if value is False}
+    for each in parameters(command):
+        if each.default is MISSING and each.name not in given:
+            raise RequestError(f"{command.name} needs {field_called(each.name)}, for example {each.example}")
+    values = {name: value for name, value in given.items() if name in own}
     if "attributes" in own:
-        op = values["op"] = command.op or operator_called(typed["op"])
-        values["attributes"] = parse_attributes(op, {name: typed[name] for name in typed if name not in own})
+        op = values["op"] = command.op or given["op"]
+        values["attributes"] = parse_attributes(op, {name: given[name] for name in given if name not in own})
     return command.request(**values)
+
+
+def read_value(parameter: Parameter, typed: str | Sequence[str] | bool) -> Any:
+    """The value of a parameter from the words that were typed for it; refuses several where one is meant."""
+    if isinstance(typed, bool):
+        return typed
+    words = [typed] if isinstance(typed, str) else typed
+    values = tuple(_read_word(parameter, word) for word in words)
+    if parameter.many:
+        return values
+    for word, value in zip(words, values, strict=True):
+        if value != values[0]:
+            both = f"as {words[0]} and as {word}"
+            raise RequestError(f"{field_called(parameter.name)} is given twice, {both}; give it once")
+    return values[0]
+
+
+def _read_word(parameter: Parameter, word: str) -> Any:
+    if parameter.name == "op":
+        return operator_called(word)
+    if parameter.row.words and parameter.name not in ("dtype", "input_dtype"):
+        return one_of(parameter.name, word, parameter.row.words)
+    if parameter.kind not in (int, float):
+        return word
+    try:
+        return parameter.kind(word)
+    except ValueError:
+        wanted = "a whole number" if parameter.kind is int else "a number"
+        named = field_called(parameter.name)
+        raise RequestError(f"{named} is {word!r}, {wanted} is needed, for example {parameter.example}") from None
 
 
 def _attributes(op: str | None) -> Iterator[Parameter]:

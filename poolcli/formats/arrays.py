@@ -8,7 +8,7 @@ from math import prod
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
-from poolcli.core.layouts import converted_shape, spatial_axes
+from poolcli.core.layouts import spatial_axes
 from poolcli.formats.records import Header, Source
 
 FEWEST_AXES = 3  # of an array whose layout is not given
@@ -72,13 +72,9 @@ def listing(headers: Sequence[Header]) -> str:
     return named([f"{h.key} ({','.join(map(str, h.shape))} {h.dtype})" for h in headers]) or "none"
 
 
-def tensor_layout(shape: Sequence[int], layout: str, picture: bool) -> str:
-    """The layout in which a tensor file stores an array: pictures become N, C and spatial axes."""
-    if "N" in layout and "C" in layout and not picture:
-        return layout
-    target = "NC" + "".join(layout[i] for i in spatial_axes(layout))
-    converted_shape(shape, layout, target)
-    return target if picture else layout
+def tensor_layout(layout: str) -> str:
+    """The layout in which a tensor file stores a picture: N, C and spatial axes."""
+    return "NC" + "".join(layout[i] for i in spatial_axes(layout))
 
 
 def human_bytes(count: int) -> str:

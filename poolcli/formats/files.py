@@ -95,7 +95,7 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
         return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype in row.lacks:
         raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
-    return layout if row.named_axes and mode is None else tensor_layout(shape, layout, mode is not None)
+    return layout if mode is None else tensor_layout(layout)
 
 
 def check_chunks(

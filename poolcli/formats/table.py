@@ -23,7 +23,7 @@ class Format:
 
     `several` arrays have their keys in one file, and one that `adds` takes more of them later; a `picture` has
     channels and pages; a format that is a folder names the `markers`, files of which one is in every such folder; one
-    of `named_axes` keeps any layout, of a `chunked` one the chunks can be chosen, and a `remote` one is reached at
+    that is `chunked` has chunks that can be chosen, and a `remote` one is reached at
     URLs, too. Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more
     are written so, None for never. A `resumable` output goes on where a run was stopped; the library of a `fragile` one
     may end the process. `lacks` are number types that it cannot hold.
@@ -42,7 +42,6 @@ class Format:
     streams: bool = False
     streams_from: int | None = None
     resumable: bool = False
-    named_axes: bool = False
     chunked: bool = False
     remote: bool = False
     fragile: bool = False
@@ -112,7 +111,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
-            several=True, streams=True, streams_from=0, resumable=True, named_axes=True, chunked=True, remote=True,
+            several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True,
         ),
         _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
         _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),

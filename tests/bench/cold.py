@@ -1,4 +1,4 @@
-"""Whole processes: poolcli against bare programs that do the least that the job needs, in Typer the command line."""
+"""Whole processes: poolcli against bare programs that do the least that the job needs."""
 
 from __future__ import annotations
 

@@ -114,12 +114,14 @@ def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
 
 
 def test_a_request_holds_what_was_typed() -> None:
-    typed = dict.fromkeys(("against", "layer", "run")) | dict.fromkeys(("json", "quiet", "debug"), False)
-    assert request_of(BY_NAME["check"], {"model": "m.xml"} | typed) == CheckRequest(model="m.xml")
-    values = {each.name: each.default for each in parameters(BY_NAME["avg"])}
-    given = {"inputs": ("a.npy", "b.npy"), "kernel": "2", "threads": 3}
-    assert request_of(BY_NAME["avg"], values | given) == PoolRequest(
-        op="avg", attributes={"kernel": (2,)}, inputs=("a.npy", "b.npy"), threads=3
+    assert request_of(BY_NAME["check"], {"model": "m.xml", "json": None}) == CheckRequest(model="m.xml")
+    given = {"inputs": ["a.npy", "b.npy"], "kernel": ["2"], "threads": ["3"], "exclude_pad": False, "quiet": True}
+    assert request_of(BY_NAME["avg"], given) == PoolRequest(
+        op="avg",
+        attributes={"kernel": (2,), "exclude_pad": False},
+        inputs=("a.npy", "b.npy"),
+        threads=3,
+        quiet=True,
     )
 
 

@@ -155,7 +155,9 @@ def test_an_array_keeps_the_layout_that_was_named_for_it(cli: Cli, folder: Path)
     np.save("a.npy", np.zeros((48, 64, 3), np.uint8))
     assert cli("avg", "a.npy", "-o", "b.npy", "-k", "2", "-s", "2", "--layout", "HWC", "-q").code == 0
     assert np.load("b.npy").shape == (24, 32, 3)
-    assert cli("avg", "a.npy", "-o", "c.npy", "-k", "2", "-s", "2", "--layout", "HWC", "--output-layout", "NCHW").code == 0
+    assert (
+        cli("avg", "a.npy", "-o", "c.npy", "-k", "2", "-s", "2", "--layout", "HWC", "--output-layout", "NCHW").code == 0
+    )
     assert np.load("c.npy").shape == (1, 3, 24, 32)
 
 

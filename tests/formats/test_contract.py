@@ -309,6 +309,5 @@ def test_every_array_is_stored_in_a_layout_that_the_format_names(name: str) -> N
     if not FORMATS[name].picture:
         assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC") == "HWC"
         assert check_output(path_of(name), (12, 16), "uint8", "HW") == "HW"
-        if not FORMATS[name].named_axes:  # of pictures
-            assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC", "RGB") == "NCHW"
-            assert check_output(path_of(name), (12, 16), "uint8", "HW", "L") == "NCHW"
+        assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC", "RGB") == "NCHW"
+        assert check_output(path_of(name), (12, 16), "uint8", "HW", "L") == "NCHW"
