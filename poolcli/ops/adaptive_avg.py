@@ -14,6 +14,8 @@ from poolcli.plan.reducers import MEAN, Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 
@@ -27,7 +29,7 @@ class AdaptiveAvgPool(BinAttributes, Single):
 
 
 def adaptive_avg_pool(
-    x: Array,
+    x: Given,
     output_size: PerAxis,
     *,
     like: str = "openvino",

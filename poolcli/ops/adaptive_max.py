@@ -14,6 +14,8 @@ from poolcli.plan.reducers import MAXIMUM, Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 
@@ -28,20 +30,20 @@ class AdaptiveMaxPool(PickingBinAttributes, Picking):
 
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingBinOptions]
+    x: Given, output_size: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingBinOptions]
 ) -> Array: ...
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingBinOptions]
+    x: Given, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingBinOptions]
 ) -> tuple[Array, Array]: ...
 @overload
 def adaptive_max_pool(
-    x: Array, output_size: PerAxis, *, return_indices: bool, **options: Unpack[PickingBinOptions]
+    x: Given, output_size: PerAxis, *, return_indices: bool, **options: Unpack[PickingBinOptions]
 ) -> Array | tuple[Array, Array]: ...
 
 
 def adaptive_max_pool(
-    x: Array,
+    x: Given,
     output_size: PerAxis,
     *,
     index_element_type: str = "i64",

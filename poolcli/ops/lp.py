@@ -15,6 +15,8 @@ from poolcli.plan.reducers import Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 NORM = Reducer("lp", "Lp norm", "float", power=2)
@@ -38,7 +40,7 @@ class LpPool(SlidingAttributes, Single):
 
 
 def lp_pool(
-    x: Array,
+    x: Given,
     kernel: PerAxis,
     *,
     p: float = 2,

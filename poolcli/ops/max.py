@@ -14,6 +14,8 @@ from poolcli.plan.reducers import MAXIMUM, Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 
@@ -28,20 +30,20 @@ class MaxPool(PickingAttributes, Picking):
 
 @overload
 def max_pool(
-    x: Array, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
 ) -> Array: ...
 @overload
 def max_pool(
-    x: Array, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
 ) -> tuple[Array, Array]: ...
 @overload
 def max_pool(
-    x: Array, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
 ) -> Array | tuple[Array, Array]: ...
 
 
 def max_pool(
-    x: Array,
+    x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,

@@ -15,6 +15,8 @@ from poolcli.plan.reducers import Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 
@@ -33,20 +35,20 @@ class MinPool(PickingAttributes, Picking):
 
 @overload
 def min_pool(
-    x: Array, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
 ) -> Array: ...
 @overload
 def min_pool(
-    x: Array, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
 ) -> tuple[Array, Array]: ...
 @overload
 def min_pool(
-    x: Array, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
+    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
 ) -> Array | tuple[Array, Array]: ...
 
 
 def min_pool(
-    x: Array,
+    x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,

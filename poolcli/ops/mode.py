@@ -14,6 +14,8 @@ from poolcli.plan.reducers import Reducer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.ops.foreign import Given
+
     Array = NDArray[Any]
 
 MODE = Reducer("mode", "mode", "element", votes=True)
@@ -30,7 +32,7 @@ class ModePool(SlidingAttributes, Single):
 
 
 def mode_pool(
-    x: Array,
+    x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, over
 
 from poolcli.core.errors import RequestError
 from poolcli.core.values import PerAxis, whole_number
+from poolcli.ops.foreign import as_array
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.missing import Missing, missing_from
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.engine import Call
+    from poolcli.ops.foreign import Given
 
     Array = NDArray[Any]
 
@@ -82,9 +84,9 @@ class Runs:
         attributes: Attributes = self
         return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
 
-    def _run(self: Any, x: Array, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
+    def _run(self: Any, x: Given, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
         _check(options)
-        array = _array(x)
+        array = as_array(x)
         words = options.get("layout"), options.get("dtype"), options.get("engine", "auto")
         missing = missing_from(options.get("missing"))
         call = _call(self, array.shape, array.dtype, *words, missing, indices)
@@ -94,7 +96,7 @@ class Runs:
 class Single(Runs):
     """Gives values alone."""
 
-    def __call__(self, x: Array, **options: Unpack[RunOptions]) -> Array:
+    def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Array:
         """The pooled `x`; keywords as in the function of the operator."""
         return self._run(x, False, options)[0]
 
@@ -103,18 +105,18 @@ class Picking(Runs):
     """Gives values, and their indices where they are asked for."""
 
     @overload
-    def __call__(self, x: Array, *, return_indices: Literal[False] = False, **options: Unpack[RunOptions]) -> Array: ...
+    def __call__(self, x: Given, *, return_indices: Literal[False] = False, **options: Unpack[RunOptions]) -> Array: ...
     @overload
     def __call__(
-        self, x: Array, *, return_indices: Literal[True], **options: Unpack[RunOptions]
+        self, x: Given, *, return_indices: Literal[True], **options: Unpack[RunOptions]
     ) -> tuple[Array, Array]: ...
     @overload
     def __call__(
-        self, x: Array, *, return_indices: bool, **options: Unpack[RunOptions]
+        self, x: Given, *, return_indices: bool, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]: ...
 
     def __call__(
-        self, x: Array, *, return_indices: bool = False, **options: Unpack[RunOptions]
+        self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]:
         """The pooled `x`, and where its elements were when `return_indices` is true; keywords as in the function."""
         values, indices = self._run(x, return_indices, options)
@@ -168,20 +170,6 @@ def _new_call(
 
 
 _kept_call = lru_cache(maxsize=64)(_new_call)
-
-
-def _array(x: Any) -> Array:
-    """`x` as an array; a masked one is refused, because its mask would be passed over."""
-    import numpy as np
-
-    if type(x) is np.ndarray:
-        return x
-    if isinstance(x, np.ma.MaskedArray):
-        raise RequestError(
-            "x is a masked array, whose mask would be ignored; "
-            "give x.filled(value) with missing=value, or x.data for all"
-        )
-    return np.asanyarray(x)
 
 
 def _check(options: RunOptions) -> None:

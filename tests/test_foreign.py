@@ -1,0 +1,115 @@
+"""Arrays of other libraries: taken without a copy where that can be, refused by name where not."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli import PoolError, max_pool
+from poolcli.ops.foreign import as_array
+
+X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+
+
+class Exported:
+    """An array that knows DLPack alone, on a device of this kind."""
+
+    def __init__(self, kind: int = 1) -> None:
+        self.kind = kind
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return X.__dlpack__(**options)
+
+
+class Converted:
+    """An array that gives itself as one of numpy's."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return X
+
+
+class Failing:
+    """An array that cannot be had."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise RuntimeError("it is on the moon. Fetch it\nwith a rocket")
+
+
+@pytest.mark.parametrize("given", [X, X.data, Exported(), Converted()], ids=["numpy", "buffer", "dlpack", "array"])
+def test_memory_is_shared_and_the_result_is_numpys(given: Any) -> None:
+    assert np.shares_memory(as_array(given), X)
+    found = max_pool(given, 2, strides=2)
+    assert type(found) is np.ndarray
+    assert found.tolist() == [[[[5, 7], [13, 15]]]]
+
+
+def test_lists_and_arrays_of_python_are_taken() -> None:
+    assert max_pool([[[1.0, 3.0, 2.0]]], 2).tolist() == [[[3, 3]]]
+    assert max_pool(array.array("h", [1, 3, 2]), 2, layout="W").tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Exported(2), "x is a tests Exported on CUDA:0; poolcli computes on the CPU: give x.cpu(), or copy it there"),
+        (
+            Exported(99),
+            "x is a tests Exported on DLPack device 99:0; poolcli computes on the CPU: give x.cpu(), or copy it there",
+        ),
+        (
+            Failing(),
+            "x is a tests Failing, which gives no numpy array (it is on the moon. Fetch it); give a numpy array",
+        ),
+        (None, "x is a NoneType, whose elements are no numbers of one type; give a numpy array of numbers"),
+    ],
+    ids=["gpu", "unknown device", "failing", "nothing"],
+)
+def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> None:
+    with pytest.raises(PoolError) as refused:
+        max_pool(given, 2)
+    assert str(refused.value) == message
+
+
+def test_lists_of_unequal_lengths_are_refused_as_what_they_are() -> None:
+    with pytest.raises(PoolError, match=r"^x is a list, which gives no numpy array \(setting an array element"):
+        max_pool([[[1], [2, 3]]], 2)
+
+
+def test_dask_arrays_are_sent_to_where_they_are_pooled() -> None:
+    dask = pytest.importorskip("dask.array", reason="dask is not installed: pip install dask[array]")
+    with pytest.raises(PoolError) as refused:
+        max_pool(dask.from_array(X), 2)
+    assert str(refused.value) == (
+        "x is a dask Array that is still to be computed; give x.compute(), or pool it in parts with poolcli.dask"
+    )
+
+
+def test_xarrays_arrays_are_taken_unless_they_hold_dasks() -> None:
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed: pip install xarray")
+    assert np.shares_memory(as_array(xarray.DataArray(X)), X)
+    lazy = xarray.DataArray(pytest.importorskip("dask.array", reason="dask is not installed").from_array(X))
+    with pytest.raises(PoolError, match=r"^x is an xarray DataArray that is still to be computed; give x.compute\(\)"):
+        max_pool(lazy, 2)
+
+
+def test_pytorchs_tensors_are_taken_where_they_are_values_in_memory() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    tensor = torch.from_numpy(X)
+    assert np.shares_memory(as_array(tensor), X)
+    half = max_pool(tensor.to(torch.bfloat16), 2, strides=2)
+    assert (half.dtype.name, half.astype(float).tolist()) == ("bfloat16", [[[[5, 7], [13, 15]]]])
+    with pytest.raises(PoolError) as refused:
+        max_pool(tensor.clone().requires_grad_(), 2)
+    assert str(refused.value) == (
+        "x is a torch Tensor that requires a gradient, which is not computed here; give x.detach()"
+    )
+    with pytest.raises(
+        PoolError, match=r"^x is a torch Tensor, which gives no numpy array \(can't convert meta device"
+    ):
+        max_pool(torch.empty(1, 1, 4, 4, device="meta"), 2)
