@@ -1,0 +1,124 @@
+"""The tasks of a lazy pooling: one for each block of the result, and one for each margin of a neighbour."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import getitem
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.lazy import Lazy
+from poolcli.dask.chunks import Block, Blocks, Piece, blocks_of
+from poolcli.plan import Plan
+from poolcli.plan.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+dask_array = Lazy("dask.array")
+dask_base = Lazy("dask.base")
+highlevelgraph = Lazy("dask.highlevelgraph")
+
+MARGIN = 0.5  # of a block: where less is read of it, that much is cut out where the block is, and no more is moved
+
+
+def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
+    """The dask array of a plan's result, and with `indices` that of the positions behind it."""
+    from poolcli.engine import numpy_dtype
+    from poolcli.engine.choose import choose_engine
+
+    choose_engine(plan, engine)  # refuses an unknown word now
+    blocks = blocks_of(plan, x.chunks)
+    token = dask_base.tokenize(x.name, repr(plan), engine, indices)
+    dtypes = [numpy_dtype(plan.output_dtype)]
+    if not indices:
+        if blocks.is_one_to_one:
+            return _mapped(blocks, x, engine, f"{name}-{token}", dtypes[0])
+        return _array(_layer(blocks, x, engine, False, f"{name}-{token}"), x, blocks, f"{name}-{token}", dtypes[0])
+    both = f"{name}-both-{token}"
+    layer = _layer(blocks, x, engine, True, both)
+    dtypes.append(numpy_dtype(plan.index.dtype if plan.index else "int64"))
+    made = highlevelgraph.HighLevelGraph.from_collections(both, layer, dependencies=[x])
+    return tuple(
+        _one_of(made, both, blocks, place, f"{name}-{word}-{token}", dtype)
+        for place, (word, dtype) in enumerate(zip(("values", "indices"), dtypes, strict=True))
+    )
+
+
+def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
+    """Block by block, which dask fuses with its surroundings."""
+    pool, meta = partial(_pool_one, blocks, engine), _nothing(x.ndim, dtype)
+    return dask_array.map_blocks(pool, x, name=name, dtype=dtype, chunks=blocks.chunks, meta=meta)
+
+
+def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
+    """The tasks by their keys."""
+    tasks: dict[Any, Any] = {}
+    for place in blocks.places:
+        region, pieces = blocks.region(place), []
+        for piece in blocks.pieces(region.reads):
+            source: Any = (x.name, *piece.block)
+            taken = piece.taken
+            if piece.share < MARGIN:
+                source, taken = _margin(tasks, name, source, piece), tuple(slice(None) for _ in piece.taken)
+            pieces.append([source, taken, piece.put])
+        sources, taken_of, puts = ([piece[i] for piece in pieces] for i in range(3))
+        tasks[(name, *place)] = (partial(_pool_pieces, region, engine, indices, taken_of, puts), sources)
+    return tasks
+
+
+def _margin(tasks: dict[Any, Any], name: str, source: Any, piece: Piece) -> Any:
+    """The task that cuts a piece out of its block; several blocks of the result may read the same."""
+    span = "-".join(f"{part.start}:{part.stop}" for part in piece.taken)
+    key = (f"{name}-margin-{span}", *piece.block)
+    tasks[key] = (getitem, source, piece.taken)
+    return key
+
+
+def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any) -> Any:
+    graph = highlevelgraph.HighLevelGraph.from_collections(name, layer, dependencies=[x])
+    return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(x.ndim, dtype))
+
+
+def _one_of(made: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
+    """The values, or the indices, of the tasks that make both."""
+    layer = {(name, *place): (getitem, (both, *place), which) for place in blocks.places}
+    graph = highlevelgraph.HighLevelGraph({**made.layers, name: layer}, {**made.dependencies, name: {both}})
+    return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(len(blocks.chunks), dtype))
+
+
+def _nothing(rank: int, dtype: Any) -> Array:
+    import numpy as np
+
+    return np.empty((0,) * rank, dtype)
+
+
+def _pool_one(blocks: Blocks, engine: str, x: Array, block_id: Block) -> Array:
+    """On a worker: a block of the result from the block of the input with its number."""
+    region = blocks.region(block_id)
+    origin = blocks.origin(block_id)
+    slab = x[tuple(slice(read.start - low, read.stop - low) for read, low in zip(region.reads, origin, strict=True))]
+    return _pool(region, slab, engine, False)[0]
+
+
+def _pool_pieces(
+    region: Region, engine: str, indices: bool, taken: list[Any], puts: list[Any], sources: list[Array]
+) -> Any:
+    """On a worker: a block of the result, and its indices where they are asked for, from what is read of several."""
+    import numpy as np
+
+    if len(sources) == 1:
+        slab = sources[0][taken[0]]
+    else:
+        slab = np.empty(region.input_shape, sources[0].dtype)
+        for source, part, put in zip(sources, taken, puts, strict=True):
+            slab[put] = source[part]
+    values, at = _pool(region, slab, engine, indices)
+    return (values, at) if indices else values
+
+
+def _pool(region: Region, slab: Array, engine: str, indices: bool) -> tuple[Array, Array | None]:
+    from poolcli.engine import run_region
+
+    return run_region(region, slab, indices=indices, engine=engine, threads=1)

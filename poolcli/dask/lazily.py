@@ -1,0 +1,56 @@
+"""From a function that pools numpy arrays to the one that pools dask arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from inspect import signature
+from math import isnan
+from typing import Any
+
+from poolcli.core.errors import RequestError
+from poolcli.core.lazy import need
+from poolcli.dask.graph import pooled
+from poolcli.plan.attributes import Attributes
+
+OWN = ("out", "threads")  # what dask decides
+
+
+def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of the same name and keywords for dask arrays; `record` is that of the operator."""
+    parameters = signature(function)
+
+    @wraps(function)
+    def pool(x: Any, *values: Any, **keywords: Any) -> Any:
+        for name in OWN:
+            if name in keywords:
+                raise RequestError(f"{name} is dask's own choice; leave it out")
+        given = parameters.bind(x, *values, **keywords)
+        given.apply_defaults()
+        words = given.arguments
+        op: Any = record(**{own.name: words[own.name] for own in fields(record)})
+        _check(x)
+        plan = op.plan(
+            x.shape, x.dtype, layout=words["layout"], output_dtype=words["dtype"], missing=words.get("missing")
+        )
+        return pooled(plan, x, words.get("return_indices", False), words["engine"], function.__name__)
+
+    pool.__doc__ = (
+        f"`poolcli.{function.__name__}` of a dask array, as one. Same keywords, less `out` and `threads`; same bits."
+    )
+    pool.__module__ = "poolcli.dask"
+    return pool
+
+
+def _check(x: Any) -> None:
+    """Refuses what is no dask array of numpy's arrays, and chunks of which nobody knows how long they are."""
+    import numpy as np
+
+    (array,) = need("dask.array", why="poolcli.dask needs dask")
+    if not isinstance(x, array.Array):
+        raise RequestError(f"x is a {type(x).__name__}, a dask array is needed; dask.array.from_array makes one")
+    if any(isnan(size) for size in x.shape):
+        raise RequestError("x has chunks of unknown lengths; x.compute_chunk_sizes() finds them out")
+    if type(x._meta) is not np.ndarray:
+        raise RequestError(f"x has chunks of {type(x._meta).__name__}; x.map_blocks(numpy.asarray) makes them numpy's")

@@ -1,0 +1,153 @@
+"""Pooling of dask arrays: whatever the chunks, the bits that numpy arrays give, and no more work than that."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import dask as dask_package
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poolcli
+import poolcli.dask
+from poolcli import RequestError
+from tests.profiles import sized
+
+dask: Any = dask_package  # most of it has no types
+from_array: Any = da.from_array
+SHAPE = (2, 3, 23, 31)
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "avg": ("avg_pool", {"kernel": 3, "strides": 2, "pads_begin": 1, "pads_end": 1}),
+    "avg, blocks of rows": ("avg_pool", {"kernel": 9, "strides": 1, "pads_begin": 4, "pads_end": 4}),
+    "avg, halves": ("avg_pool", {"kernel": 2, "strides": 2}),
+    "avg, gaps": ("avg_pool", {"kernel": 2, "strides": 5}),
+    "avg, missing": ("avg_pool", {"kernel": 3, "strides": 1, "missing": 3}),
+    "avg, channels last": ("avg_pool", {"kernel": 3, "strides": 2, "layout": "NHWC"}),
+    "max": ("max_pool", {"kernel": 3, "strides": 2, "pads_begin": 1, "pads_end": 1}),
+    "max, dilated": ("max_pool", {"kernel": 3, "strides": 1, "dilations": 2, "rounding_type": "ceil"}),
+    "max like TensorFlow": ("max_pool", {"kernel": 2, "strides": 2, "like": "tensorflow", "auto_pad": "same_upper"}),
+    "min": ("min_pool", {"kernel": (2, 5), "strides": (1, 3)}),
+    "mode": ("mode_pool", {"kernel": 2, "strides": 2}),
+    "lp": ("lp_pool", {"kernel": 3, "strides": 2, "dtype": "float32"}),
+    "adaptive-avg": ("adaptive_avg_pool", {"output_size": (7, 5)}),
+    "adaptive-avg, up": ("adaptive_avg_pool", {"output_size": (50, 40)}),
+    "adaptive-max": ("adaptive_max_pool", {"output_size": (5, 1)}),
+}
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> tuple[tuple[int, ...], ...]:
+    """Chunks of any lengths."""
+    found = []
+    for length in SHAPE:
+        edges = sorted(draw(st.sets(st.integers(1, length - 1), max_size=4)))
+        found.append(tuple(np.diff([0, *edges, length]).tolist()))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=sized(3, 25), derandomize=True)
+@given(chunked=chunks())
+def test_any_chunks_give_the_bits_of_the_whole(name: str, chunked: Any) -> None:
+    function, keywords = CASES[name]
+    keywords = {**keywords, "engine": sized("numpy", "numba")}
+    x = np.random.default_rng(0).integers(-9, 9, SHAPE, "int16")
+    indexed = function in ("max_pool", "min_pool", "adaptive_max_pool")
+    more: dict[str, Any] = {"return_indices": True} if indexed else {}
+    expected = getattr(poolcli, function)(x, **keywords, **more)
+    cut = from_array(x, chunks=chunked)
+    lazy = getattr(poolcli.dask, function)(cut, **keywords, **more)
+    alone = getattr(poolcli.dask, function)(cut, **keywords)
+    expected, lazy = (expected, lazy) if indexed else ((expected,), (lazy,))
+    for whole, parts in zip((*expected, expected[0]), (*lazy, alone), strict=True):
+        assert (parts.shape, parts.dtype) == (whole.shape, whole.dtype)
+        found = parts.compute(scheduler="sync")
+        assert (found.dtype, found.tobytes()) == (whole.dtype, whole.tobytes())
+        assert all(sum(lengths) == size for lengths, size in zip(parts.chunks, whole.shape, strict=True))
+        blocks = dask.compute(*parts.to_delayed().ravel(), scheduler="sync")
+        assert [block.shape for block in blocks] == list(product(*parts.chunks))
+
+
+def test_windows_that_do_not_overlap_are_fused_with_what_surrounds_them() -> None:
+    x = da.ones((1, 1, 256, 256), chunks=(1, 1, 64, 64), dtype="float32")
+    y = poolcli.dask.avg_pool(x + 1, 2, strides=2) * 3
+    (optimised,) = dask.optimize(y)
+    assert len(dict(optimised.__dask_graph__())) == y.npartitions == 16
+    assert y.chunks == ((1,), (1,), (32,) * 4, (32,) * 4)
+    assert (y.compute(scheduler="sync") == 6).all()
+
+
+def test_windows_that_overlap_take_margins_of_neighbours_and_nothing_else() -> None:
+    x = da.ones((1, 1, 4096), chunks=1024, dtype="uint8")
+    y = poolcli.dask.max_pool(x, 3, strides=1, pads_begin=1, pads_end=1)
+    keys = [key for key in y.__dask_graph__().layers[y.name] if key[0] != y.name]
+    # of blocks 1, 2 and 3 the beginning, and of 2 the end: windows are cut apart at multiples of 3
+    taken = [(key[-1], key[0].rpartition("-")[2]) for key in keys]
+    assert sorted(taken) == [(1, "0:3"), (2, "0:2"), (2, "1023:1024"), (3, "0:1")]
+    assert y.chunks == ((1,), (1,), (1026, 1023, 1023, 1024))
+
+
+def test_nothing_is_computed_before_it_is_asked_for() -> None:
+    def never(block: Any) -> Any:
+        raise AssertionError("was computed")
+
+    x = da.ones((1, 1, 64, 64), chunks=16).map_blocks(never, dtype="float64", meta=np.empty((0,) * 4))
+    y = poolcli.dask.avg_pool(x, 3)
+    assert (y.shape, y.dtype, type(y._meta)) == ((1, 1, 62, 62), np.float64, np.ndarray)
+    with pytest.raises(AssertionError, match="was computed"):
+        y.compute(scheduler="sync")
+
+
+def test_equal_calls_are_one_and_other_calls_are_others() -> None:
+    x = da.ones((1, 1, 64, 64), chunks=16)
+    name = poolcli.dask.avg_pool(x, 3).name
+    assert poolcli.dask.avg_pool(x, 3).name == name
+    others = [
+        poolcli.dask.avg_pool(x, 2), poolcli.dask.max_pool(x, 3), poolcli.dask.avg_pool(x, 3, strides=2),
+        poolcli.dask.avg_pool(x, 3, dtype="float32"), poolcli.dask.avg_pool(x + 1, 3),
+        poolcli.dask.avg_pool(x, 3, engine="numpy"),
+    ]  # fmt: skip
+    assert len({name, *(other.name for other in others)}) == 1 + len(others)
+
+
+def test_an_empty_batch_stays_empty() -> None:
+    x = da.ones((0, 2, 8, 8), chunks=(1, 2, 4, 4))
+    assert poolcli.dask.avg_pool(x, 2).compute(scheduler="sync").shape == (0, 2, 7, 7)
+
+
+def unknown() -> Any:
+    x = da.ones((4, 1, 8), chunks=2)
+    return x[x[:, 0, 0] > 0]
+
+
+def masked() -> Any:
+    return da.ma.masked_equal(da.ones((1, 1, 8), chunks=4), 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords", "message"),
+    [
+        (lambda: np.ones((1, 1, 8)), {}, "x is a ndarray, a dask array is needed; dask.array.from_array makes one"),
+        (unknown, {}, "x has chunks of unknown lengths; x.compute_chunk_sizes() finds them out"),
+        (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
+        (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is dask's own choice; leave it out"),
+        (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
+         "use kernel=8 or pads_begin=1, pads_end=1"),
+        (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu', it must be one of auto, numba, numpy"),
+    ],
+    ids=["numpy's", "of unknown lengths", "masked", "out", "too short", "engine"],
+)  # fmt: skip
+def test_what_cannot_be_pooled_is_refused_at_once(make: Any, keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        poolcli.dask.avg_pool(make(), **{"kernel": 2, **keywords})
+    assert str(refused.value) == message
+
+
+def test_every_operator_has_its_function() -> None:
+    names = {name for name in poolcli.__all__ if name.endswith("_pool")}
+    assert set(poolcli.dask.__all__) == names
+    assert {getattr(poolcli.dask, name).__name__ for name in names} == names
