@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from poolcli.core.layouts import default_layout, spatial_axes
 from poolcli.core.values import per_axis
-from poolcli.core.windows import extent
+from poolcli.core.windows import ceil_div, extent
 from poolcli.dialects import DIALECTS
 from poolcli.models.layer import Dim, Shape, Whole, is_number
 from poolcli.plan import Plan, make_plan
@@ -32,16 +33,20 @@ class Pooled:
     short: str = ""
 
 
+@lru_cache(maxsize=1024)  # layers of one model are often alike
 def pooled(op: Attributes | Whole, shape: Shape, layout: str | None = None) -> Pooled:
     """What `op` makes of `shape`; a RequestError where it takes no such shape, whatever the dynamic lengths are."""
     layout = layout or default_layout(len(shape))
     places = spatial_axes(layout)
-    found, short = list(shape), ""
-    for i, place in enumerate(places):
-        found[place], is_short = _length(op, layout, places, shape, i)
-        short += layout[place] * is_short
+    short = "".join(layout[place] for i, place in enumerate(places) if _short(op, i, shape[place]) is not None)
     sized = None if short else sized_for(op, shape, layout)
-    return Pooled(tuple(found), sized, None if sized is None else _plan(sized, shape, layout), short)
+    if sized is not None:
+        plan = _plan(sized, shape, layout)
+        return Pooled(tuple(plan.output_shape[i] if i in places else dim for i, dim in enumerate(shape)), sized, plan)
+    found = list(shape)
+    for i, place in enumerate(places):
+        found[place] = _length(op, layout, places, shape, i)
+    return Pooled(tuple(found), short=short)
 
 
 def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:
@@ -64,36 +69,37 @@ def _plan(op: Attributes, shape: Shape, layout: str) -> Plan:
     return make_plan(without_indices(op), sizes, layout=layout)
 
 
-def _length(op: Attributes | Whole, layout: str, places: Sequence[int], shape: Shape, i: int) -> tuple[Dim, bool]:
-    """The length of the spatial axis `i` of the output, and whether its windows are longer than what there is."""
+def _length(op: Attributes | Whole, layout: str, places: Sequence[int], shape: Shape, i: int) -> Dim:
+    """The length of the spatial axis `i` of the output."""
     if isinstance(op, Whole):
-        return 1, False
+        return 1
     letters = "".join(layout[place] for place in places)
     one, size = _cut(op, letters, i), shape[places[i]]
-    if isinstance(one, SlidingAttributes) and isinstance(size, int) and is_number(size):
-        short = _short(one, size)
-        if short is not None:
-            return short, True
+    short = _short(op, i, size)
+    if short is not None:
+        return short
     numbers = [1, 1, cast("int", size) if is_number(size) else _shortest(one)]
     plan = make_plan(one, numbers, layout="NC" + letters[i])
     if is_number(size) or isinstance(one, BinAttributes):
-        return plan.output_shape[2], False
+        return plan.output_shape[2]
     text = _formula(one, plan, size)
-    return size if text == _name(size) else text, False
+    return size if text == _name(size) else text
 
 
-def _short(op: SlidingAttributes, size: int) -> int | None:
+def _short(op: Attributes | Whole, i: int, size: Dim) -> int | None:
     """What ONNX Runtime makes of windows that are longer than the padded input, of which the text of ONNX has none.
 
-    It divides as C does, towards zero. None where the windows fit, or where it refuses them too.
+    What is negative it rounds up, however it is told to round. None where the windows fit, or where it refuses them.
     """
-    begin, end, stride = (cast("int", value) for value in (op.pads_begin, op.pads_end, op.strides))
-    span = size + begin + end - _shortest(op)
-    if op.like != "onnx" or op.auto_pad != "explicit" or span >= 0:
+    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or op.auto_pad != "explicit" or not is_number(size):
         return None
-    top = span + (stride - 1) * (op.rounding_type == "ceil")
-    output = -(-top // stride) + 1 if top < 0 else top // stride + 1
-    return output if output >= 0 else None
+    kernel, stride, dilation, begin, end = (
+        value if isinstance(value, int) else value[i if len(value) > 1 else 0]
+        for value in (op.kernel, op.strides or 1, op.dilations, op.pads_begin, op.pads_end)
+    )
+    span = cast("int", size) + begin + end - extent(kernel, dilation)
+    output = ceil_div(span, stride) + 1
+    return output if span < 0 <= output else None
 
 
 def _cut(op: Attributes, letters: str, i: int) -> Attributes:
@@ -122,17 +128,25 @@ def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
     if n is None:
         return "?"
     stride, a = cast("list[int]", plan.attributes["strides"])[0], plan.attributes
-    if op.auto_pad.startswith("same"):
-        return _quotient(n, stride - 1, stride)
-    begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
-    past = begin + end - _shortest(op)
+    window = _shortest(op)
     word = DIALECTS[op.like].ceil if op.rounding_type == "ceil" else op.rounding_type
+    begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
+    if op.auto_pad.startswith("same"):
+        least = _quotient(n, stride - 1, stride)
+        if word != "ceil" or window >= stride:
+            return least
+        return _either("max", least, _quotient(n, 2 * stride - 1 - window, stride))
+    past = begin + end - window
     if word == "floor" or stride == 1:
         return _quotient(n, past + stride, stride)
     kept = _quotient(n, past + 2 * stride - 1, stride)
-    if word == "ceil" or end + stride <= _shortest(op):
+    if word == "ceil" or end + stride <= window:
         return kept
-    text = f"min({kept},{_quotient(n, begin + stride - 1, stride)})"
+    return _either("min", kept, _quotient(n, begin + stride - 1, stride))
+
+
+def _either(word: str, one: str, other: str) -> str:
+    text = f"{word}({one},{other})"
     return text if len(text) <= LONGEST else "?"
 
 

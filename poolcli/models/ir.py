@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from xml.parsers import expat
 
@@ -200,6 +200,7 @@ def number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
 
 
+@lru_cache(maxsize=1024)
 def _dim(text: str) -> Dim:
     """A length; what is not positive or not there is dynamic."""
     text = text.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from poolcli.core.errors import RequestError
@@ -128,6 +129,7 @@ def _number(name: str, text: str) -> int:
     return int(found[1])
 
 
+@lru_cache(maxsize=1024)  # layers of one model are often alike
 def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
     if len(parts) != count:
@@ -135,6 +137,7 @@ def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     return tuple(_number(name, part) for part in parts)
 
 
+@lru_cache(maxsize=1024)
 def _made(record: Any, **given: Any) -> Attributes:
     try:
         made: Attributes = record(**given)
@@ -153,9 +156,9 @@ KINDS = {
         Kind("AdaptiveMaxPool", {8: ("index_element_type",)}),
         Kind("ReduceMean", {1: ONE}, reduces=AdaptiveAvgPool(1)),
         Kind("ReduceMax", {1: ONE}, reduces=AdaptiveMaxPool(1)),
-        Kind("ReduceSum", {1: ONE}, reduces=Whole(AvgPool, {"divisor_override": 1})),
-        Kind("ReduceL1", {4: ONE}, reduces=Whole(LpPool, {"p": 1})),
-        Kind("ReduceL2", {4: ONE}, reduces=Whole(LpPool, {"p": 2})),
+        Kind("ReduceSum", {1: ONE}, reduces=Whole(AvgPool, (("divisor_override", 1),))),
+        Kind("ReduceL1", {4: ONE}, reduces=Whole(LpPool, (("p", 1),))),
+        Kind("ReduceL2", {4: ONE}, reduces=Whole(LpPool, (("p", 2),))),
     )
 }
 

@@ -13,9 +13,10 @@ from poolcli.models.layer import Layer, Shape
 
 def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     """The layers with the input shapes that follow from lengths of the model's inputs."""
-    (openvino,) = need("openvino", why=f"{path}: shapes of an IR follow from --input-shape by openvino")
+    (frontend,) = need("openvino.frontend", why=f"{path}: --input-shape of an IR needs openvino")
+    reader = frontend.FrontEndManager().load_by_framework("ir")  # others would try too, and write what they think of it
     try:
-        model = openvino.Core().read_model(path)
+        model = reader.convert(reader.load(path))
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO cannot read it: {_last(error)}") from None
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}

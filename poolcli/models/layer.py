@@ -17,11 +17,11 @@ class Whole:
     """One window over all spatial axes, of an operator whose windows slide: its kernel is known with the input."""
 
     record: type[SlidingAttributes]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[tuple[str, Any], ...] = ()
 
     def over(self, sizes: Sequence[int]) -> Attributes:
         """The operator on spatial axes of these lengths."""
-        return self.record(kernel=tuple(sizes), **self.options)
+        return self.record(kernel=tuple(sizes), **dict(self.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

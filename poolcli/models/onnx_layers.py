@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import in_python
@@ -12,7 +13,7 @@ from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
 from poolcli.models.invalid import InvalidError, meant
 from poolcli.models.layer import Layer, Shape, Whole
-from poolcli.models.onnx_model import WHY, Node, load
+from poolcli.models.onnx_model import WHY, Node, load, text
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -20,7 +21,7 @@ from poolcli.plan.attributes import Attributes, SlidingAttributes
 AUTO_PADS = {there: here for here, there in WORDS.items()}
 MOST_SPATIAL = 3  # axes that ONNX Runtime pools over
 MICROSOFT = "com.microsoft"
-INT, STRING, INTS = 2, 3, 7  # types of attributes
+FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 
 
 Values = Mapping[str, Any]
@@ -63,31 +64,33 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
             "pads_end": pads[axes:],
             "dilations": tuple(data.get("dilations", (1,) * axes)),
             "auto_pad": AUTO_PADS[word],
-            "rounding_type": "ceil" if data.get("ceil_mode", 0) else "floor",
+            "rounding_type": "ceil" if data.get("ceil_mode", 0) == 1 else "floor",
             "like": "onnx",
         }
         if "exclude_pad" in own:
             given["exclude_pad"] = not data.get(own["exclude_pad"], 0)
         given |= {field: data[name] for field, name in own.items() if field != "exclude_pad" and name in data}
-        return _made(record, given)
+        return _made(cast("Any", record), **given)
 
     return make
 
 
-def _made(record: type[SlidingAttributes], given: dict[str, Any]) -> Attributes:
+@lru_cache(maxsize=1024)  # layers of one model are often alike
+def _made(record: Any, **given: Any) -> Attributes:
     try:
-        return record(**given)
+        made: Attributes = record(**given)
     except RequestError as error:
         raise InvalidError(in_python(error.message)) from None
+    return made
 
 
 AVG, MAX = _sliding(AvgPool, exclude_pad="count_include_pad"), _sliding(MaxPool)
 SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-SUM = Whole(AvgPool, {"divisor_override": 1})
+SUM = Whole(AvgPool, (("divisor_override", 1),))
 
 
 def _lp(power: int | None) -> Callable[[Values, Shape | None], Made]:
-    return lambda data, _: Whole(LpPool, {"p": power or data.get("p", 2)})
+    return lambda data, _: Whole(LpPool, (("p", power or data.get("p", 2)),))
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -117,8 +120,8 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     model = load(path, given)
     found = []
     for node in model.nodes:
-        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
-        key = (domain, node.proto.op_type)
+        domain = text(node.proto.domain)
+        key = ("" if domain == "ai.onnx" else domain, text(node.proto.op_type))
         if key in KINDS or key in UNCHECKED:
             layer = _layer(node, key, model.opsets.get(domain, 1), defs, model.moved)
             if layer:
@@ -131,13 +134,13 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     proto, kind = node.proto, KINDS.get(key)
     first = proto.input[0] if proto.input else ""
     shape = node.known.get(first) or node.declared.get(first)
-    data = {each.name: _value(each) for each in proto.attribute}
+    data = {text(each.name): _value(each) for each in proto.attribute}
     op: Made | None = None
     problem = invalid = layout = None
     keeps = True
     try:
         if kind is None:
-            problem = f"{proto.op_type} is not checked"
+            problem = f"{key[1]} is not checked"
         else:
             _check_attributes(proto, kind, key, opset, defs)
             if kind.reduces:
@@ -155,8 +158,8 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         invalid = str(error)
     result = proto.output[0] if proto.output else ""
     return Layer(
-        name=node.scope + (proto.name or result or proto.op_type),
-        type=proto.op_type,
+        name=node.scope + (text(proto.name) or text(result) or key[1]),
+        type=key[1],
         version=f"opset {opset}" if not key[0] else key[0],
         framework="ONNX Runtime",
         op=op,
@@ -198,14 +201,15 @@ def _check_attributes(proto: Any, kind: Kind, key: tuple[str, str], opset: int, 
     known: dict[str, int | None] = dict.fromkeys(kind.takes or ())
     if kind.takes is None:
         try:
-            schema = defs.get_schema(proto.op_type, opset, key[0])
-        except defs.SchemaError:
-            raise InvalidError(f"opset {opset} has no {proto.op_type}") from None
+            schema = defs.get_schema(key[1], opset, key[0])
+        except (defs.SchemaError, TypeError):  # the latter where it is no number of 32 bits
+            raise InvalidError(f"opset {opset} has no {key[1]}") from None
         known = {name: int(each.type) for name, each in schema.attributes.items()}
     for attribute in proto.attribute:
-        name, needed = attribute.name, known.get(attribute.name)
+        name = text(attribute.name)
+        needed = known.get(name)
         if name not in known:
-            raise InvalidError(_unknown(name, proto.op_type, tuple(known), opset, defs, key[0]))
+            raise InvalidError(_unknown(name, key[1], tuple(known), opset, defs, key[0]))
         if needed is not None and attribute.type != needed:
             types = {int(value): word for word, value in attribute.AttributeType.items()}
             raise InvalidError(f"{name} is {types.get(attribute.type, 'of no type')}, it must be {types[needed]}")
@@ -223,6 +227,8 @@ def _unknown(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, 
 
 def _value(attribute: Any) -> Any:
     """The value of an attribute as its type says; None of the types that pooling has not."""
+    if attribute.type == FLOAT:
+        return attribute.f
     if attribute.type == INT:
         return attribute.i
     if attribute.type == STRING:

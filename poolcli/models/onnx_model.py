@@ -43,7 +43,9 @@ class Model:
 
 def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
     """The model at `path`, its inputs as long as `given` says; a RequestError where it cannot be read."""
-    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {WHY}")
+    onnx, _, _, protobuf = need(
+        "onnx", "onnx.inliner", "onnx.shape_inference", "google.protobuf.message", why=f"{path}: {WHY}"
+    )
     try:
         model = onnx.ModelProto.FromString(without_weights(path))
     except (NotProtobufError, protobuf.DecodeError) as error:
@@ -60,11 +62,16 @@ def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
     return Model(nodes, opsets, bool(given))
 
 
+def text(value: str | bytes) -> str:
+    """A text of the file, which is bytes where it is no UTF-8."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
 def _inferred(onnx: Any, model: Any) -> Any:
     """The model with the shapes that follow from its nodes; as it is where onnx cannot tell."""
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except REFUSED_BY_ONNX:
+    except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
         return model
 
 
@@ -76,7 +83,8 @@ def _without_functions(onnx: Any, model: Any, path: str) -> Any:
         raise RequestError(f"{path}: its functions call each other to more than {MOST_NODES:,} nodes")
     for function in model.functions:
         for node in function.node:
-            node.name = f"{function.name}/{node.name or (node.output[0] if node.output else '')}"
+            name = text(node.name) or (text(node.output[0]) if node.output else "")
+            node.name = f"{text(function.name)}/{name}"
     try:
         return onnx.inliner.inline_local_functions(model)
     except REFUSED_BY_ONNX as error:
@@ -93,7 +101,7 @@ def _size(model: Any, path: str) -> int:
         for node in _with_bodies(nodes):
             key = (node.domain, node.op_type)
             if key in inside:
-                raise RequestError(f"{path}: its function {key[1]} calls itself")
+                raise RequestError(f"{path}: its function {text(key[1])} calls itself")
             if key in bodies and key not in sizes:
                 sizes[key] = size(bodies[key], (*inside, key))
             total += sizes.get(key, 1)
@@ -114,9 +122,9 @@ def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
     """The graphs that a node holds, each with its name."""
     for attribute in node.attribute:
         if attribute.type == GRAPH:
-            yield attribute.name, attribute.g
+            yield text(attribute.name), attribute.g
         elif attribute.type == GRAPHS:
-            yield from ((f"{attribute.name}{i}", graph) for i, graph in enumerate(attribute.graphs))
+            yield from ((f"{text(attribute.name)}{i}", graph) for i, graph in enumerate(attribute.graphs))
 
 
 def _give(path: str, model: Any, given: Mapping[str, tuple[int, ...]]) -> None:
@@ -124,7 +132,7 @@ def _give(path: str, model: Any, given: Mapping[str, tuple[int, ...]]) -> None:
     inputs = {value.name: value for value in model.graph.input}
     for name, lengths in given.items():
         if name not in inputs:
-            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(inputs)[:200]}")
+            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(map(text, inputs))[:200]}")
         shape = inputs[name].type.tensor_type.shape
         if shape.dim and len(shape.dim) != len(lengths):
             raise RequestError(f"{path}: input {name} has {len(shape.dim)} axes, {len(lengths)} lengths are given")
@@ -156,7 +164,7 @@ def _nodes(
 
 def _inside(scope: str, node: Any, number: int, name: str) -> str:
     """The scope of a body: what it is in, the node, and its name there."""
-    return f"{scope}{node.name or f'{node.op_type}_{number}'}/{name}/"
+    return f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/{name}/"
 
 
 def _tables(graph: Any, scope: str = "") -> dict[str, dict[str, Shape]]:
@@ -194,5 +202,5 @@ def _dim(dim: Any) -> Dim:
     """A length; what is not positive is dynamic, and names that onnx made up are none."""
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
-    name = str(dim.dim_param)
+    name = text(dim.dim_param)
     return "?" if not name or name.startswith("unk__") else name

@@ -6,13 +6,16 @@ number of nodes. Field numbers are those of onnx.proto3.
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass, field
+from os import SEEK_END
+from typing import BinaryIO
 
 from poolcli.core.errors import RequestError
 
 SMALL = 512  # bytes: what is not longer is copied as it is; the shapes and axes that nodes read are shorter
 LONGEST = 1 << 16  # bytes of a text or a list that is kept
+AT_ONCE = 1 << 16  # bytes that are read where some are needed
+LONGEST_NUMBER = 10  # bytes
 DEEPEST = 90  # messages within messages; protobuf itself reads 100
 VARINT, BITS_64, LENGTH, BITS_32 = 0, 1, 2, 5
 
@@ -45,25 +48,46 @@ def without_weights(path: str) -> bytes:
     NotProtobufError where the file is torn or is something else.
     """
     with open(path, "rb") as stream:
-        try:
-            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError:
-            raise NotProtobufError("the file is empty") from None
-        with data:
-            return _copy(data, 0, len(data), MODEL, 0)
+        return _copy(_Pieces(stream), 0, stream.seek(0, SEEK_END), MODEL, 0)
 
 
-def _copy(data: mmap.mmap | bytes, at: int, stop: int, message: Message, depth: int) -> bytes:
+class _Pieces:
+    """The bytes of a file, read where they are asked for: weights are never touched."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._start, self._piece = stream, 0, b""
+
+    def bytes(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` to `stop`."""
+        if not self._start <= start <= stop <= self._start + len(self._piece):
+            self._stream.seek(start)
+            self._start, self._piece = start, self._stream.read(max(AT_ONCE, stop - start))
+            if stop - start > len(self._piece):
+                raise NotProtobufError("the file became shorter while it was read")
+        return self._piece[start - self._start : stop - self._start]
+
+    def number(self, at: int, stop: int) -> tuple[int, int]:
+        """The number that begins at `at`, and where it ends."""
+        value = shift = 0
+        for byte in self.bytes(at, min(at + LONGEST_NUMBER, stop)):
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value, at
+        raise NotProtobufError(f"a number at byte {at:,} does not end")
+
+
+def _copy(data: _Pieces, at: int, stop: int, message: Message, depth: int) -> bytes:
     """The message that lies from `at` to `stop`, copied field by field."""
     if depth > DEEPEST:
         raise NotProtobufError(f"more than {DEEPEST} messages within each other")
     out = bytearray()
     while at < stop:
         start = at
-        key, at = _varint(data, at, stop)
+        key, at = data.number(at, stop)
         kind, number = key & 7, key >> 3
         if kind == LENGTH:
-            length, at = _varint(data, at, stop)
+            length, at = data.number(at, stop)
             begin, at = at, at + length
             if at <= stop and length > SMALL:
                 if number in message.inner:
@@ -73,27 +97,15 @@ def _copy(data: mmap.mmap | bytes, at: int, stop: int, message: Message, depth: 
                 if number in message.weights or length > LONGEST:
                     continue
         elif kind == VARINT:
-            _, at = _varint(data, at, stop)
+            _, at = data.number(at, stop)
         elif kind in (BITS_64, BITS_32):
             at += 8 if kind == BITS_64 else 4
         else:
             raise NotProtobufError(f"a field of kind {kind} at byte {start:,}")
         if at > stop:
             raise NotProtobufError(f"a field at byte {start:,} goes past the end of what it is in")
-        out += data[start:at]
+        out += data.bytes(start, at)
     return bytes(out)
-
-
-def _varint(data: mmap.mmap | bytes, at: int, stop: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where it ends."""
-    value = shift = 0
-    while at < stop and shift < 70:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    raise NotProtobufError(f"a number at byte {at:,} does not end")
 
 
 def _to_varint(value: int) -> bytes:

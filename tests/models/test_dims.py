@@ -1,0 +1,36 @@
+"""Formulas of dynamic lengths, against the lengths that come out when the dynamic ones are known."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import AvgPool, MaxPool, RequestError
+from poolcli.models.dims import pooled
+from tests.profiles import sized
+
+NUMBERS = {
+    "kernel": st.integers(1, 6), "strides": st.integers(1, 5), "dilations": st.integers(1, 3),
+    "pads_begin": st.integers(0, 4), "pads_end": st.integers(0, 4),
+    "auto_pad": st.sampled_from(["explicit", "explicit", "same_upper", "same_lower", "valid"]),
+    "rounding_type": st.sampled_from(["floor", "ceil", "ceil_torch"]),
+}  # fmt: skip
+
+
+@given(st.fixed_dictionaries(NUMBERS), st.integers(1, 40), st.booleans())
+@settings(max_examples=sized(200, 3000))
+def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], size: int, average: bool) -> None:
+    try:
+        op = AvgPool(**attributes, exclude_pad=False) if average else MaxPool(**attributes)
+        (*_, formula) = pooled(op, ("N", "C", "H")).shape
+        (*_, number) = pooled(op, ("N", "C", size)).shape
+    except RequestError:
+        return
+    assert isinstance(formula, str)
+    assert re.fullmatch(r"[H0-9+\-*/(),minax]+", formula)
+    beyond = attributes["pads_end"] > (attributes["kernel"] - 1) * attributes["dilations"] + 1
+    if attributes["rounding_type"] != "ceil_torch" or not beyond:  # one window is dropped, not all that are beyond
+        assert eval(formula, {"H": size, "min": min, "max": max}) == number  # noqa: S307  # of the characters above alone

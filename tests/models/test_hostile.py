@@ -1,0 +1,193 @@
+"""Models that are torn, wrong or meant to do harm: an answer or one line, whatever they hold."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import helper
+
+from tests.conftest import Cli
+from tests.models.irs import AVG, dims, layer, model
+from tests.models.onnxs import model as onnx_model
+from tests.models.onnxs import node, value
+from tests.profiles import sized
+
+TEXTS = ["-1", "0", "", "²", "٣", "--5", "9" * 5000, "a", "2,2,2", "1e9", "nan", "opset1", "i64", "9223372036854775808"]
+NUMBERS = [0, -1, 1, 2, 2**31, 2**62, 2**63 - 1, -(2**63)]
+ENCODINGS = ["utf-7", "rot13", "idna", "zlib", "punycode", "hex", "undefined", "no-such"]
+SAMPLE = Path(__file__).parents[2] / "samples" / "backbone.xml"
+Kind = Callable[[random.Random, Path], Path]
+
+
+def any_ir(chance: random.Random, folder: Path) -> Path:
+    """An IR with a few texts replaced."""
+    text = SAMPLE.read_text()
+    for _ in range(chance.choice([1, 2, 4])):
+        found = chance.choice(list(re.finditer(r'"[^"]*"|(?<=<dim>)[^<]*|(?<=<)\w+', text)))
+        new = chance.choice(TEXTS)
+        new = f'"{new}"' if found.group().startswith('"') else new
+        text = text[: found.start()] + new + text[found.end() :]
+    path = folder / "m.xml"
+    path.write_text(text)
+    return path
+
+
+def any_onnx(chance: random.Random, folder: Path) -> Path:
+    """A model whose nodes, attributes, tensors and shapes are changed at random."""
+    nodes = [
+        node("MaxPool", "x", "a", kernel_shape=[3, 3], auto_pad="VALID"),
+        node("LpPool", "a", "b", kernel_shape=[2, 2]),
+        node("Unsqueeze", "b ax", "u"),
+        node("ReduceMean", "b ax", "y", keepdims=0),
+    ]
+    axes = helper.make_tensor("ax", onnx.TensorProto.INT64, [2], [2, 3])
+    made = onnx.load(onnx_model(folder / "m.onnx", nodes, constants=[axes], values=[value("a", [1, 3, 7, 7])]))
+    for _ in range(chance.choice([1, 2, 4])):
+        one = chance.choice(made.graph.node)
+        chance.choice(CHANGES)(chance, made, one)
+    (folder / "m.onnx").write_bytes(made.SerializeToString())
+    return folder / "m.onnx"
+
+
+def _retype(chance: random.Random, one: Any) -> None:
+    for attribute in one.attribute:
+        attribute.type = chance.randrange(14)
+
+
+def _renumber(chance: random.Random, one: Any) -> None:
+    for attribute in one.attribute:
+        attribute.ints[:] = [chance.choice(NUMBERS) for _ in range(chance.randrange(6))]
+
+
+CHANGES: tuple[Callable[[random.Random, Any, Any], object], ...] = (
+    lambda chance, made, one: one.ClearField("input"),
+    lambda chance, made, one: one.ClearField("output"),
+    lambda chance, made, one: one.input.extend(one.output),  # a circle
+    lambda chance, made, one: _retype(chance, one),
+    lambda chance, made, one: _renumber(chance, one),
+    lambda chance, made, one: setattr(one, "op_type", chance.choice(["If", "Loop", "MaxUnpool", "GlobalLpPool", ""])),
+    lambda chance, made, one: setattr(one, "domain", chance.choice(["my", "ai.onnx", "com.microsoft"])),
+    lambda chance, made, one: setattr(made.opset_import[0], "version", chance.choice(NUMBERS)),
+    lambda chance, made, one: made.graph.initializer[0].int64_data.append(chance.choice(NUMBERS)),
+    lambda chance, made, one: made.graph.initializer[0].dims.append(chance.choice(NUMBERS)),
+    lambda chance, made, one: made.graph.input[0].type.tensor_type.shape.dim.add(dim_value=chance.choice(NUMBERS)),
+    lambda chance, made, one: made.graph.input[0].type.tensor_type.ClearField("shape"),
+)
+
+
+def torn(make: Kind) -> Kind:
+    """The same with some of its bytes changed, left out or doubled."""
+
+    def tear(chance: random.Random, folder: Path) -> Path:
+        path = make(chance, folder)
+        data = bytearray(path.read_bytes())
+        for _ in range(chance.choice([1, 3])):
+            at = chance.randrange(len(data))
+            data[at : at + chance.choice([0, 1, 9])] = chance.randbytes(chance.choice([0, 1, 5]))
+        path.write_bytes(data)
+        return path
+
+    return tear
+
+
+@pytest.mark.parametrize(
+    "make", [any_ir, any_onnx, torn(any_ir), torn(any_onnx)], ids=["ir", "onnx", "ir-torn", "onnx-torn"]
+)
+def test_any_damage_ends_in_an_answer_or_in_one_line(make: Kind, cli: Cli, tmp_path: Path) -> None:
+    chance = random.Random(0)  # noqa: S311  # of no secret
+    for _ in range(sized(25, 400)):
+        path = make(chance, tmp_path)
+        kept = path.read_bytes()
+        done = cli("check", path, *chance.choice([(), ("--json",), ("--to", "pytorch"), ("--against", "onnx")]))
+        assert done.code in (0, 1, 2), kept
+        told = done.err or done.out
+        assert done.code < 2 or (told.count("\n") == 1 and len(told) < 1500), (done, kept)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_encodings_that_no_model_is_in_are_refused(encoding: str, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "m.xml"
+    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><net/>')
+    message = f"poolcli: {path}: not well-formed XML: encoding '{encoding}'; models are written in utf-8\n"
+    done = cli("check", path)
+    assert (done.code, done.out, done.err) == (2, "", message)
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "weights"),
+    [("x", "16", 16), ("9" * 5000, "16", 16), ("-8", "16", 16), ("0", "²", 16), ("0", "--5", 16), ("0", "17", 32),
+     ("0", "16", 15), ("1000000", "16", 16), ("0", "0", 16), ("0", "-16", 16), ("", "", 16)],
+)  # fmt: skip
+def test_a_constant_that_is_not_there_makes_a_size_unknown(
+    offset: str, size: str, weights: int, cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "m.bin").write_bytes(bytes(weights))
+    constant = f'<layer id="c" type="Const"><data element_type="i64" offset="{offset}" size="{size}"/></layer>'
+    ports = f'<port id="0">{dims((1, 3, 8, 8))}</port><port id="1"><dim>2</dim></port>'
+    one = f'<layer id="0" name="a" type="AdaptiveAvgPool" version="opset8"><data/><input>{ports}</input></layer>'
+    path = model(
+        tmp_path / "m.xml", constant, one, edges='<edge from-layer="c" from-port="0" to-layer="0" to-port="1"/>'
+    )
+    done = cli("check", path, "--json")
+    (found,) = done.json["layers"]
+    why = "its output size is a second input that is no constant in a .bin beside the model"
+    assert (done.code, found["verdict"], found["reason"]) == (0, "unknown", why)
+
+
+def test_bodies_within_bodies_without_end_are_refused(cli: Cli, tmp_path: Path) -> None:
+    deep = '<layer id="0" name="l" type="Loop"><body><layers>' * 200
+    (tmp_path / "m.xml").write_text(f"<net><layers>{deep}")
+    done = cli("check", tmp_path / "m.xml")
+    assert (done.code, done.err) == (2, f"poolcli: {tmp_path}/m.xml: more than 100 bodies within each other\n")
+
+
+@pytest.mark.parametrize("padding", [0, 1000])
+def test_graphs_within_graphs_without_end_are_refused(padding: int, cli: Cli, tmp_path: Path) -> None:
+    def inside(number: int, data: bytes) -> bytes:
+        size, rest = len(data), b""
+        while size > 127:
+            rest, size = rest + bytes([size & 127 | 128]), size >> 7
+        return bytes([number << 3 | 2]) + rest + bytes([size]) + data
+
+    graph = inside(2, b"g" * padding)
+    for _ in range(60):  # a graph in an attribute of a node of a graph
+        graph = inside(1, inside(5, inside(6, graph))) + inside(2, b"g" * padding)
+    (tmp_path / "m.onnx").write_bytes(inside(7, graph) + inside(8, b"\x10\x16"))
+    done = cli("check", tmp_path / "m.onnx")
+    assert (done.code, done.err.count("\n"), "no ONNX model" in done.err) == (2, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ([["f1", "f1"], *([f"f{i + 1}"] * 2 for i in range(1, 40)), []],
+         "its functions call each other to more than 1,000,000 nodes"),
+        ([["f1"], ["f0"]], "its function f0 calls itself"),
+    ],
+)  # fmt: skip
+def test_functions_that_call_each_other_without_end_are_refused(
+    calls: list[list[str]], message: str, cli: Cli, tmp_path: Path
+) -> None:
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("my", 1)]
+    functions = [
+        helper.make_function(
+            "my", f"f{i}", ["x"], ["y"], [node(name, domain="my") for name in names] or [node("Relu")], opsets
+        )
+        for i, names in enumerate(calls)
+    ]
+    graph = helper.make_graph([node("f0", domain="my")], "g", [value("x", [1, 1, 4])], [value("y", None)])
+    made = helper.make_model(graph, functions=functions, opset_imports=opsets)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    done = cli("check", tmp_path / "m.onnx")
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path}/m.onnx: {message}\n")
+
+
+def test_many_layers_of_one_name_have_one_answer_each(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", *[layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4))] * 50)
+    assert [found["verdict"] for found in cli("check", path, "--json").json["layers"]] == ["agrees"] * 50

@@ -1,0 +1,208 @@
+"""ONNX models: attributes against ONNX Runtime, shapes that follow, bodies and functions, weights that are not read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.conftest import Cli
+from tests.models.onnxs import model, node, value
+
+K: dict[str, Any] = {"kernel_shape": [2, 2]}
+NODES: list[tuple[str, int, dict[str, Any]]] = [
+    *(("AveragePool", opset, K | {"ceil_mode": 1}) for opset in (7, 8, 10)),
+    *(("AveragePool", opset, K | {"dilations": [2, 2]}) for opset in (18, 19)),
+    ("AveragePool", 7, K | {"count_include_pad": 1, "pads": [1, 1, 1, 1]}),
+    *(("MaxPool", opset, K | {"storage_order": 1}) for opset in (7, 8)),
+    *(("MaxPool", opset, K | {"dilations": [2, 2]}) for opset in (8, 10)),
+    ("MaxPool", 22, K | {"count_include_pad": 1}),
+    ("MaxPool", 22, {"strides": [2, 2]}),
+    *(("MaxPool", 22, K | {"pads": pads}) for pads in ([1, 1], [1, 1, 1], [-1, 0, 0, 0], [2, 0, 0, 0], [1, 0, 1, 1])),
+    *(("MaxPool", 22, K | {"strides": strides}) for strides in ([1], [0, 1], [-1, 1], [3, 2])),
+    *(("MaxPool", 22, K | {"dilations": dilations}) for dilations in ([1], [0, 1], [3, 2])),
+    *(("MaxPool", 22, {"kernel_shape": kernel}) for kernel in ([2], [2, 2, 2], [0], [2.0, 2.0], 2)),
+    *(("MaxPool", 22, K | {"auto_pad": word}) for word in ("SAME", "same_upper", "SAME_LOWER", "NOTSET", "VALID")),
+    ("MaxPool", 22, K | {"auto_pad": "SAME_UPPER", "pads": [1, 1, 1, 1]}),
+    ("MaxPool", 22, K | {"ceil_mode": 2, "strides": [2, 2]}),
+    ("MaxPool", 22, K | {"ceil_mode": [1]}),
+    ("MaxPool", 22, K | {"kernel_size": [3, 3]}),
+    *(("LpPool", opset, K | {"ceil_mode": 1}) for opset in (11, 18)),
+    *(("LpPool", opset, K | {"p": p}) for opset, p in ((2, 2), (2, 2.0), (18, 3))),
+    ("GlobalAveragePool", 22, {}),
+    ("GlobalMaxPool", 22, {}),
+    ("GlobalLpPool", 2, {"p": 3}),
+    ("GlobalAveragePool", 22, {"keepdims": 1}),
+    *((kind, opset, {"axes": [2, 3]}) for kind, opset in
+      (("ReduceMean", 13), ("ReduceMax", 13), ("ReduceSum", 11), ("ReduceL1", 13), ("ReduceL2", 13))),
+    ("ReduceMean", 13, {"axes": [-1, -2], "keepdims": 0}),
+    *(("AveragePool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "ceil_mode": ceil})
+      for k in (9, 10, 11, 14) for ceil in (0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "opset", "attributes"), NODES)
+def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_ones(
+    kind: str, opset: int, attributes: dict[str, Any], cli: Cli, tmp_path: Path
+) -> None:
+    import onnxruntime as ort
+
+    path = model(tmp_path / "m.onnx", [node(kind, **attributes)], opset=opset)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+        theirs = list(session.run(None, {"x": np.ones((1, 3, 9, 9), np.float32)})[0].shape)
+    except Exception:  # its errors have no root of their own
+        theirs = None
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"]) == (("invalid", None) if theirs is None else ("computed", theirs))
+
+
+@pytest.mark.parametrize(
+    ("opset", "attributes", "reason"),
+    [
+        (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8, it has it from opset 10 on"),
+        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; kernel_shape is one"),
+        (22, {"kernel_shape": 2}, "kernel_shape is INT, it must be INTS"),
+        (22, {}, "it has no attribute kernel_shape"),
+        (22, K | {"pads": [1, 1]}, "pads has 2 numbers, 2 spatial axes need 4"),
+        (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
+         "use smaller pads or another like"),
+    ],
+)  # fmt: skip
+def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("MaxPool", **attributes)], opset=opset)
+    done = cli("check", path, "--json")
+    (found,) = done.json["layers"]
+    assert (done.code, found["verdict"], found["reason"]) == (1, "invalid", f"ONNX Runtime refuses it: {reason}")
+
+
+def test_dynamic_lengths_stay_names_and_become_formulas(cli: Cli, tmp_path: Path) -> None:
+    nodes = [
+        node("MaxPool", "x", "a", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Relu", "a", "r"),
+        node("AveragePool", "r", "b", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+        node("MaxPool", "x", "c", kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
+        node("GlobalMaxPool", "b", "y"),
+    ]
+    values = [value("a", ["N", 3, "h", "w"]), value("y", ["N", 3, 1, 1])]
+    path = model(tmp_path / "m.onnx", nodes, ["N", 3, "H", "W"], values=values)
+    found = cli("check", path, "--json").json["layers"]
+    assert [(each["input"], each["declared"], each["computed"], each["verdict"]) for each in found] == [
+        (["N", 3, "H", "W"], ["N", 3, "h", "w"], ["N", 3, "(H+1)//2", "(W+1)//2"], "agrees"),
+        (["N", 3, "h", "w"], None, ["N", 3, "(h+1)//2", "(w+1)//2"], "computed"),
+        (["N", 3, "H", "W"], None, ["N", 3, "H", "W"], "computed"),
+        (["N", 3, "?", "?"], ["N", 3, 1, 1], ["N", 3, 1, 1], "agrees"),
+    ]
+    made = cli("check", path, "--json", "--input-shape", "x=2,3,640,481").json["layers"]
+    assert [each["computed"] for each in made] == [
+        [2, 3, 320, 241], [2, 3, 160, 121], [2, 3, 640, 481], [2, 3, 1, 1]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("nothing", [-1, 0, None])
+def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("MaxPool", **K)], [nothing, 3, 16, nothing])
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["input"], found["computed"]) == (["?", 3, 16, "?"], ["?", 3, 15, "?"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("x=1,3,8", "m.onnx: input x has 4 axes, 3 lengths are given"),
+        ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
+        ("1,3,8,8", "--input-shape is '1,3,8,8'; write NAME=1,3,640,640"),
+        ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write NAME=1,3,640,640"),
+        ("x=0,3,8,8", "--input-shape is 'x=0,3,8,8'; lengths are from 1 to 2**63 - 1"),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(
+    typed: str, message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model(Path("m.onnx"), [node("MaxPool", **K)])
+    done = cli("check", "m.onnx", "--input-shape", typed)
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {message}\n")
+
+
+def test_declared_shapes_are_for_the_lengths_that_the_file_states(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("MaxPool", **K)], outputs=[value("y", [1, 3, 8, 8])])
+    assert cli("check", path, "--json").json["layers"][0]["verdict"] == "agrees"
+    (found,) = cli("check", path, "--json", "--input-shape", "x=1,3,20,20").json["layers"]
+    assert (found["verdict"], found["computed"], found["reason"]) == (
+        "computed", [1, 3, 19, 19], "the file states shapes for another input"
+    )  # fmt: skip
+
+
+def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_in(cli: Cli, tmp_path: Path) -> None:
+    halve = node("MaxPool", "a", "t", name="halve", kernel_shape=[2, 2], strides=[2, 2])
+    function = helper.make_function(
+        "my", "Pool", ["a"], ["b"], [halve, node("Relu", "t", "b")], [helper.make_opsetid("", 22)]
+    )
+    then = helper.make_graph(
+        [node("AveragePool", "p2", "to", name="mean", kernel_shape=[2, 2])], "then", [], [value("to", None)]
+    )
+    other = helper.make_graph([node("GlobalMaxPool", "p2", "eo")], "else", [], [value("eo", None)])
+    nodes = [
+        node("Pool", "x", "p1", domain="my"),
+        node("Pool", "p1", "p2", domain="my"),
+        node("If", "c", "y", name="if", then_branch=then, else_branch=other),
+    ]
+    constants = [helper.make_tensor("c", TensorProto.BOOL, [], [True])]
+    path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants, functions=[function])
+    found = cli("check", path, "--json").json["layers"]
+    assert sorted((each["name"], each["type"], each["computed"]) for each in found) == [
+        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "W//2"]),
+        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "?"]),
+        ("if/else_branch/eo", "GlobalMaxPool", ["N", 3, 1, 1]),
+        ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "?"]),
+    ]
+
+
+def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
+    scales = "x s z s z"
+    nodes = [
+        node("QLinearAveragePool", scales, "a", domain="com.microsoft", kernel_shape=[2, 2], channels_last=1),
+        node("QLinearAveragePool", scales, "b", domain="com.microsoft", kernel_shape=[2, 2]),
+        node("QLinearGlobalAveragePool", scales, "c", domain="com.microsoft", channels_last=1),
+        node("NhwcMaxPool", "x", "d", domain="com.microsoft", kernel_shape=[2, 2]),
+        node("MaxUnpool", "x i", "y", kernel_shape=[2, 2]),
+    ]
+    found = cli("check", model(tmp_path / "m.onnx", nodes, (1, 9, 9, 3)), "--json").json["layers"]
+    assert [(each["type"], each["computed"], each["reason"]) for each in found] == [
+        ("QLinearAveragePool", [1, 8, 8, 3], None),
+        ("QLinearAveragePool", [1, 9, 8, 2], None),
+        ("QLinearGlobalAveragePool", [1, 1, 1, 3], None),
+        ("NhwcMaxPool", [1, 8, 8, 3], None),
+        ("MaxUnpool", None, "MaxUnpool is not checked"),
+    ]
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("where", ["initializer", "node"])
+def test_axes_of_reductions_may_be_a_constant(opset: int, where: str, cli: Cli, tmp_path: Path) -> None:
+    tensor = helper.make_tensor("ax", TensorProto.INT64, [2], [2, -1])
+    stated: dict[str, Any] = {"axes": [2, -1]} if opset == 13 else {}
+    nodes = [node("Constant", "", "ax", value=tensor)] if where == "node" else []
+    nodes.append(node("ReduceMean", "x" if opset == 13 else "x ax", keepdims=0, **stated))
+    path = model(tmp_path / "m.onnx", nodes, opset=opset, constants=[tensor] if where == "initializer" else [])
+    assert [each["computed"] for each in cli("check", path, "--json").json["layers"]] == [[1, 3]]
+
+
+@pytest.mark.slow
+def test_weights_are_stepped_over(tmp_path: Path) -> None:
+    weights = TensorProto(name="w", dims=[8, 3, 5, 5], data_type=1, raw_data=bytes(8 * 3 * 5 * 5 * 4))
+    big = TensorProto(name="big", dims=[1 << 28], data_type=2, raw_data=bytes(1 << 28))
+    nodes = [node("Conv", "x w", "c"), node("MaxPool", "c", kernel_shape=[2, 2])]
+    path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=[big, weights])
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (120 << 20, 120 << 20))\n"
+    code = "from poolcli.models.read import read_model; import sys; print(read_model(sys.argv[1])[0].input_shape)"
+    done = subprocess.run([sys.executable, "-c", limit + code, str(path)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("('N', 8, 60, '?')\n", "")
