@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from poolcli.core.errors import PoolError as PoolError
     from poolcli.core.errors import RequestError as RequestError
     from poolcli.core.layouts import convert_layout as convert_layout
+    from poolcli.explain.solve import solve as solve
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
 
@@ -23,6 +24,7 @@ _HOMES = {
     "RequestError": "core.errors",
     "convert_layout": "core.layouts",
     "Plan": "plan",
+    "solve": "explain.solve",
 }
 
 

@@ -6,41 +6,36 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from poolcli.cli.attributes import attribute_options, operator_of
+from poolcli.cli.attributes import operator_of
 from poolcli.cli.requests import ShapeRequest
 from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.nearest import listed
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes
 from poolcli.plan.facts import Told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from poolcli.explain.solve import Answer
 
 
 def shape(request: ShapeRequest) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     if request.to:
         one_of("to", request.to, tuple(DIALECTS))
+    if request.theme != "auto" and not request.picture:
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
     if request.solve:
         return _solve(request, request.solve)
     op = operator_of(request.op, request.attributes)
     plan = _plan(op, request)
-    if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
     if request.picture:
-        from poolcli.explain.write_picture import write_picture
-
-        write_picture(plan, request.picture, op=op, overwrite=request.overwrite, theme=request.theme)
+        _draw(op, plan, request)
     if request.json:
         print(_document(op, plan, request))
     elif request.quiet:
@@ -48,6 +43,13 @@ def shape(request: ShapeRequest) -> int:
     else:
         _show(op, plan, request)
     return 0
+
+
+def _draw(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
+    from poolcli.explain.write_picture import write_picture
+
+    if request.picture:
+        write_picture(plan, request.picture, op=op, overwrite=request.overwrite, theme=request.theme)
 
 
 def _show(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
@@ -87,7 +89,11 @@ def _views(op: Attributes, plan: Plan, request: ShapeRequest) -> list[Renderable
 def _document(op: Attributes, plan: Plan, request: ShapeRequest) -> str:
     from poolcli.report.document import plan_document, to_json
 
-    document = plan_document(plan)
+    return to_json(_asked_for(plan_document(plan), op, plan, request))
+
+
+def _asked_for(document: dict[str, Any], op: Attributes, plan: Plan, request: ShapeRequest) -> dict[str, Any]:
+    """The document with what is asked beyond the plan."""
     if _asks_more(request):
         from poolcli.report import explained
 
@@ -99,46 +105,36 @@ def _document(op: Attributes, plan: Plan, request: ShapeRequest) -> str:
             document["compare"] = explained.comparison_document(op, plan)
         if request.to:
             document["to"] = explained.conversion_document(plan, request.to)
-    return to_json(document)
+    return document
 
 
 def _solve(request: ShapeRequest, wanted: str) -> int:
-    """Prints the attributes that give the wanted length; returns the exit code: 1 where there are none."""
-    from poolcli.explain.solve import solve
+    """Prints the attributes that give the wanted length, and what else is asked of the first of them; returns the exit
+    code: 1 where there are none.
+    """
+    from poolcli.explain.solve import answers, nearest, question
 
-    op = _partial(request)
     (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)
-    answers = solve(op, frozenset(request.attributes), shape, lengths, layout)
+    asked = question(request.op, dict(request.attributes), shape, lengths, layout)
+    found = answers(asked)
+    near = [] if found else nearest(asked)
+    if found and request.picture:
+        _draw(found[0].op, found[0].plan, request)
     if request.json:
         from poolcli.report.document import to_json
         from poolcli.report.explained import answers_document
 
-        print(to_json(answers_document(request.op, op.like, shape, lengths, answers)))
+        document = answers_document(request.op, asked.op.like, shape, lengths, found, near)
+        print(to_json(_asked_for(document, found[0].op, found[0].plan, request) if found else document))
     else:
-        _print_answers(answers)
-    return 0 if answers else 1
+        from poolcli.report.console import show
+        from poolcli.report.explain import answers_view, no_answers_view
 
-
-def _partial(request: ShapeRequest) -> SlidingAttributes:
-    """The operator whose other attributes are looked for; refuses one without a kernel, and pads that follow a rule."""
-    unknown = {"kernel": 1} if "kernel" in attribute_options(request.op) else {}
-    op = operator_of(request.op, unknown | dict(request.attributes))
-    if not isinstance(op, SlidingAttributes):
-        raise RequestError(f"{request.op} has its output size given; {field('solve')} is for {_with_kernel()}")
-    if "auto_pad" in request.attributes and op.auto_pad != "explicit":
-        raise RequestError(f"{field('solve')} looks for pads itself; leave out {field('auto_pad', op.auto_pad)}")
-    return op
-
-
-def _with_kernel() -> str:
-    return listed([name for name, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and")
-
-
-def _print_answers(answers: list[Answer]) -> None:
-    from poolcli.report.console import show
-    from poolcli.report.explain import answers_view
-
-    show(answers_view(answers), sys.stdout)
+        show(answers_view(found) if found else no_answers_view(near, request.attributes), sys.stdout)
+        for view in _views(found[0].op, found[0].plan, request) if found else ():
+            print()
+            show(view, sys.stdout)
+    return 0 if found else 1
 
 
 def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, tuple[str, ...]]:

@@ -192,7 +192,9 @@ def _fitting(
     for w in options:
         for axis in _ends(w, words, dialect):
             try:
-                alone = make_plan(made((axis,) * rank), (1, 1, *(w.size,) * rank), "float32")
+                alone = make_plan(
+                    made((axis,) * rank), (1, 1, *(w.size,) * rank), plan.dtype, output_dtype=plan.output_dtype
+                )
             except RequestError:
                 continue
             if same_reads(alone.windows[0], w) and dialect.cannot_write(alone) is None:

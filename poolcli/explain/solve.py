@@ -1,19 +1,26 @@
-"""The inverse question: which kernel, strides, pads and rounding give this output length?"""
+"""The inverse question: which kernel, strides, pads and words give this output length?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice, product
+from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.layouts import check_layout, default_layout, spatial_axes
-from poolcli.core.values import PerAxis, numbers_from, per_axis
+from poolcli.core.values import numbers_from, one_of, per_axis
+from poolcli.core.windows import extent
+from poolcli.dialects import dialect_of
+from poolcli.explain.lengths import USUAL, AxisOption, axis_options
+from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SlidingAttributes
 
-LARGEST_KERNEL = 11
 SHOWN = 12
+EACH = 12  # of one axis, the plainest, that are combined with those of others
+NEAREST = 100  # lengths up and down that are looked at for one that can be reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,116 +31,205 @@ class Answer:
     plan: Plan
 
 
-def solve(
-    op: SlidingAttributes,
-    fixed: frozenset[str],
-    shape: Sequence[int],
-    wanted: Sequence[int],
-    layout: str | None = None,
-) -> list[Answer]:
-    """Up to a dozen answers, simplest first, for the wanted spatial sizes; attributes named in `fixed` stay as in `op`.
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An axis whose wanted length cannot be had, and the nearest ones below and above it that can."""
 
-    Searched are kernels up to 11 and what fits them, equal on all axes where that is possible; every answer is
-    verified by the plan that it leads to.
+    axis: str
+    wanted: int
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The operator with what is given, the names of what is given, the input and the wanted spatial lengths."""
+
+    op: SlidingAttributes
+    fixed: frozenset[str]
+    shape: tuple[int, ...]
+    layout: str
+    wanted: tuple[int, ...]
+
+    @property
+    def axes(self) -> str:
+        """The letters of the spatial axes."""
+        return "".join(self.layout[i] for i in spatial_axes(self.layout))
+
+    @property
+    def dtype(self) -> str:
+        """A type that the operator takes; none of the answers depends on it."""
+        return "uint8" if self.op.reducer.votes else "float32"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The spatial lengths of the input."""
+        return tuple(self.shape[i] for i in spatial_axes(self.layout))
+
+
+def solve(
+    op: str, shape: Sequence[int], wanted: int | Sequence[int], *, layout: str | None = None, **given: Any
+) -> list[Answer]:
+    """Up to a dozen answers, plainest first, each with its record (`op`) and its plan.
+
+    `wanted` are the spatial lengths of the output; attributes that are given keep their values. Searched are kernels up
+    to 11 and those that cover the input with the wanted windows, every stride that fits them, pads shorter than the
+    window (equal, or one more at the end), `same_upper`, and every rounding of the dialect; every answer is verified by
+    its plan. Empty where there is none. Raises RequestError for an operator without a kernel, and for attributes that
+    no shape could make right.
+
+    >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:3]
+    [(2,), (3,), (5,)]
     """
+    return answers(question(op, given, shape, wanted, layout))
+
+
+def question(
+    op: str, given: dict[str, Any], shape: Sequence[int], wanted: int | Sequence[int], layout: str | None = None
+) -> Question:
+    """What is asked; refuses operators without a kernel and numbers that fit no axis."""
+    record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
+    if not issubclass(record, SlidingAttributes):
+        raise RequestError(f"{op} has its output size given; {field('solve')} is for {_with_kernel()}")
+    names = {own.name for own in fields(record)}
+    for name in given:
+        if name not in names:
+            raise RequestError(f"{op} has no {field(name)}", field=name)
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
-    positions = spatial_axes(layout)
-    names = "".join(layout[i] for i in positions)
-    sizes = [shape[i] for i in positions]
-    targets = per_axis("solve", numbers_from(1)("solve", wanted), names)
-    found = []
-    for candidate in sorted(set(_candidates(op, fixed, sizes, targets)), key=_cost):
-        answer = _verified(op, candidate, shape, layout, targets)
+    made = record(**({"kernel": 1} | given))
+    axes = "".join(layout[i] for i in spatial_axes(layout))
+    targets = per_axis("solve", numbers_from(1)("solve", wanted), axes)
+    return Question(made, frozenset(given), tuple(shape), layout, targets)
+
+
+def answers(asked: Question) -> list[Answer]:
+    """Up to a dozen answers, plainest first."""
+    found: dict[SlidingAttributes, Answer] = {}
+    for op in sorted(_combined(asked), key=lambda op: _cost(op, asked.sizes)):
+        answer = _verified(asked, op) if op not in found else None
         if answer:
-            found.append(answer)
+            found[op] = answer
         if len(found) == SHOWN:
             break
+    return list(found.values())
+
+
+def nearest(asked: Question) -> list[Near]:
+    """For each axis whose length cannot be had, whatever the others are: the nearest lengths that can."""
+    found = []
+    for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
+        if not _reachable(asked, i, wanted):
+            below = next((t for t in range(wanted - 1, max(0, wanted - NEAREST), -1) if _reachable(asked, i, t)), None)
+            above = next((t for t in range(wanted + 1, wanted + NEAREST) if _reachable(asked, i, t)), None)
+            found.append(Near(axis, wanted, tuple(t for t in (below, above) if t is not None)))
     return found
 
 
-_Candidate = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
+def _with_kernel() -> str:
+    *most, last = [name for name, record in OPERATORS.items() if issubclass(record, SlidingAttributes)]
+    return f"{', '.join(most)} and {last}"
 
 
-def _candidates(
-    op: SlidingAttributes, fixed: frozenset[str], sizes: Sequence[int], targets: Sequence[int]
-) -> Iterator[_Candidate]:
-    """(kernel, strides, pads_begin, pads_end, rounding); one number serves every axis where it can."""
-    per = [
-        list(_of_axis(op, fixed, size, target, i)) for i, (size, target) in enumerate(zip(sizes, targets, strict=True))
-    ]
-    shared = set(per[0]).intersection(*per[1:])
-    for kernel, stride, begin, end, rounding in shared:
-        yield (kernel,), (stride,), (begin,), (end,), rounding
-    if shared:
-        return
-    simplest = [sorted(options, key=_axis_cost)[:20] for options in per]
-    for combination in product(*simplest):
-        if len({option[4] for option in combination}) == 1:
-            kernels, strides = tuple(o[0] for o in combination), tuple(o[1] for o in combination)
-            begins, ends = tuple(o[2] for o in combination), tuple(o[3] for o in combination)
-            yield kernels, strides, begins, ends, combination[0][4]
+def _words(asked: Question) -> Iterator[dict[str, str]]:
+    """The words that all axes share; explicit pads are none where another word is given, and the other way round."""
+    op, dialect = asked.op, dialect_of(asked.op.like)
+    pads_given = not asked.fixed.isdisjoint(("pads_begin", "pads_end"))
+    auto_pads = ("explicit",) if pads_given else tuple(w for w in ("explicit", "same_upper") if w in dialect.auto_pads)
+    roundings = (op.rounding_type,) if "rounding_type" in asked.fixed else dialect.rounding_types
+    for auto_pad in (op.auto_pad,) if "auto_pad" in asked.fixed else auto_pads:
+        for rounding in roundings:
+            yield {"auto_pad": auto_pad, "rounding_type": rounding}
 
 
-def _of_axis(
-    op: SlidingAttributes, fixed: frozenset[str], size: int, target: int, i: int
-) -> Iterator[tuple[int, int, int, int, str]]:
-    """What gives the wanted length on one axis; ceil only where it gives another length than floor."""
-
-    def given(name: str, value: PerAxis | None, others: Iterable[int]) -> list[int]:
-        if name not in fixed or value is None:
-            return list(others)
-        numbers = [value] if isinstance(value, int) else list(value)
-        return [numbers[i] if len(numbers) > 1 else numbers[0]]
-
-    (dilation,) = given("dilations", op.dilations, [1])
-    strides = given("strides", op.strides, sorted({*range(1, LARGEST_KERNEL + 1), *_near(size // target)}))
-    kernels = given("kernel", op.kernel, sorted({*range(1, LARGEST_KERNEL + 1), *_near(size // target), size}))
-    roundings = [op.rounding_type] if "rounding_type" in fixed else ["floor", "ceil"]
-    for kernel, stride in product(kernels, strides):
-        for pad in given("pads_begin", op.pads_begin, range(min(kernel // 2, LARGEST_KERNEL) + 1)):
-            for end, rounding in product(given("pads_end", op.pads_end, [pad]), roundings):
-                room = size + pad + end - (kernel - 1) * dilation - 1
-                moves = room // stride
-                lengths = (moves + 1,) if rounding == "floor" else (moves + 1, moves + 2) if room % stride else ()
-                if room >= 0 and target in lengths:
-                    yield kernel, stride, pad, end, rounding
+def _combined(asked: Question) -> Iterator[SlidingAttributes]:
+    """What may answer: one number for every axis where it can be, and combinations of the plainest of each axis."""
+    for words in _words(asked):
+        per = [_options(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
+        shared = set(per[0]).intersection(*per[1:])
+        yield from (_made(asked, words, (option,)) for option in shared)
+        if shared and len({*zip(asked.sizes, asked.wanted, strict=True)}) == 1:
+            continue  # what serves one axis serves all
+        plain = [list(islice(_fitting(asked, i, words, options), EACH)) for i, options in enumerate(per)]
+        for axes in product(*plain) if len(per) > 1 else ():
+            yield _made(asked, words, axes)
 
 
-def _near(number: int) -> Iterator[int]:
-    """Numbers about as large, at least 1."""
-    return (n for n in range(number - 1, number + 3) if n >= 1)
-
-
-def _axis_cost(candidate: tuple[int, int, int, int, str]) -> tuple[object, ...]:
-    kernel, stride, begin, end, rounding = candidate
-    return _cost(((kernel,), (stride,), (begin,), (end,), rounding))
-
-
-def _cost(candidate: _Candidate) -> tuple[object, ...]:
-    """Simplest first: floor, windows that leave no gaps, usual kernels, no pads, tiling, "same" pads, small numbers."""
-    kernels, strides, begins, ends, rounding = candidate
-    pairs = list(zip(kernels, strides, begins, ends, strict=True))
-    return (
-        sum(k < s for k, s, _, _ in pairs),
-        rounding != "floor",
-        sum((b + e > 0) + (b != e) for _, _, b, e in pairs),
-        sum(k > 7 for k, _, _, _ in pairs),
-        sum(k != s for k, s, _, _ in pairs),
-        sum((b, e) != ((k - 1) // 2, (k - 1) // 2) for k, _, b, e in pairs if b + e),
-        sum(k + s + b for k, s, b, _ in pairs),
-        candidate,
+def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> list[AxisOption]:
+    """What gives the wanted length on axis `i`, plainest first."""
+    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & NUMBERS}
+    rounding = words["rounding_type"]
+    meaning = dialect_of(asked.op.like).ceil if rounding == "ceil" else rounding
+    found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], meaning)
+    return sorted(
+        set(found), key=lambda option: _cost(_made(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes))
     )
 
 
-def _verified(
-    op: SlidingAttributes, candidate: _Candidate, shape: Sequence[int], layout: str, targets: Sequence[int]
-) -> Answer | None:
-    kernel, strides, begin, end, rounding = candidate
-    answer = replace(
-        op, kernel=kernel, strides=strides, pads_begin=begin, pads_end=end, rounding_type=rounding, auto_pad="explicit"
+NUMBERS = frozenset(own.name for own in fields(AxisOption)) | {"dilations"}
+
+
+def _made(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) -> SlidingAttributes:
+    """The record of these numbers; one of each where all axes have the same."""
+    axes = axes[:1] if len(set(axes)) == 1 else axes
+    numbers = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(AxisOption)}
+    changed: dict[str, Any] = numbers | words
+    return replace(asked.op, **changed)
+
+
+def _fitting(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
+    """Those that the dialect takes: planned on a shape that is this axis in every direction."""
+    rank = len(asked.sizes)
+    for option in options:
+        try:
+            alone = make_plan(_made(asked, words, (option,)), (1, 1, *(asked.sizes[i],) * rank), asked.dtype)
+        except RequestError:
+            continue
+        if alone.empty_windows == 0:
+            yield option
+
+
+def _reachable(asked: Question, i: int, wanted: int) -> bool:
+    return any(
+        next(_fitting(asked, i, words, _options(asked, i, wanted, words)), None) is not None for words in _words(asked)
     )
+
+
+def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
+    """The answer, where its plan gives the wanted lengths without windows of nothing, and needs its rounding."""
     try:
-        plan = make_plan(answer, shape, "float32", layout=layout)
+        plan = make_plan(op, asked.shape, asked.dtype, layout=asked.layout)
+        if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
+            down = make_plan(replace(op, rounding_type="floor"), asked.shape, asked.dtype, layout=asked.layout)
+            if down.output_shape == plan.output_shape:
+                return None
     except RequestError:
         return None
-    return Answer(answer, plan) if tuple(w.output for w in plan.windows) == tuple(targets) else None
+    right = tuple(w.output for w in plan.windows) == asked.wanted and plan.empty_windows == 0
+    return Answer(op, plan) if right else None
+
+
+def _cost(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
+    """Plainest first, as an engineer would choose: a sum of what makes attributes unusual, then small numbers."""
+    rank = len(sizes)
+    numbers = [_spread(n, rank) for n in (op.kernel, op.strides, op.pads_begin, op.pads_end, op.dilations)]
+    axes = list(zip(sizes, *numbers, strict=True))
+    words = {"floor": 0, "ceil": 2, "ceil_torch": 5}[op.rounding_type] + 3 * (op.auto_pad != "explicit")
+    unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
+    unusual = words + unlike + sum(_unusual(*axis) for axis in axes) / rank
+    return unusual, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
+
+
+def _unusual(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
+    """Gaps between windows, elements that none reads, kernels that are seldom seen, pads other than those of "same"."""
+    window = extent(kernel, dilation)
+    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if kernel == size else 2 if kernel <= USUAL else 4)
+    pads = 0 if begin == end == 0 else 1 if begin == end == (window - 1) // 2 else 3
+    unread = max(0, size + begin + end - window) % stride / size
+    return (
+        10 * (window < stride) + 4 * unread + seldom + (kernel != stride) + 2 * (kernel > 2 * stride)
+        + pads + 3 * (begin != end) + 4 * (window > size)
+    )  # fmt: skip
+
+
+def _spread(numbers: Any, rank: int) -> tuple[int, ...]:
+    found = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    return found * rank if len(found) == 1 else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,7 +12,7 @@ from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import Row, sentences
 from poolcli.explain.convert import Conversion
-from poolcli.explain.solve import Answer
+from poolcli.explain.solve import Answer, Near
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.report.plan import plain_table
@@ -121,15 +121,22 @@ def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
-    """Answers to the inverse question, simplest first, as options."""
-    if not answers:
-        return Text("no kernel, strides and pads up to 11 give that; free more options, or ask for another length")
-    table = plain_table()
-    for heading in ("options", "output"):
-        table.add_column(heading, no_wrap=True)
-    for answer in answers:
-        table.add_row(options_of(answer), named_shape(answer.plan.layout, answer.plan.output_shape))
-    return table
+    """Answers to the inverse question, plainest first, as options."""
+    output = named_shape(answers[0].plan.layout, answers[0].plan.output_shape)
+    return Group(f"output  {output}", "", *(Text(options_of(answer)) for answer in answers))
+
+
+def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableType:
+    """That there are none, what was searched, and what lengths there are instead."""
+    names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
+    kept = f" with the given {', '.join(names)}" if names else ""
+    lines = [f"nothing gives that{kept}; searched: usual kernels and those that fit, pads shorter than the window"]
+    for axis in near:
+        lengths = " or ".join(map(str, axis.lengths)) or "none within 100"
+        lines.append(f"axis {axis.axis}: {axis.wanted} cannot be had, the nearest that can: {lengths}")
+    if not near:
+        lines.append("each axis can have its length, but not all of them under the same words and limits")
+    return Group(*map(Text, lines))
 
 
 def options_of(answer: Answer) -> str:
@@ -147,6 +154,8 @@ def options_of(answer: Answer) -> str:
         parts += [f"--pads-begin {typed(op.pads_begin)}", f"--pads-end {typed(op.pads_end)}"]
     if op.dilations not in (1, (1,)):
         parts.append(f"--dilations {typed(op.dilations)}")
+    if op.auto_pad != "explicit":
+        parts.append(f"--auto-pad {op.auto_pad}")
     if op.rounding_type != "floor":
         parts.append(f"--rounding-type {op.rounding_type}")
     return " ".join(parts)

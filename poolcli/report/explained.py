@@ -11,7 +11,7 @@ from poolcli.core.fields import field
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import compare, sentences
 from poolcli.explain.convert import convert
-from poolcli.explain.solve import Answer
+from poolcli.explain.solve import Answer, Near
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.steps import explain, window
@@ -67,9 +67,9 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
 
 
 def answers_document(
-    op: str, like: str, shape: Sequence[int], wanted: Sequence[int], answers: Sequence[Answer]
+    op: str, like: str, shape: Sequence[int], wanted: Sequence[int], answers: Sequence[Answer], near: Sequence[Near]
 ) -> dict[str, Any]:
-    """The answers to the inverse question, simplest first."""
+    """The answers to the inverse question, plainest first; where there are none, the nearest lengths."""
     return {
         "schema_version": SCHEMA_VERSION,
         "op": op,
@@ -84,4 +84,5 @@ def answers_document(
             }
             for answer in answers
         ],
+        "nearest": [asdict(axis) for axis in near],
     }

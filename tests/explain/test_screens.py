@@ -80,12 +80,20 @@ window     spans     reads  divides by
   W 37  [74, 77)  74 to 76           3
 """
 SOLVE = """\
-options          output
--k 2 -s 2        N=1 C=3 H=28 W=40
--k 4 -s 2 -p 1   N=1 C=3 H=28 W=40
--k 6 -s 2 -p 2   N=1 C=3 H=28 W=40
--k 8 -s 2 -p 3   N=1 C=3 H=28 W=40
--k 10 -s 2 -p 4  N=1 C=3 H=28 W=40
+output  N=1 C=3 H=28 W=40
+
+-k 2 -s 2
+-k 3,2 -s 2,2
+-k 2,3 -s 2,2 -p 0,1
+-k 3,3 -s 2,2 -p 0,1
+-k 2,4 -s 2,2 -p 0,1
+-k 4,2 -s 2,2 -p 1,0
+-k 3,4 -s 2,2 -p 0,1
+-k 3 -s 2 --rounding-type ceil
+-k 4 -s 2 -p 1
+-k 2,80 -s 2,2 -p 0,39
+-k 2,5 -s 2,2 -p 0,2
+-k 4,3 -s 2,2 -p 1,1
 """
 TO = """\
 the same in OpenVINO
