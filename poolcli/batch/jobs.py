@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from poolcli.formats.table import suffixes_of, without_suffix
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
+WORD = re.compile(r"\{(stem|suffix|name|folder)\}")  # in an output, what follows from the name of its input
 
 
 def plan_jobs(
@@ -60,6 +62,8 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
 def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, name: str) -> str | None:
     if target is None:
         return None
+    if WORD.search(target):
+        return _filled(target, item)
     folder = (target.endswith(("/", os.sep)) or Path(target).is_dir()) and not names_folder_output(target)
     if target != "-" and folder:
         if item.source.path == "-":
@@ -67,10 +71,30 @@ def _path_for(item: Item, target: str | None, several: bool, suffix: str | None,
         path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
         return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
     if several:
-        raise RequestError(f"{field(name, target)} is one file, but the inputs are several; name a folder: {target}/")
+        several_of = without_suffix(target) or target
+        raise RequestError(
+            f"{field(name, target)} is one file, but the inputs are several; name a folder: {several_of}/"
+        )
+    if suffix and name == "output":
+        raise RequestError(
+            f"{field('format', suffix)} names the format of outputs in a folder, and {target} is one file; "
+            "leave it out, the file's own suffix names its format"
+        )
     if target != "-":
         format_of(target)
     return target
+
+
+def _filled(template: str, item: Item) -> str:
+    """The output that a template names for an input: `{stem}_half{suffix}`."""
+    if item.source.path == "-":
+        raise RequestError(f"{template} takes its words from the input's name, and stdin has none; name the file")
+    folder, name = os.path.split(item.relative)
+    stem = without_suffix(name)
+    words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
+    path = WORD.sub(lambda found: words[found[1]], template)
+    format_of(path)
+    return os.path.normpath(path)
 
 
 def _refuse_clashes(jobs: Sequence[Job]) -> None:

@@ -10,11 +10,12 @@ from typing import Any, get_type_hints
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import BOTH_ENDS, field
-from poolcli.core.values import PerAxis
+from poolcli.core.values import AUTO_PADS, PerAxis
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
 
 Value = int | float | str | bool | tuple[int, ...]
+PADDINGS = {"same": "same_upper", "valid": "valid"} | {word: word for word in AUTO_PADS}  # which Keras has as padding
 NUMBERS = (PerAxis, PerAxis | None)  # types of fields that are typed as 2 or 2,3 or 2x3
 
 
@@ -55,6 +56,9 @@ def parse_attributes(op: str, typed: Mapping[str, Any]) -> dict[str, Value]:
             both = " and ".join(map(field, ends))
             raise RequestError(f"{field(name)} sets both ends; give either {field(name)} or {both}")
         in_numbers = _types(op)[ends[0]] in NUMBERS
+        if name == "pads" and isinstance(value, str) and value.lower().replace("-", "_") in PADDINGS:
+            word = PADDINGS[value.lower().replace("-", "_")]
+            raise RequestError(f"{field(name)} takes numbers, found {value}; write {field('auto_pad', word)}")
         values |= dict.fromkeys(ends, parse_numbers(field(name), value) if in_numbers else value)
     return values
 

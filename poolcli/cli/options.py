@@ -16,6 +16,7 @@ from poolcli.dialects import DIALECTS
 
 WINDOWS, RESULT, FILES, RUN = "Windows", "Result", "Files", "Run and report"
 EXPLAIN = "Explain"
+TYPES = tuple(DTYPES)
 ELEMENTS = "{elements}"  # stands for what the operator picks: maxima
 # What `--help` shows, in this order; `--help-all` shows everything.
 FIRST = (
@@ -172,7 +173,7 @@ OPTIONS: dict[str, Option | Argument] = {
         "Type of the result. Default: the input's; integers round half to even.",
         "T",
         "--output-dtype",
-        words=tuple(DTYPES),
+        words=TYPES,
     ),
     "missing": Option(
         "--missing",
@@ -187,7 +188,7 @@ OPTIONS: dict[str, Option | Argument] = {
         RESULT,
         "Type of the input where only a shape is typed. Default: float32, for mode uint8.",
         "T",
-        words=tuple(DTYPES),
+        words=TYPES,
     ),
     "output": Option(
         "-o --output",

@@ -8,9 +8,10 @@ from typing import Any, get_args, get_type_hints
 
 from poolcli.cli.attributes import all_attribute_options, attribute_options, parse_attributes
 from poolcli.cli.commands import Command
-from poolcli.cli.options import ELEMENTS, OPTIONS, Argument, Option
+from poolcli.cli.options import ELEMENTS, OPTIONS, TYPES, Argument, Option
 from poolcli.cli.requests import Request
 from poolcli.cli.words import OPERATOR_WORDS, operator_called
+from poolcli.core.dtypes import spoken
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field as field_called
 from poolcli.core.values import one_of
@@ -100,7 +101,9 @@ def read_value(parameter: Parameter, typed: str | Sequence[str] | bool) -> Any:
 def _read_word(parameter: Parameter, word: str) -> Any:
     if parameter.name == "op":
         return operator_called(word)
-    if parameter.row.words and parameter.name not in ("dtype", "input_dtype"):
+    if parameter.row.words == TYPES:
+        return spoken(word) or one_of(parameter.name, word, TYPES)
+    if parameter.row.words:
         return one_of(parameter.name, word, parameter.row.words)
     if parameter.kind not in (int, float):
         return word

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 
 from poolcli.batch.inputs import find_inputs
-from poolcli.batch.jobs import plan_jobs
+from poolcli.batch.jobs import WORD, plan_jobs
 from poolcli.batch.run_all import choose_executor, run_all, shared_out
 from poolcli.batch.shards import WHOLE, parse_shard
 from poolcli.cli.attributes import operator_of
+from poolcli.cli.effects import refuse_without_effect
 from poolcli.cli.messages import say
 from poolcli.cli.outcomes import Reporter
 from poolcli.cli.preview import check_preview, show_preview
@@ -41,6 +43,8 @@ def pool(request: PoolRequest) -> int:
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
+    refuse_without_effect(request, jobs)
+    _refuse_terminal(request)
     _refuse_existing(jobs, settings)
     if not request.quiet:
         kernels.announce = say
@@ -104,10 +108,20 @@ def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
         )
 
 
+def _refuse_terminal(request: PoolRequest) -> None:
+    """What is no text must not come to a terminal."""
+    for name in ("output", "indices"):
+        if getattr(request, name) == "-" and not request.dry_run and sys.stdout.isatty():
+            raise RequestError(
+                f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
+                f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}"
+            )
+
+
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
     """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
     if output is None or output == "-" or is_device(output) or is_url(output):
         return None
     if several:
-        return output
+        return os.path.dirname(output.partition("{")[0]) or "." if WORD.search(output) else output
     return (os.path.dirname(output) or ".") if settings.resume else None

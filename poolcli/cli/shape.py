@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.requests import ShapeRequest
-from poolcli.cli.values import is_number_list, parse_numbers
+from poolcli.cli.values import is_number_list, parse_numbers, refuse_shape
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of
@@ -146,6 +147,8 @@ def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, 
     from poolcli.formats.isolated import guarded
 
     source = parse_source(target, next(iter(request.dataset), None))
+    if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
+        refuse_shape(target)
     header = guarded(source.path, partial(read_header, source))
     return header.shape, header.dtype, layout or header.layout, header.notes
 

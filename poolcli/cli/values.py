@@ -27,6 +27,18 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def refuse_shape(text: str) -> None:
+    """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
+    items = [item for item in re.split(r"[,\sx]+", text.strip("[]() ")) if item]
+    if len(items) < 2 or not all(
+        _is_number(item) or (item.isalpha() and len(item) == 1) or item == "?" for item in items
+    ):
+        return
+    number = ",".join(item if _is_number(item) else "1" for item in items)
+    known = "" if number == ",".join(items) else " (a length that is not known may be any, such as 1)"
+    raise RequestError(f"{text} is no file, and a shape is whole numbers joined by commas; write {number}{known}")
+
+
 def is_number_list(text: str) -> bool:
     """Whether `text` can be read by `parse_numbers`."""
     try:

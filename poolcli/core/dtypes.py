@@ -59,6 +59,25 @@ SHORT = {"?": "bool", "b1": "bool"} | {
 PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads them
 
 
+# What OpenVINO, ONNX and C call them, for the command line alone: to numpy `u8` is not 8 bits but 8 bytes.
+SPOKEN = {
+    **{f"{prefix}{bits}": f"float{bits}" for prefix in ("f", "fp") for bits in (16, 32, 64)},
+    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
+    "half": "float16", "double": "float64", "bf16": "bfloat16", "boolean": "bool",
+}  # fmt: skip
+
+
+def spoken(word: str) -> str | None:
+    """The name of the type that people mean by `word` on the command line; None where it is none.
+
+    >>> spoken("FP16"), spoken("u8"), spoken("f4"), spoken("complex64")
+    ('float16', 'uint8', 'float32', None)
+    """
+    plain = word.lower()
+    found = SPOKEN.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
+    return found if found in DTYPES else None
+
+
 def lookup(name: object) -> DType:
     """The type called `name` (also a numpy dtype or scalar type, `f4`, or Python's float); refuses all others."""
     text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)

@@ -40,7 +40,7 @@ def did_you_mean_file(path: str) -> str:
     """The same of the names in the folder of a file that is not there."""
     folder, name = os.path.split(path)
     try:
-        names = sorted(os.listdir(folder or "."))
+        names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
         return ""
     return did_you_mean(name, names) if name else ""

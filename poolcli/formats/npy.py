@@ -243,7 +243,10 @@ class _Unseekable(io.RawIOBase):
 
 def parse_header(name: str, stream: BinaryIO) -> tuple[str, Header, bool]:
     """The numpy type string, the header, and whether the data is in Fortran order."""
-    if stream.read(6) != MAGIC:
+    magic = stream.read(6)
+    if not magic and name == "-":
+        raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
+    if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
     version = stream.read(2)
     lengths = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}

@@ -6,6 +6,7 @@ import os
 import stat
 
 from poolcli.core.errors import FileError
+from poolcli.core.nearest import did_you_mean_file
 from poolcli.formats.places import is_url
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
@@ -92,4 +93,5 @@ def _first_bytes(path: str) -> bytes:
     except OSError as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(f"{path}: {error.strerror}") from error
+        meant = did_you_mean_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise FileError(f"{path}: {error.strerror}{meant}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from poolcli.core.errors import RequestError
+from poolcli.core.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +156,9 @@ def format_of(path: str) -> Format:
     row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
     if row is not None:
         return row
-    known = ", ".join(suffixes_of(lambda row: row.writes))
-    raise RequestError(
-        f"{path}: {Path(path).suffix.lower() or 'no suffix'} is no format that poolcli writes; use one of {known}"
-    )
+    suffixes = suffixes_of(lambda row: row.writes)
+    suffix = Path(path).suffix.lower()
+    if not suffix:
+        raise RequestError(f"{path}: has no suffix that names a format; write {path}.npy, or {path}/ for a folder")
+    meant = did_you_mean(suffix, suffixes)
+    raise RequestError(f"{path}: {suffix} is no format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

@@ -213,8 +213,8 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "unknown type",
         ["avg", SHAPE, "-k", "2", "--input-dtype", "complex64"],
-        "dtype complex64 cannot be pooled; use one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, "
-        "float16, float32, float64, bfloat16",
+        "--input-dtype is 'complex64', it must be one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
+        "int64, float16, float32, float64, bfloat16",
     ),
     (
         "integer average of nothing",

@@ -148,4 +148,5 @@ def test_a_count_of_nothing_is_refused_once_before_any_file(
 
 @pytest.mark.parametrize("option", ["--threads", "--jobs", "--max-pixels", "--quality"])
 def test_a_count_of_one_is_enough(cli: Cli, folder: Path, option: str) -> None:
-    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", option, "1").err == ""
+    size = "48" if option == "--max-pixels" else "1"
+    assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, size).err == ""

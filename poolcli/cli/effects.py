@@ -1,0 +1,86 @@
+"""Options that would change nothing: refused, because whoever gives one means something by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from poolcli.cli.requests import PoolRequest
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.formats.table import FORMATS, Format, with_suffix
+from poolcli.job.job import Job
+
+WITH_QUALITY = ("jpeg", "webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A request, and the formats that its inputs and outputs are of by their names; None among them for any other."""
+
+    request: PoolRequest
+    inputs: tuple[Format | None, ...]
+    outputs: tuple[Format | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A field that has an effect only in some work: when, and what it is for."""
+
+    name: str
+    has: Callable[[Work], bool]
+    purpose: str
+
+
+EFFECTS = (
+    Effect("pages", lambda work: any(f is None or f.picture for f in work.inputs), "is for pictures of several pages"),
+    Effect(
+        "dataset",
+        lambda work: any(f is None or f.several for f in work.inputs),
+        "names arrays of files that hold several",
+    ),
+    Effect(
+        "all", lambda work: any(f is None or f.several for f in work.inputs), "is for files that hold several arrays"
+    ),
+    Effect(
+        "quality",
+        lambda work: any(f is None or f.name in WITH_QUALITY for f in work.outputs),
+        "is for .jpg and .webp outputs",
+    ),
+    Effect(
+        "recursive",
+        lambda work: any(map(_is_folder, work.request.inputs)),
+        "takes the subfolders of folders, and no input is one",
+    ),
+    Effect(
+        "axis",
+        lambda work: bool(work.request.indices),
+        f"is about indices, which {field('indices', 'where.npy')} writes",
+    ),
+    Effect(
+        "index_element_type",
+        lambda work: bool(work.request.indices),
+        f"is about indices, which {field('indices', 'where.npy')} writes",
+    ),
+)
+
+
+def refuse_without_effect(request: PoolRequest, jobs: Sequence[Job]) -> None:
+    """Refuses the first option that was given and has no effect on these jobs."""
+    known = list(FORMATS.values())
+    sources = tuple(with_suffix(job.source.path, known) for job in jobs)
+    targets = tuple(with_suffix(job.output, known) for job in jobs if job.output)
+    work = Work(request, sources, targets)
+    for effect in EFFECTS:
+        given = (
+            request.attributes.get(effect.name)
+            if effect.name in request.attributes
+            else getattr(request, effect.name, None)
+        )
+        if given and jobs and not effect.has(work):
+            raise RequestError(f"{field(effect.name)} {effect.purpose}; leave it out")
+
+
+def _is_folder(text: str) -> bool:
+    return Path(text).is_dir() or "**" in text
