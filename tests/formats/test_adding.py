@@ -14,9 +14,9 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli.core.errors import FileError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.processes import start
-from poolcli.formats import FORMATS
+from poolcli.formats import FORMATS, write
 from poolcli.formats.hdf5.add import added_to
 from tests.conftest import Cli
 
@@ -146,6 +146,12 @@ def test_other_formats_take_no_more_arrays_and_what_is_added_is_not_resumed(cli:
         2,
         "poolcli: --resume continues files; what is added to a file cannot be continued\n",
     )
+
+
+def test_a_dataset_that_appeared_meanwhile_is_not_replaced() -> None:
+    with pytest.raises(RequestError, match="^a.h5:/x exists; use overwrite or another name$"):
+        write("a.h5", HALVES, "NCHW", key="/x", adds=True)
+    assert held()["x"] == X.tolist()
 
 
 def kill() -> None:
