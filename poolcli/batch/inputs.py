@@ -13,6 +13,7 @@ from poolcli.batch.shards import WHOLE, Shard
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats import Source, folder_format, parse_source
+from poolcli.formats.atomic import is_left_by_writing
 from poolcli.formats.table import FORMATS, with_suffix
 
 
@@ -130,10 +131,10 @@ def _folder_items(
     """The shard's inputs in a folder, and its names in it that are none."""
     readable = [row for row in FORMATS.values() if row.reads]
     found, others, several = list[Item](), list[str](), False
-    for path in _walk(folder, recursive, output):
+    for path, may_be_one in _walk(folder, recursive, output):
         if not shard.takes(os.path.relpath(path, folder)):
             several = True
-        elif with_suffix(path, readable) or folder_format(path):
+        elif may_be_one and (with_suffix(path, readable) or folder_format(path)):
             found.append(Item(Source(path, dataset), os.path.relpath(path, folder)))
         else:
             others.append(path)
@@ -143,28 +144,37 @@ def _folder_items(
     return found, others
 
 
-def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[str]:
-    """Files below `folder`, sorted, and folders that are one input each; hidden names and the output are passed over,
-    links to folders not followed. What is no regular file (a pipe, a link to nothing) comes too: it is refused by name,
-    not left out in silence.
+def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool]]:
+    """What is below `folder`, sorted, and whether it may be an input: files, and folders that are one input each.
+
+    Hidden names are none, nor folders that are not entered, links to folders among them. The output is passed over, and
+    so is what writing leaves in a folder. What is no regular file (a pipe, a link to nothing) may be one: it is refused
+    by name, not left out in silence.
     """
     own = os.path.realpath(output) if output and output != "-" else None
     waiting = [folder]
     while waiting:
         current = waiting.pop()
-        try:
-            with os.scandir(current) as entries:
-                ordered = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            raise FileError(f"{current}: {error.strerror}") from error
-        seen = [entry for entry in ordered if not entry.name.startswith(".")]
-        folders = [entry for entry in seen if _leads_to_folder(entry)]
-        whole = {entry.path for entry in folders if folder_format(entry.path) and os.path.realpath(entry.path) != own}
-        apart = {entry.path for entry in folders} - whole
-        yield from (entry.path for entry in seen if entry.path not in apart)
-        if recursive:
-            deeper = [entry.path for entry in folders if entry.path in apart and not entry.is_symlink()]
-            waiting.extend(path for path in reversed(deeper) if os.path.realpath(path) != own)
+        entered = []
+        for entry in _entries(current):
+            hidden, is_folder = entry.name.startswith("."), _leads_to_folder(entry)
+            if is_left_by_writing(entry.name) or (is_folder and os.path.realpath(entry.path) == own):
+                continue
+            if hidden or not is_folder or folder_format(entry.path):
+                yield entry.path, not hidden
+            elif recursive and entry.is_dir(follow_symlinks=False):
+                entered.append(entry.path)
+            else:
+                yield entry.path if recursive else f"{entry.path}/", False
+        waiting.extend(reversed(entered))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise FileError(f"{folder}: {error.strerror}") from error
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

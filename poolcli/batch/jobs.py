@@ -15,7 +15,7 @@ from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
 from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.table import suffixes_of, without_suffix
+from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
@@ -69,6 +69,8 @@ def _path_for(item: Item, target: str | None, several: bool, suffix: str | None,
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
         path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
+        row = with_suffix(path, FORMATS.values())
+        suffix = suffix or (row.written_as if row else "")
         return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
     if several:
         several_of = without_suffix(target) or target

@@ -19,6 +19,7 @@ from poolcli.formats.table import suffixes_of
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`
+LIST = (".poolcli", ".jsonl")  # how names of lists of what was done begin and end
 ASIDE = "old-"  # before the owner of what was moved aside
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
@@ -116,6 +117,12 @@ def part_name(target: str, owner: str) -> str:
     tail = f".{owner}.part"
     stem = os.fsencode(name)[: LONGEST_NAME - LONGEST_TAIL]
     return os.path.join(folder, "." + os.fsdecode(stem) + tail)
+
+
+def is_left_by_writing(name: str) -> bool:
+    """Whether a name is that of a list of what was done, or of a file that is or was being written."""
+    is_list = name.startswith(LIST[0]) and name.endswith(LIST[1])
+    return is_list or (name.startswith(".") and name.endswith((".part", ".part.at")))
 
 
 @cache

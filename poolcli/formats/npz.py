@@ -64,6 +64,11 @@ class _Archive:
                     found.append(self._header(info))
         return found
 
+    @property
+    def left_out(self) -> list[str]:
+        held = {str(header.key) for header in self.headers}
+        return [name for name in map(_key_of, self.archive.infolist()) if name not in held]
+
     def member(self, key: str) -> zipfile.ZipInfo | None:
         """What the archive says of an array; None where it has none of the name."""
         members = self.archive.NameToInfo
@@ -82,7 +87,7 @@ class _Archive:
     def _header(self, info: zipfile.ZipInfo) -> Header:
         with self.archive.open(info) as stream:
             _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
-        return Header("npz", header.shape, header.dtype, key=info.filename.removesuffix(".npy"))
+        return Header("npz", header.shape, header.dtype, key=_key_of(info))
 
     def _inflated(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
         with _translated(self.path), self.archive.open(info) as stream:
@@ -91,6 +96,10 @@ class _Archive:
             while stream.read(npy.AT_ONCE):
                 pass  # the checksum is compared at the end
         return array
+
+
+def _key_of(info: zipfile.ZipInfo) -> str:
+    return info.filename.removesuffix(".npy")
 
 
 def list_arrays(path: str) -> list[Header]:

@@ -207,6 +207,10 @@ class Several(Protocol):
     def headers(self) -> Sequence[Header]:
         """Those that can be pooled."""
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """The names of what else the file holds, which is neither pooled nor copied."""
+
     def array(self, key: str) -> Opened:
         """The one of a name that the headers have; refused where it cannot be read."""
 

@@ -27,7 +27,8 @@ class Format:
     that is `chunked` has chunks that can be chosen, and a `remote` one is reached at
     URLs, too. Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more
     are written so, None for never. A `resumable` output goes on where a run was stopped; the library of a `fragile` one
-    may end the process. `lacks` are number types that it cannot hold.
+    may end the process. `lacks` are number types that it cannot hold; `written_as` is the
+    suffix under which a folder run writes what the format itself cannot.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Format:
     remote: bool = False
     fragile: bool = False
     lacks: tuple[str, ...] = ("bfloat16",)
+    written_as: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -100,7 +102,7 @@ FORMATS: dict[str, Format] = {
             "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
             streams=True, streams_from=0, resumable=True,
         ),
-        Format("npy.gz", (".npy.gz",), "poolcli.formats.npy_gz", (b"\x1f\x8b",), writes=False),
+        Format("npy.gz", (".npy.gz",), "poolcli.formats.npy_gz", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format("npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"), several=True),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
@@ -108,7 +110,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
-            writes=False, several=True, streams=True, fragile=True,
+            writes=False, several=True, streams=True, fragile=True, written_as=".h5",
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),

@@ -22,7 +22,7 @@ from poolcli.formats import (
     opened_several,
     write_several,
 )
-from poolcli.formats.arrays import byte_count, check_expansion, human_bytes, listing, usable
+from poolcli.formats.arrays import byte_count, check_expansion, human_bytes, listing, named, usable
 from poolcli.formats.records import whole_region
 from poolcli.job.clock import Clock
 from poolcli.job.failure import located
@@ -56,6 +56,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
         _check_sum(job.source.path, parts, copied, settings)
         notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
+        left_out = () if settings.arrays else file.left_out
+        notes += (f"left out, for they are no arrays of numbers: {named(left_out)}",) if left_out else ()
         if not settings.dry_run:
             parts, kept = _pooled_and_written(job, settings, file, parts, copied, clock)
             notes += kept

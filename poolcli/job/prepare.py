@@ -11,12 +11,13 @@ from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_chunks, check_output
 from poolcli.formats.arrays import named
-from poolcli.job.colour import Colour, choose_colour
+from poolcli.job.colour import choose_colour
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.rescale import STORED, check_rescale
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
+from poolcli.plan.missing import Missing
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
@@ -24,7 +25,14 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     job = outcome.job
     layout = settings.layout or header.layout
     missing = header.missing if settings.missing is None else settings.missing
-    plan = make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
+    plan = _plan(op, header, layout, settings, missing)
+    colour = choose_colour(plan, header, settings.linear_light)
+    if plan.missing and not colour.is_plain:
+        if settings.missing:
+            raise RequestError(
+                f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
+            )
+        plan = _plan(op, header, layout, settings, ())
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
         check_rescale(plan, job.output)
@@ -38,8 +46,6 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_input(job, header)
-    colour = choose_colour(plan, header, settings.linear_light)
-    _refuse_missing_colours(plan, colour)
     ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
     notes = (*header.notes, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
@@ -59,11 +65,8 @@ def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
     return (f"what the file calls missing ({named(voting)}) is pooled like any other number",) if voting else ()
 
 
-def _refuse_missing_colours(plan: Plan, colour: Colour) -> None:
-    if plan.missing and not colour.is_plain:
-        raise RequestError(
-            f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
-        )
+def _plan(op: Attributes, header: Header, layout: str | None, settings: Settings, missing: Missing) -> Plan:
+    return make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
 
 
 def _stored(

@@ -74,7 +74,8 @@ def _counted(noted: Noted, total: int) -> str:
 def not_taken(names: Sequence[str]) -> str:
     """The first of the names in folders that are no inputs."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"not taken: {', '.join(printable(name) for name in names[:SHOWN])}{more}"
+    deeper = "; -r takes subfolders" if any(name.endswith("/") for name in names) else ""
+    return f"not taken: {', '.join(printable(name) for name in names[:SHOWN])}{more}{deeper}"
 
 
 def shapes_view(outcomes: Sequence[Outcome]) -> Table:

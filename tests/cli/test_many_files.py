@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from tests.conftest import Cli
 from tests.profiles import sized
 
 HALVE = ("-k", "2", "-s", "2")
+DEEPER = ", 1 not taken\nnote  not taken: in/deep/; -r takes subfolders\n"  # what is said where -r is not given
 MANIFEST = ".poolcli.jsonl"
 
 
@@ -106,7 +108,7 @@ def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
     os.symlink("circle.npy", "in/circle.npy")
     Path("in/empty.npy").touch()
     result = cli("avg", "in", "-o", "out/", *HALVE)
-    assert (result.code, result.out) == (1, "9 done, 0 skipped, 5 failed\n")
+    assert (result.code, result.out) == (1, "9 done, 0 skipped, 5 failed" + DEEPER)
     assert result.err.splitlines() == [
         "poolcli: in/00.npy: is not a .npy file (its first bytes are not those of one)",
         "poolcli: in/circle.npy: Too many levels of symbolic links",
@@ -119,7 +121,7 @@ def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
 def test_fail_fast_stops_at_the_first_bad_file(cli: Cli, many: Path) -> None:
     Path("in/01.npy").write_bytes(b"nonsense")
     result = cli("avg", "in", "-o", "out/", *HALVE, "--fail-fast", "--jobs", "1")
-    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed\n")
+    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed" + DEEPER)
     assert len(list(Path("out").glob("*.npy"))) <= 3
 
 
@@ -218,15 +220,18 @@ def test_resume_makes_what_is_missing_or_out_of_date_and_nothing_else(cli: Cli, 
 
 
 def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
-    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed"
-    assert counts(cli("avg", "in", "-o", "out/", "-k", "4", "-s", "4", "--resume")) == "10 done, 0 skipped, 0 failed"
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed, 1 not taken"
+    assert (
+        counts(cli("avg", "in", "-o", "out/", "-k", "4", "-s", "4", "--resume"))
+        == "10 done, 0 skipped, 0 failed, 1 not taken"
+    )
     assert np.load("out/03.npy").shape == (1, 1, 1, 1)
 
 
 def test_threads_and_memory_are_no_other_options(cli: Cli, many: Path) -> None:
     cli("avg", "in", "-o", "out/", *HALVE)
     result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--threads", "1", "--max-memory", "100M", "--jobs", "1")
-    assert counts(result) == "0 done, 10 skipped, 0 failed"
+    assert counts(result) == "0 done, 10 skipped, 0 failed, 1 not taken"
 
 
 def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> None:
@@ -331,7 +336,7 @@ main()
 def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> None:
     command = [sys.executable, "-c", KILLED_ONCE, "avg", "in", "-o", "out/", *HALVE]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "10 done, 0 skipped, 0 failed\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "10 done, 0 skipped, 0 failed" + DEEPER, "")
     assert Path("killed").exists()
 
 
@@ -409,16 +414,32 @@ def test_what_a_folder_run_did_not_take_is_counted_and_named(folder: Path, cli: 
     Path("in/below").mkdir(parents=True)
     for name in ("a.npy", "below/b.npy"):
         np.save(f"in/{name}", np.zeros((1, 1, 4, 4), np.float32))
-    for name in ("scan.heic2", "notes.txt", ".hidden", "below/more.txt"):
+    for name in ("scan.heic2", "notes.txt", ".hidden.npy", "below/more.txt"):
         Path("in", name).touch()
-    result = cli("avg", "in", "-o", "out/", "-k", "2")
-    assert result.out.startswith(
-        "1 done, 0 skipped, 0 failed, 2 not taken\nnote  not taken: in/notes.txt, in/scan.heic2\n"
-    )
-    result = cli("avg", "in", "-r", "-o", "deep/", "-k", "2")
-    assert "not taken: in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out
-    result = cli("avg", "in", "-o", "json/", "-k", "2", "--json")
-    assert (result.err, result.json["error"]) == ("poolcli: not taken: in/notes.txt, in/scan.heic2\n", None)
+    result = cli("avg", "in", "-o", "in/out/", "-k", "2", columns=200)
+    taken = "not taken: in/.hidden.npy, in/below/, in/notes.txt, in/scan.heic2; -r takes subfolders\n"
+    assert result.out.startswith(f"1 done, 0 skipped, 0 failed, 4 not taken\nnote  {taken}")
+    Path("in/link").symlink_to("below")
+    result = cli("avg", "in", "-r", "-o", "in/out/", "-k", "2", "--overwrite", columns=200)
+    assert "not taken: in/.hidden.npy, in/link, in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out
+    result = cli("avg", "in/below", "-o", "json/", "-k", "2", "--json")
+    assert (result.err, result.json["error"]) == ("poolcli: not taken: in/below/more.txt\n", None)
+
+
+def test_what_a_run_itself_left_in_a_folder_is_not_counted(folder: Path, cli: Cli) -> None:
+    Path("in").mkdir()
+    np.save("in/a.npy", np.zeros((1, 1, 4, 4), np.float32))
+    for name in (".poolcli.jsonl", ".b.npy.1-2-3.part"):
+        Path("in", name).touch()
+    assert cli("avg", "in", "-o", "out/", "-k", "2").out.startswith("1 done, 0 skipped, 0 failed\n")
+
+
+def test_folder_runs_write_packed_npy_files_unpacked(folder: Path, cli: Cli) -> None:
+    Path("in").mkdir()
+    np.save("x.npy", np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
+    Path("in/a.npy.gz").write_bytes(gzip.compress(Path("x.npy").read_bytes()))
+    assert cli("avg", "in", "-o", "out/", "-k", "4").out.startswith("1 done, 0 skipped, 0 failed\n")
+    assert np.load("out/a.npy").tolist() == [[[[7.5]]]]
 
 
 def test_many_names_that_were_not_taken_are_cut_short(folder: Path, cli: Cli) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.processes import start
-from poolcli.formats import FORMATS, write
+from poolcli.formats import FORMATS, WriteOptions, write
 from poolcli.formats.hdf5.add import added_to
 from tests.conftest import Cli
 
@@ -149,8 +149,8 @@ def test_other_formats_take_no_more_arrays_and_what_is_added_is_not_resumed(cli:
 
 
 def test_a_dataset_that_appeared_meanwhile_is_not_replaced() -> None:
-    with pytest.raises(RequestError, match="^a.h5:/x exists; use overwrite or another name$"):
-        write("a.h5", HALVES, "NCHW", key="/x", adds=True)
+    with pytest.raises(RequestError, match=r"^a\.h5:/x exists; use overwrite or another name$"):
+        write("a.h5", HALVES, "NCHW", key="/x", options=WriteOptions(adds=True))
     assert held()["x"] == X.tolist()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[...,
     assert cli("avg", path, "-o", "y.npy", *HALVE, "-q").code == 0
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], mean(A))
     assert cli("avg", path, "-o", "z.npy", *HALVE, "--layout", "HW", "-q").code == 0
-    assert np.load("z.npy").shape == (1, 1, 1, 3)
+    assert np.load("z.npy").shape == (1, 3)
     result = cli("avg", path, "-o", "w.npy", *HALVE, "--layout", "NHWCD")
     assert (result.code, "holds 3 arrays: " in result.err) == (2, True)
 
@@ -195,3 +196,18 @@ def test_many_arrays_take_time_in_proportion(cli: Cli) -> None:
 def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:
     save_npz("two.npz", a=np.zeros(3), b=B, c=A)
     assert "choose one: two.npz:b or --dataset b, or take --all" in cli("avg", "two.npz", "-o", "y.npy", *HALVE).err
+
+
+@pytest.mark.parametrize("source", ["x.npz", "x.h5"])
+def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> None:
+    names = ["names"]
+    if source == "x.h5":
+        with h5py.File("x.h5", "r+") as file:
+            file["names"], file["soft"], file["number"] = "text", h5py.SoftLink("/b"), 5
+        names = ["/names", "/number", "/soft"]
+    result = cli("avg", source, "-o", f"y{source[1:]}", *HALVE, "--all", "--json")
+    said = f"left out, for they are no arrays of numbers: {', '.join(names)}"
+    notes = [json.loads(line)["notes"] for line in result.out.splitlines()]
+    assert (result.code, [said in each for each in notes]) == (0, [True, True])
+    result = cli("avg", source, "-o", f"z{source[1:]}", *HALVE, "--dataset", "b", "--dataset", "b", "--json")
+    assert "left out" not in result.out

@@ -196,11 +196,44 @@ def test_a_picture_that_was_turned_has_no_place_on_the_earth(dtype: str, cli: Cl
         assert 33550 not in page.tags
 
 
-def test_numbers_that_stand_for_no_data_are_said_to_be_pooled(cli: Cli) -> None:
-    tags = [(42113, 2, None, "-9999", True)]
-    tifffile.imwrite("x.tif", np.zeros((6, 8), np.float32), metadata=None, extratags=tags)
-    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
-    assert "note     -9999 stands for no data, and is pooled like any number\n" in result.out
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_pixels_without_data_leave_their_windows(dtype: str, cli: Cli) -> None:
+    tags = [(42113, 2, None, "9", True)]
+    pixels = np.array([[1, 9, 9, 9], [9, 5, 9, 9]], dtype)
+    tifffile.imwrite("x.tif", pixels, photometric="minisblack", metadata=None, extratags=tags)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
+    nothing = "nan" if dtype == "float32" else "9 again"
+    said = f"elements equal to 9 are missing: they leave their windows; where none is left: {nothing}"
+    assert result.json["notes"] == [said]
+    np.testing.assert_array_equal(tifffile.imread("y.tif"), [[3, np.nan if dtype == "float32" else 9]])
+    result = cli("avg", "x.tif", "-o", "z.tif", *HALVE, "--json", "--missing", "none")
+    assert result.json["notes"] == ["what the file calls missing (9) is pooled like any other number"]
+
+
+@pytest.mark.parametrize("said", ["a word", "300", "nan", ""])
+def test_no_data_that_no_pixel_can_be_is_passed_over(said: str, cli: Cli) -> None:
+    tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=[(42113, 2, None, said, True)])
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json").json["notes"] == []
+
+
+def test_no_data_is_pooled_where_colours_are_weighted(cli: Cli) -> None:
+    tags = [(42113, 2, None, "9", True)]
+    pixels = np.full((2, 2, 4), 9, np.uint8)
+    tifffile.imwrite("x.tif", pixels, photometric="rgb", extrasamples=["unassalpha"], metadata=None, extratags=tags)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
+    assert result.json["notes"][0] == "what the file calls missing (9) is pooled like any other number"
+    np.testing.assert_array_equal(tifffile.imread("y.tif"), [[[9, 9, 9, 9]]])
+
+
+@pytest.mark.parametrize(("dtype", "more"), [("uint8", 0), ("uint8", 1), ("uint16", 0), ("uint16", 1)])
+def test_what_later_pages_say_is_left_out_with_a_note(dtype: str, more: int, cli: Cli) -> None:
+    with tifffile.TiffWriter("x.tif") as file:
+        for page in range(3):
+            pixels = np.zeros((6, 8, 3), dtype)
+            file.write(pixels, photometric="rgb", metadata=None, description=f"cell {page * more}", software=False)
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
+    what = "what pages after the first say beside their pixels not kept: it differs from what the first says"
+    assert result.json["notes"] == [what] * more
 
 
 def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:

@@ -34,6 +34,11 @@ class _Datasets:
         with translated(self.gate.path):
             return list(self.gate.headers())
 
+    @property
+    def left_out(self) -> list[str]:
+        with translated(self.gate.path):
+            return list(self.gate.left_out())
+
     def array(self, key: str) -> Opened:
         with translated(self.gate.path):
             dataset = self.gate.dataset(key)

@@ -17,6 +17,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
+from poolcli.formats.hdf5.inflate import inflated
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.names import above, find, text_of, walk
 from poolcli.formats.hdf5.storage import storage_of
@@ -50,9 +51,15 @@ class Gate:
     def headers(self) -> Iterator[Header]:
         """The numeric datasets, by path; scales are left out: they go with the datasets that they belong to."""
         for name, found in walk(self.root):
-            header = _header(name, found)
+            header = _header(name, found) if found else None
             if header is not None and not h5py.h5ds.is_scale(found):
                 yield header
+
+    def left_out(self) -> Iterator[str]:
+        """The names of links, and of datasets that hold other than numbers."""
+        for name, found in walk(self.root):
+            if not found or _header(name, found) is None:
+                yield name
 
     def dataset(self, key: str) -> Dataset:
         """The dataset called `key`; refused where there is none that can be pooled, or its data is not let through."""
@@ -128,8 +135,9 @@ class Dataset:
     def read(self, region: Ranges) -> NDArray[Any]:
         """A part of it."""
         with translated(self.gate.path):
-            array: NDArray[Any] = self._dataset[slices(region)]
-        return array
+            array = inflated(f"{self.gate.path}:{self.name}", self._dataset, region)
+            found: NDArray[Any] = self._dataset[slices(region)] if array is None else array
+        return found
 
 
 def _remedy(path: str) -> str:

@@ -64,7 +64,9 @@ def above(root: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
-    """The name of every dataset and the dataset, in the order of names, along hard links, each group once."""
+    """The name of every dataset and the dataset, in the order of names, along hard links, each group once; of every
+    other link the name and None.
+    """
     waiting = [("/", root)]
     seen: set[int] = set()
     while waiting:
@@ -76,6 +78,7 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
         groups = []
         for name in sorted(group):
             if _link(group, name) != h5py.h5l.TYPE_HARD:
+                yield f"{prefix}{text_of(name)}", None
                 continue
             child = h5py.h5o.open(group, name)
             if isinstance(child, h5py.h5g.GroupID):

@@ -15,6 +15,7 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import pillow, png, tiff, tiff_write
 from poolcli.formats.image.depth import loses_bits
 from poolcli.formats.image.directory import with_directory
+from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import DEEP, MODES, mode_of
 from poolcli.formats.image.pages import choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture
@@ -26,6 +27,7 @@ from poolcli.formats.table import format_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LATER = ("what pages after the first say beside their pixels", "it differs from what the first says")
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 
 
@@ -86,7 +88,9 @@ def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Heade
         shape, layout = (len(taken), *shape), f"N{layout}"
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*said, *picture.notes, *notes)
-    return Header(picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha), picture, taken
+    missing = picture.missing
+    header = Header(picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, missing)
+    return header, picture, taken
 
 
 def _loaded(
@@ -105,9 +109,17 @@ def _loaded(
     for number, page in enumerate(pages[1:], 1):
         out[number] = _decoded(path, picture, page, first.shape)
         times.append(picture.duration())
+        if LATER not in found.get("lost", ()) and _says_more(picture, found):
+            found["lost"] = (*found.get("lost", ()), LATER)
     if any(times):
         found["duration"] = [time or 0 for time in times]
     return out, Metadata(image=found)
+
+
+def _says_more(picture: Picture, found: Mapping[str, Any]) -> bool:
+    """Whether the page that was decoded last has something else beside its pixels than what was found."""
+    own = picture.described() if picture.tells_of_pages else {}
+    return any(own[key] != found.get(key) for key in WORDS if key in own)
 
 
 def _decoded(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from poolcli.plan.missing import Missing
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -18,7 +20,8 @@ class Picture:
 
     `held` is the memory that decoding takes beside the array that comes of it, in bytes a pixel. `described` gives what
     stands beside the pixels, and is asked for after the first page has been decoded; `duration` is the time of the page
-    that was decoded last.
+    that was decoded last. Where it `tells_of_pages`, `described` is about the page that was decoded last. `missing` are
+    the numbers that stand for no value.
     """
 
     format: str
@@ -30,6 +33,8 @@ class Picture:
     described: Callable[[], dict[str, Any]]
     notes: tuple[str, ...] = ()
     duration: Callable[[], int | None] = lambda: None
+    tells_of_pages: bool = False
+    missing: Missing = ()
 
     @property
     def axes(self) -> int:

@@ -120,9 +120,12 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
     channels, dtype, _ = MODES[mode]
     turns = turning_notes(_orientation(image))
-    notes = (*turns, *_changes(image, mode), *tiff.no_data_notes(_stored(image)))
-    held, duration = _held(image, mode), partial(_duration, image)
-    return Picture(format_name(image), mode, channels, dtype, held, decode, described, notes, duration)
+    notes = (*turns, *_changes(image, mode))
+    held, duration, missing = _held(image, mode), partial(_duration, image), tiff.no_data(_stored(image), dtype)
+    is_tiff = image.format == "TIFF"
+    return Picture(
+        format_name(image), mode, channels, dtype, held, decode, described, notes, duration, is_tiff, missing
+    )
 
 
 def deep_png(path: str, image: Image) -> Picture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -31,6 +32,7 @@ from poolcli.formats.image.samples import (
     samples_of,
 )
 from poolcli.formats.image.storage import NOT_OF_PILLOW
+from poolcli.plan.missing import Missing, can_hold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +48,7 @@ SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORM
     254, 258, 259, 262, 277, 284, 317, 338, 339
 )  # fmt: skip
 QUOTIENTS = 24  # bytes that computing a sample takes for a while
+WHOLE = re.compile(r"[+-]?\d{1,19}")
 COPY = 0b101  # of the subfile type: a smaller copy, or a mask
 
 # What Pillow reads as it is: photometric, sample format, bits, extra samples; and the same in separate planes.
@@ -95,23 +98,28 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     """The picture from the page `first` on; refuses colours that have no meaning as numbers."""
     page = file.pages[first]
     samples = samples_of(path, page)
-    exif, lost = _directory(file, page, stream)
+    missing = no_data(_directory(file, page, stream)[0], samples.dtype)
+    last = [page]  # that was decoded
 
     def decode(number: int) -> Array:
-        page = file.pages[number]
+        page = last[0] = file.pages[number]
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
         return upright(decoded(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
+        exif, lost = _directory(file, last[0], stream)
         storage = storage_of({COMPRESSION: int(page.compression), PREDICTOR: int(page.predictor)})
         found = metadata_of({}, exif, True) | storage | samples.kept | lost
         return of_a_turned_picture(found) if turns else found
 
     held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     turns = turning_notes(_orientation(page))
-    notes = (*turns, *samples.notes, *no_data_notes(exif))
-    return Picture("tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes)
+    notes = (*turns, *samples.notes)
+    return Picture(
+        "tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes,
+        tells_of_pages=True, missing=missing,
+    )  # fmt: skip
 
 
 def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
@@ -127,12 +135,13 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
     return exif, {}
 
 
-def no_data_notes(stored: Mapping[int, Any]) -> tuple[str, ...]:
-    """What a report says of a number that stands for pixels without one (GDAL)."""
-    number = ""
+def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
+    """The number that stands for pixels without one (GDAL), where the type has it."""
     with suppress(Exception):  # of many kinds, where the tag is damaged
-        number = str(stored.get(tags.NO_DATA, "")).strip("\0 ")
-    return (f"{number[:40]} stands for no data, and is pooled like any number",) if number else ()
+        text = str(stored[tags.NO_DATA]).strip("\0 ")
+        number = int(text) if WHOLE.fullmatch(text) else float(text)
+        return (number,) if can_hold(DTYPES[dtype], number) else ()
+    return ()
 
 
 def _orientation(page: Any) -> Any:

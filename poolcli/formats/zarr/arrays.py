@@ -64,11 +64,13 @@ class Stored:
     def headers(self) -> Sequence[Header]:
         with opening(self.path):
             found = list(walk(self.path, self.root, self.options.allow_external))
-            return [
-                self._header(key, array)
-                for key, array in found
-                if array.dtype.name in DTYPES and array.ndim and _can_be(array)
-            ]
+            return [self._header(key, array) for key, array in found if _is_of_numbers(array)]
+
+    @cached_property
+    def left_out(self) -> Sequence[str]:
+        with opening(self.path):
+            found = list(walk(self.path, self.root, self.options.allow_external))
+            return [str(key) for key, array in found if not _is_of_numbers(array)]
 
     def only(self, axes: int | None) -> str:
         """The key of the array that is the whole store, or the only one of so many axes in it."""
@@ -101,6 +103,10 @@ class Stored:
     def _header(self, key: str | None, array: Any) -> Header:
         names = axes_of(self.root, key, array)
         return Header("zarr", array.shape, array.dtype.name, layout_of(names) if names else None, key)
+
+
+def _is_of_numbers(array: Any) -> bool:
+    return array.dtype.name in DTYPES and array.ndim > 0 and _can_be(array)
 
 
 def _can_be(array: Any) -> bool:
