@@ -102,7 +102,7 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             seen.append(client)
             yield client
 
-    monkeypatch.setattr(executor, "connected", watched)
+    monkeypatch.setattr("poolcli.batch.executors.dask.connected", watched)
     yield seen
 
 
@@ -158,6 +158,97 @@ def test_what_was_done_when_a_run_is_stopped_is_told_and_the_rest_is_taken_back(
     assert len(set(heard)) == len(heard) < 12
     time.sleep(1)
     assert len(os.listdir("out")) <= len(heard) + 2  # those that were running have ended, no other was begun
+
+
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "avg": ("avg", "-k", "3", "-s", "2", "-p", "1"),
+    "avg of rows in blocks": ("avg", "-k", "2,9,9"),
+    "max": ("max", "-k", "2", "-s", "2"),
+    "min": ("min", "-k", "3", "-s", "1", "--dilations", "2"),
+    "mode": ("mode", "-k", "2", "-s", "2", "--rounding-type", "ceil"),
+    "adaptive-avg": ("adaptive-avg", "--output-size", "9,40,40"),
+}
+LITTLE = ("--max-memory", "3M", "-q")  # so that parts are small, and many
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Zarr array of 61x67x71."""
+    import zarr
+
+    monkeypatch.chdir(tmp_path)
+    array: Any = zarr.create_array("in.zarr", shape=(1, 2, 61, 67, 71), chunks=(1, 1, 16, 32, 20), dtype="uint16")
+    array[:] = np.random.default_rng(0).integers(0, 999, array.shape, "uint16")
+    return tmp_path
+
+
+def tree(folder: str) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@slow
+@pytest.mark.parametrize(
+    "more", [("--chunks", "1,1,16,16,16"), ("--chunks", "8", "--shards", "16")], ids=["", "shards"]
+)
+def test_one_array_is_shared_out_and_comes_out_the_same(address: str, volume: Path, cli: Any, more: Any) -> None:
+    for name, words in OPERATORS.items():
+        for output, where in ("here.zarr", []), ("there.zarr", ["--cluster", address]):
+            result = cli(*words, "in.zarr", "-o", output, *LITTLE, *more, *where, "--overwrite")
+            assert result.code == 0, (name, result.err)
+        assert tree("there.zarr") == tree("here.zarr"), name
+
+
+@slow
+def test_regions_survive_workers_that_are_killed(
+    address: str, volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("avg", "-k", "9", "in.zarr", "-o", "here.zarr", *LITTLE).code == 0
+    workers, finished = list[int](), list[int]()
+
+    def progress(done: int, total: int) -> None:
+        finished.append(done)
+        if len(finished) == 1:
+            workers.extend(clients[0].run(os.getpid).values())
+        if len(finished) in (1, 4):
+            os.kill(workers.pop(), signal.SIGKILL)
+
+    job = Job(Source("in.zarr"), "there.zarr")
+    runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20))
+    with client_of(monkeypatch) as clients:
+        ((_, outcome),) = executor.run([Task(job)], runner, 2, progress, address)
+    assert (outcome.error, workers) == (None, [])
+    assert tree("there.zarr") == tree("here.zarr")
+
+
+@slow
+def test_regions_of_a_run_that_was_stopped_are_not_made_again(
+    address: str, volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("avg", "-k", "9", "in.zarr")
+    assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.job.write.TILE", 0)
+    runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
+
+    def parts(output: str, most: int) -> int:
+        """How many parts are made, at most so many."""
+        done = list[int]()
+
+        def stop(now: int, total: int) -> None:
+            done.append(now)
+            if len(done) == most:
+                raise KeyboardInterrupt
+
+        ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), output))], runner, 2, stop, address)
+        assert outcome.error is None
+        return len(done)
+
+    every = parts("whole.zarr", 10**6)
+    with pytest.raises(KeyboardInterrupt):
+        parts("there.zarr", 6)
+    assert not Path("there.zarr").exists()
+    assert parts("there.zarr", 10**6) == every - 6
+    assert tree("there.zarr") == tree("whole.zarr") == tree("here.zarr")
 
 
 @slow

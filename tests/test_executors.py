@@ -79,7 +79,7 @@ def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -
 def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(job: Job, op: object, settings: object, progress: Any) -> Outcome:
+    def run(job: Job, op: object, settings: object, progress: Any, spread: object) -> Outcome:
         if job.source.path == "0.npy":
             progress(1, 2)
             time.sleep(60)

@@ -11,6 +11,7 @@ from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Record, Settings
 from poolcli.job.pool_file import Progress
 from poolcli.job.run import run_job
+from poolcli.job.spread import Spread
 from poolcli.plan.attributes import Attributes
 
 
@@ -27,12 +28,14 @@ class Runner:
     """Runs tasks, in whichever process: a task in, an outcome out, and nothing else is touched but the job's outputs.
 
     `folder` is the one whose manifest wants a record of each output, made with `options`; None where none is wanted.
+    `spread` has the parts of a job computed elsewhere.
     """
 
     op: Attributes
     settings: Settings
     options: str = ""
     folder: str | None = None
+    spread: Spread | None = None
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The job's outcome, with a record where one is wanted; skipped where the known record still holds."""
@@ -42,7 +45,7 @@ class Runner:
                 return Outcome(job, skipped=True)
         except Exception as error:
             return Outcome(job, error=failure(error, job.source.path))
-        outcome = run_job(job, self.op, self.settings, progress)
+        outcome = run_job(job, self.op, self.settings, progress, self.spread)
         if not recorded or outcome.error or outcome.skipped:
             return outcome
         try:

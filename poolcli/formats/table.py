@@ -26,9 +26,9 @@ class Format:
     channels and pages; a format that is a folder names the `markers`, files of which one is in every such folder; one
     that is `chunked` has chunks that can be chosen, and a `remote` one is reached at
     URLs, too. Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more
-    are written so, None for never. A `resumable` output goes on where a run was stopped; the library of a `fragile` one
-    may end the process. `lacks` are number types that it cannot hold; `written_as` is the
-    suffix under which a folder run writes what the format itself cannot.
+    are written so, None for never. A `resumable` output goes on where a run was stopped, one that `spreads` may be
+    written by several processes at once; the library of a `fragile` one may end the process. `lacks` are number types
+    that it cannot hold; `written_as` is the suffix under which a folder run writes what the format itself cannot.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Format:
     resumable: bool = False
     chunked: bool = False
     remote: bool = False
+    spreads: bool = False
     fragile: bool = False
     lacks: tuple[str, ...] = ("bfloat16",)
     written_as: str = ""
@@ -114,7 +115,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
-            several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True,
+            several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
         ),
         _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
         _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),

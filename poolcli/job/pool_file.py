@@ -19,6 +19,7 @@ from poolcli.job.clock import Clock
 from poolcli.job.colour import pool_colours
 from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings, Stored
+from poolcli.job.spread import Shared, Spread, pool_spread
 from poolcli.job.tiles import Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
 from poolcli.job.write import Writer
 from poolcli.plan import Plan
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
-def pool_file(outcome: Outcome, settings: Settings, file: Opened, clock: Clock, progress: Progress) -> Outcome:
+def pool_file(
+    outcome: Outcome, settings: Settings, file: Opened, clock: Clock, progress: Progress, spread: Spread | None = None
+) -> Outcome:
     """Reads, pools and writes what the outcome has been prepared for."""
     work = _work(outcome, settings, file.streams, clock, progress)
-    notes = _read_pool_write(work, outcome, settings, file)
+    notes = _read_pool_write(work, outcome, settings, file, spread)
     return replace(_ran(outcome, work), notes=(*outcome.notes, *notes))
 
 
@@ -75,7 +78,9 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
     return Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress)
 
 
-def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Opened) -> list[str]:
+def _read_pool_write(
+    work: Work, outcome: Outcome, settings: Settings, file: Opened, spread: Spread | None
+) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     writer = Writer(outcome, work.plan, settings)
@@ -89,7 +94,11 @@ def _read_pool_write(work: Work, outcome: Outcome, settings: Settings, file: Ope
     before = _state_of(path)
     with ExitStack() as stack:
         sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
-        pool_in_tiles(work, file.read, sinks, _parts(work.plan, settings.max_memory, sinks, file.chunks, targets))
+        parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
+        if spread is not None and isinstance(parts, Sequence) and all(isinstance(sink, Shared) for sink in sinks):
+            pool_spread(spread, work, outcome.job.source, settings.read_options, sinks, parts)
+        else:
+            pool_in_tiles(work, file.read, sinks, parts)
         _check_unchanged(path, before)
     return writer.notes
 

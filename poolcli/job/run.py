@@ -14,11 +14,20 @@ from poolcli.job.job import Job, existing_outputs
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.pool_file import Progress, pool_file
 from poolcli.job.prepare import prepare_job
+from poolcli.job.spread import Spread
 from poolcli.plan.attributes import Attributes
 
 
-def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = lambda done, total: None) -> Outcome:
-    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message."""
+def run_job(
+    job: Job,
+    op: Attributes,
+    settings: Settings,
+    progress: Progress = lambda done, total: None,
+    spread: Spread | None = None,
+) -> Outcome:
+    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
+    of an output that several processes can write are computed elsewhere.
+    """
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
@@ -30,7 +39,7 @@ def run_job(job: Job, op: Attributes, settings: Settings, progress: Progress = l
             with clock.phase("read"):
                 file = stack.enter_context(opened(job.source, settings.read_options))
             outcome = prepare_job(outcome, op, settings, file.header)
-            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress)
+            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
             raise  # standard output itself, which is no fault of the input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from poolcli.plan.region import Ranges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+TORN = ".partial"
 ROOM = 2**28  # bytes of the units that are coded side by side
 
 
@@ -45,7 +47,10 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     making = made(spec, options)
     unit = byte_count(making.grid.unit, DTYPES[spec.dtype].itemsize)
     with _store(path, [making], options) as (store, journal), side_by_side(unit, ROOM):
-        yield _Sink(writer_of(path, store, making), journal)
+        found = _Sink(writer_of(path, store, making), journal)
+        yield found
+        if found.is_shared or journal is not None:
+            _remove_torn(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class _Sink:
 
     writer: Writer
     journal: Journal | None
+    is_shared: bool = False
     _held: Done = field(default_factory=Done)
     _done: Done = field(default_factory=Done)
 
@@ -116,6 +122,14 @@ class _Sink:
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         self.writer(region, array)
+        self._note(region)
+
+    def note(self, region: Ranges) -> None:
+        """Takes note of a region that another process has written, of which some may have died meanwhile."""
+        self.is_shared = True
+        self._note(region)
+
+    def _note(self, region: Ranges) -> None:
         if self.journal is None:
             return
         self._done.add(region)
@@ -171,6 +185,14 @@ def _begun(path: str, part: str, documents: Mapping[str, bytes], makings: Sequen
         store = store_of(part, read_only=False)
     _write_scales(path, store, makings)
     return store
+
+
+def _remove_torn(store: Any) -> None:
+    """Removes the files of a folder that a process has begun and not ended, under names that zarr gives those."""
+    for folder, _, names in os.walk(getattr(store, "root", "")):
+        for name in names:
+            if name.endswith(TORN):
+                os.unlink(os.path.join(folder, name))
 
 
 def _write_scales(path: str, store: Any, makings: Sequence[Made]) -> None:

@@ -1,0 +1,126 @@
+"""Work on its way to the workers of a cluster and back: items in, results out, in whatever order they come.
+
+Few messages are in flight at once, because a worker that dies makes all that it holds suspect. Small items go together,
+so that each message is worth a second of work. A message is sent anew where its worker dies; items that several workers
+died of are tried once more, one at a time and nothing beside, so that only those that are to blame are lost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from poolcli.core.errors import FileError
+from poolcli.core.lazy import Lazy
+from poolcli.core.stop import check_stopped
+
+distributed = Lazy("distributed")
+
+RETRIES = 3
+IN_FLIGHT = 4  # messages for each worker
+LONG_ENOUGH = 1.0  # seconds of work in a message
+MOST = 1000  # items in a message
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Flow(Generic[Item, Result]):
+    """What becomes of `count` items by `work`, which can be pickled and takes several; by `slots` at once."""
+
+    def __init__(
+        self,
+        client: Any,
+        work: Callable[[Sequence[Item]], Sequence[Result]],
+        items: Iterator[Item],
+        count: int,
+        slots: int,
+    ) -> None:
+        self._client, self._work, self._slots = client, work, slots
+        self._waiting, self._left, self._size = items, count, 1
+        self._flying: dict[Any, list[Item]] = {}
+        self._suspects: list[Item] = []
+        self._trial: Any = None  # the message in flight alone
+        self._landing = distributed.as_completed(loop=client.loop)
+
+    def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """Each item with its result, or with the error that it is lost by."""
+        self._send()
+        while self._flying:
+            check_stopped()
+            yield from self._taken(next(self._landing))
+            self._send()
+
+    def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """What was done by now; the rest is taken back."""
+        for future in [future for future in self._flying if future.status == "finished"]:
+            yield from self._taken(future)
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Takes back what no worker has begun."""
+        self._client.cancel(list(self._flying), force=True)
+
+    def _send(self) -> None:
+        """Keeps as many messages in flight as are allowed; suspects go alone, when nothing else is left."""
+        while len(self._flying) < IN_FLIGHT * self._slots:
+            fair = max(1, self._left // (IN_FLIGHT * self._slots))
+            items = list(islice(self._waiting, min(self._size, fair)))
+            self._left -= len(items)
+            if not items:
+                break
+            self._submit(items)
+        if self._suspects and not self._flying:
+            self._trial = self._submit([self._suspects.pop()])
+
+    def _submit(self, items: list[Item]) -> Any:
+        future = self._client.submit(_timed, self._work, items, os.getcwd(), retries=RETRIES, pure=False)
+        self._flying[future] = items
+        self._landing.add(future)
+        return future
+
+    def _taken(self, future: Any) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results of a message that has landed; none yet of one whose workers died beside others."""
+        items = self._flying.pop(future)
+        error = future.exception() if future.status == "error" else None
+        if error is None:
+            seconds, results = future.result()
+            self._weigh(seconds, len(items))
+            yield from zip(items, results, strict=True)
+        elif isinstance(error, distributed.KilledWorker) and future is not self._trial:
+            self._suspects += items
+        else:
+            yield from ((item, error) for item in items)
+
+    def _weigh(self, seconds: float, items: int) -> None:
+        """Makes messages larger or smaller by how long one took."""
+        if seconds < LONG_ENOUGH and items >= self._size:
+            self._size = min(2 * self._size, MOST)
+        elif seconds > 2 * LONG_ENOUGH:
+            self._size = max(1, self._size // 2)
+
+
+def _timed(work: Callable[[Sequence[Any]], Sequence[Any]], items: Sequence[Any], folder: str) -> tuple[float, Any]:
+    """On a worker: the results of some items, whose names are meant in `folder`, and the seconds that they took."""
+    start = time.perf_counter()
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise FileError(
+            f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
+        ) from None
+    results = work(items)
+    return time.perf_counter() - start, results
+
+
+def explained(error: BaseException) -> Exception:
+    """What an item was lost by, as an error for a person."""
+    if isinstance(error, distributed.KilledWorker):
+        return FileError(
+            "the workers that worked on it died, one after the other; the file is damaged, or the memory too small "
+            "for it"
+        )
+    return error if isinstance(error, Exception) else RuntimeError(str(error))

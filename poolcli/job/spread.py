@@ -1,0 +1,81 @@
+"""The parts of one array, computed by whichever processes: each reads what it needs, and writes whole units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from poolcli.formats import opened
+from poolcli.formats.records import ReadOptions, Sink, Source
+from poolcli.job.clock import Clock
+from poolcli.job.tiles import Work, bytes_of, pool_aligned
+from poolcli.plan import Plan
+from poolcli.plan.region import Ranges, Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Write = Callable[[Ranges, NDArray[Any]], None]
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A sink to which other processes write: by `writer`, which can be pickled; it is told what they have written."""
+
+    @property
+    def writer(self) -> Write: ...
+
+    def note(self, region: Ranges) -> None:
+        """Takes note of a region that is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
+
+    source: Source
+    options: ReadOptions
+    plan: Plan
+    indices: bool
+    engine: str
+    regions: Sequence[Region]
+    writers: tuple[Write, ...]
+
+    def __call__(self, numbers: Sequence[int]) -> list[None]:
+        """Reads, pools and writes some parts, one after the other."""
+        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None)
+        with opened(self.source, self.options) as file:
+            for number in numbers:
+                region = self.regions[number]
+                results = pool_aligned(work, region, file.read(region.aligned.reads))
+                for write, array in zip(self.writers, results, strict=False):
+                    if array is not None:
+                        write(region.outputs, array)
+        return [None] * len(numbers)
+
+
+class Spread(Protocol):
+    """Has parts computed wherever it likes, and says of each when it is done."""
+
+    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None: ...
+
+
+def pool_spread(
+    spread: Spread, work: Work, source: Source, options: ReadOptions, sinks: Sequence[Sink], regions: Sequence[Region]
+) -> None:
+    """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
+    shared = [sink for sink in sinks if isinstance(sink, Shared)]
+    total, written = bytes_of(work.plan), 0
+    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, tuple(sink.writer for sink in shared))
+    missing = (n for n, part in enumerate(regions) if not all(sink.holds(part.outputs) for sink in sinks))
+
+    def done(number: int) -> None:
+        nonlocal written
+        for sink in shared:
+            sink.note(regions[number].outputs)
+        written += regions[number].nbytes
+        work.progress(min(written, total), total)
+
+    with work.clock.phase("compute"):
+        spread(parts, missing, len(regions), done)
