@@ -36,7 +36,7 @@ def shape(request: ShapeRequest) -> int:
     op = operator_of(request.op, request.attributes)
     plan = _plan(op, request)
     if request.picture:
-        _draw(op, plan, request)
+        plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.json:
         print(_document(op, plan, request))
     elif request.quiet:
@@ -44,13 +44,6 @@ def shape(request: ShapeRequest) -> int:
     else:
         _show(op, plan, request)
     return 0
-
-
-def _draw(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
-    from poolcli.explain.write_picture import write_picture
-
-    if request.picture:
-        write_picture(plan, request.picture, op=op, overwrite=request.overwrite, theme=request.theme)
 
 
 def _show(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
@@ -120,7 +113,7 @@ def _solve(request: ShapeRequest, wanted: str) -> int:
     found = answers(asked)
     near = [] if found else nearest(asked)
     if found and request.picture:
-        _draw(found[0].op, found[0].plan, request)
+        found[0].plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.json:
         from poolcli.report.document import to_json
         from poolcli.report.explained import answers_document

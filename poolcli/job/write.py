@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -105,5 +105,6 @@ class Writer:
 
         source = self.outcome.job.source
         stored = (self.settings.chunks, self.settings.shards)
-        text = repr((version("poolcli"), self.plan, source, state_of(source.path)[:2], stored))
+        planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
+        text = repr((version("poolcli"), planned, source, state_of(source.path)[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -75,6 +75,7 @@ def make_plan(
         divisor_override=override,
         index=_index_plan(op, dialect, layout, shape),
         empty_windows=empty,
+        given=op,
         guessed=guessed,
         facts=(
             *resolved.facts,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from poolcli.core.layouts import other_layouts
+from poolcli.core.layouts import named_shape, other_layouts
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
+from poolcli.plan.attributes import Attributes
 from poolcli.plan.facts import AxesGuessed, Fact
 from poolcli.plan.missing import Missing
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
+
+if TYPE_CHECKING:
+    from poolcli.explain.shown import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,13 @@ class IndexPlan:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Windows, shapes, types and notes of one pooling.
 
     Shapes are in the order of `layout`; elements that are equal to one of the `missing` numbers leave their windows.
-    The layout is `guessed` where nothing but the number of axes spoke for it.
+    The layout is `guessed` where nothing but the number of axes spoke for it. `given` are the attributes as they were
+    given, before a shape and a dialect made numbers of them.
     """
 
     op: str
@@ -58,6 +66,15 @@ class Plan:
     facts: tuple[Fact, ...]
     missing: Missing = ()
     guessed: bool = False
+    given: Attributes | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        before = f"{named_shape(self.layout, self.input_shape)} {self.dtype}"
+        after = f"{named_shape(self.layout, self.output_shape)} {self.output_dtype}"
+        return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
+
+    def _repr_html_(self) -> str:
+        return str(_explained("shown").plan_html(self))
 
     @property
     def doubts(self) -> tuple[Fact, ...]:
@@ -74,7 +91,28 @@ class Plan:
         """Steps, windows and facts of every axis; as text, one sentence a line."""
         return explain(self)
 
+    def picture(
+        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
+    ) -> Picture:
+        """The picture of the plan, which a notebook shows, and which is written to `path` (.svg, .png or .html) where
+        one is given.
+
+        Raises RequestError for other kinds of file, other words than light, dark and auto, and a file that exists
+        unless it may be replaced.
+        """
+        drawn: Picture = _explained("shown").Picture(self, theme)
+        if path is not None:
+            drawn.save(path, overwrite)
+        return drawn
+
     @property
     def windows(self) -> tuple[AxisWindows, ...]:
         """The windows of each spatial axis, in the order of attributes."""
         return tuple(axis.windows for axis in self.axes)
+
+
+def _explained(module: str) -> Any:
+    """A module of the room that explains plans. It stands on this one, and is asked where a person asks a plan to show
+    itself: nothing that plans or computes needs it.
+    """
+    return import_module(f"poolcli.explain.{module}")

@@ -12,12 +12,16 @@ from tempfile import TemporaryDirectory
 
 from tests.documents.console import pictures, renewed, workplace
 from tests.documents.markdown import DOCUMENTS
+from tests.documents.notebook import NOTEBOOKS, renewed_notebook
 
 
 def main() -> None:
-    """Renews the documents that are named, or all of them."""
-    for path in map(Path.absolute, map(Path, sys.argv[1:])) if sys.argv[1:] else DOCUMENTS:
+    """Renews the documents and notebooks that are named, or all of them."""
+    for path in map(Path.absolute, map(Path, sys.argv[1:])) if sys.argv[1:] else (*DOCUMENTS, *NOTEBOOKS):
         with TemporaryDirectory() as folder, workplace(Path(folder)):
+            if path.suffix == ".ipynb":
+                path.write_text(renewed_notebook(path.read_text()))
+                continue
             text = renewed(path.read_text())
             for made, kept in pictures(path):
                 copyfile(made, kept)
