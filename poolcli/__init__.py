@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from poolcli.core.errors import PoolError as PoolError
     from poolcli.core.errors import RequestError as RequestError
     from poolcli.core.layouts import convert_layout as convert_layout
+    from poolcli.explain.differences import Difference as Difference
+    from poolcli.explain.differences import compare as compare
     from poolcli.explain.solve import solve as solve
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
@@ -22,6 +24,8 @@ _HOMES = {
     "FileError": "core.errors",
     "PoolError": "core.errors",
     "RequestError": "core.errors",
+    "Difference": "explain.differences",
+    "compare": "explain.differences",
     "convert_layout": "core.layouts",
     "Plan": "plan",
     "solve": "explain.solve",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from poolcli.cli.requests import (
     CacheRequest,
     CheckRequest,
+    CompareRequest,
     InfoRequest,
     MergeRequest,
     PoolRequest,
@@ -71,6 +72,18 @@ COMMANDS = (
         "The pooling layers of a model file: declared shapes against computed ones.",
         ("poolcli check samples/backbone.xml", "poolcli check samples/backbone.xml --against pytorch"),
         "Exit codes: 0 none is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
+    ),
+    Command(
+        "compare",
+        CompareRequest,
+        "compare.compare_command",
+        "How far two files are from each other, and where.",
+        (
+            "poolcli compare samples/features.npy samples/features.npy",
+            "poolcli compare pytorch.npy poolcli.npy --atol 1e-6 --rtol 1e-5",
+            "poolcli compare a.h5:/data b.npz:data --json",
+        ),
+        "Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
     ),
     Command(
         "info",

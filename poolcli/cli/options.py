@@ -96,6 +96,12 @@ OPTIONS: dict[str, Option | Argument] = {
         "info",
     ),
     "folder": Argument("FOLDER", "The output folder of all shards.", example="pooled", path="any"),
+    "first": Argument(
+        "A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, a picture.", example="a.npy", path="input"
+    ),
+    "second": Argument("B", "What it is compared with, of the same shape.", example="b.npy", path="input"),
+    "atol": Option("--atol", EXPLAIN, "Differences up to A are none. Default: 0.", "A", example="1e-6"),
+    "rtol": Option("--rtol", EXPLAIN, "Nor are those up to R times the number of B. Default: 0.", "R", example="1e-5"),
     "files": Argument("FILE...", "Files to look into.", example="x.npy", path="input"),
     "kernel": Option(
         "-k --kernel",

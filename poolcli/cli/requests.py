@@ -96,6 +96,19 @@ class CheckRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """How far two files are from each other."""
+
+    first: str
+    second: str
+    atol: float = 0.0
+    rtol: float = 0.0
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InfoRequest:
     """What files hold."""
 
@@ -124,4 +137,4 @@ class MergeRequest:
     debug: bool = False
 
 
-Request = PoolRequest | MergeRequest | ShapeRequest | CheckRequest | InfoRequest | CacheRequest
+Request = CompareRequest | PoolRequest | MergeRequest | ShapeRequest | CheckRequest | InfoRequest | CacheRequest

@@ -1,0 +1,63 @@
+"""The `compare` command: how far two files are from each other, and where."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+from poolcli.cli.requests import CompareRequest
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.core.layouts import SPATIAL, convert_layout, default_layout
+from poolcli.explain.differences import Difference, compare
+from poolcli.formats import Source, parse_source, read
+from poolcli.formats.arrays import tensor_layout
+from poolcli.formats.isolated import guarded
+
+
+def compare_command(request: CompareRequest) -> int:
+    """Prints what differs; returns 0 where nothing does within the tolerance, 1 where something does."""
+    for name, value in (("atol", request.atol), ("rtol", request.rtol)):
+        if not value >= 0:
+            raise RequestError(f"{field(name)} is {value:g}, it must be at least 0")
+    sources = [parse_source(text) for text in (request.first, request.second)]
+    if all(source.path == "-" for source in sources):
+        raise RequestError("stdin (-) can be read only once")
+    look = partial(_compared, sources[0], sources[1], request.atol, request.rtol)
+    for source in sources:
+        look = partial(guarded, source.path, look)
+    layout, found = look()
+    if request.json:
+        from poolcli.report.differences import difference_document
+        from poolcli.report.document import to_json
+
+        print(to_json(difference_document(request.first, request.second, layout, found)))
+    elif not request.quiet:
+        from poolcli.report.console import show
+        from poolcli.report.differences import difference_view
+
+        show(difference_view(request.first, request.second, layout, found), sys.stdout)
+    return 0 if found.equal else 1
+
+
+def _compared(a: Source, b: Source, atol: float, rtol: float) -> tuple[str, Difference]:
+    """The difference, and the layout that both are in: pictures are compared with tensors as N,C,H,W."""
+    (x, _), (y, layout) = map(_read, (a, b))
+    try:
+        return layout, compare(x, y, atol=atol, rtol=rtol)
+    except RequestError as error:
+        raise error.at(f"{a.path} and {b.path}") from None
+
+
+def _read(source: Source) -> tuple[Any, str]:
+    """An array and its layout; a picture as tensor files hold it."""
+    found = read(source)
+    array, layout = found.array, found.header.layout or _by_order(found.array.ndim)
+    if found.header.mode is None:
+        return array, layout
+    return convert_layout(array, layout, tensor_layout(layout)), tensor_layout(layout)
+
+
+def _by_order(rank: int) -> str:
+    return default_layout(rank) if rank > 2 else SPATIAL[-rank:] if rank else "W"

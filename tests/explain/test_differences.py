@@ -1,0 +1,153 @@
+"""How far two arrays are from each other, held against numpy and against the definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from poolcli import RequestError, compare
+from poolcli.explain import differences
+from tests.conftest import Cli
+
+SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 4))
+FLOATS = arrays(np.float32, (2, 3), elements=st.floats(width=32, allow_nan=True, allow_infinity=True))
+
+
+@given(FLOATS, FLOATS, st.sampled_from([0, 1e-3, 2.0]), st.sampled_from([0, 1e-5, 0.5]))
+def test_what_differs_is_what_numpy_calls_not_close(
+    x: NDArray[np.float32], y: NDArray[np.float32], atol: float, rtol: float
+) -> None:
+    close = np.isclose(x.astype(np.float64), y.astype(np.float64), rtol=rtol, atol=atol, equal_nan=True)
+    assert compare(x, y, atol=atol, rtol=rtol).different == int((~close).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("steps", [1, 5])
+def test_ulps_are_steps_from_neighbour_to_neighbour_through_zero_too(dtype: type, steps: int) -> None:
+    for start in (1.0, -1.0, 0.0, -np.finfo(dtype).tiny):
+        x = y = dtype(start)
+        for _ in range(steps):
+            y = np.nextafter(y, dtype(np.inf))
+        assert compare([x], [y]).max_ulp == steps
+    assert compare([dtype(0.0)], [dtype(-0.0)]).max_ulp == 0
+
+
+@given(
+    arrays(np.uint64, (4,), elements=st.integers(0, 2**64 - 1)),
+    arrays(np.uint64, (4,), elements=st.integers(0, 2**64 - 1)),
+)
+def test_integers_of_64_bits_keep_every_digit(x: NDArray[np.uint64], y: NDArray[np.uint64]) -> None:
+    apart = [abs(int(a) - int(b)) for a, b in zip(x, y, strict=True)]
+    found = compare(x, y)
+    assert (found.max_ulp, found.different) == (max(apart), sum(n > 0 for n in apart))
+    assert found.max_abs == float(max(apart))
+
+
+def test_numbers_of_64_bits_that_float64_cannot_tell_apart_differ_all_the_same() -> None:
+    found = compare(np.array([2**62 + 1]), np.array([float(2**62)]))
+    assert (found.different, found.where, found.max_ulp) == (0, None, None)  # numpy compares them as float64
+    assert compare(np.array([2**62 + 1]), np.array([2**62])).max_abs == 1
+
+
+def test_parts_are_compared_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 3, 4)).astype(np.float32)
+    y = x.copy()
+    y[5, 1, 2] += 3
+    y[0, 0, 0] += 1
+    whole = compare(x, y)
+    monkeypatch.setattr(differences, "PART", 5)
+    assert compare(x, y) == whole
+    assert (whole.different, whole.where) == (2, (5, 1, 2))
+
+
+def test_what_has_no_common_shape_or_is_no_number_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^the shapes differ: 2 and 3$"):
+        compare([1, 2], [1, 2, 3])
+    with pytest.raises(RequestError, match=r"^str32 and int64 cannot be compared: numbers are needed$"):
+        compare(["a"], [1])
+
+
+PLACES = {
+    "last column": ((..., slice(-1, None)), "last W"),
+    "both ends": ((..., [0, -1]), "both ends of W"),
+    "one channel": ((slice(None), 1), "C=1 alone"),
+    "a block": ((..., slice(1, 3), slice(4, 7)), "H from 1 to 2; W from 4 to 6"),
+    "one element": ((0, 1, 2, 3), "one element alone"),
+    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "the border alone: first H, first W, last W"),
+    "all": ((...,), "everywhere"),
+    "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_it_is_said_where_the_differences_lie(name: str, cli: Cli, folder: Path) -> None:
+    place, words = PLACES[name]
+    x = np.zeros((2, 3, 6, 8), np.float32)
+    np.save("a.npy", x)
+    x[place] = 1  # type: ignore[index]  # any index
+    np.save("b.npy", x)
+    result = cli("compare", "a.npy", "b.npy")
+    assert (result.code, result.err) == (1, "")
+    assert f"where    {words}\n" in result.out
+
+
+SCREEN = """\
+different: 12 of 96 elements
+A        N=1 C=2 H=6 W=8  float32  x.npy
+B        N=1 C=2 H=6 W=8  float32  y.npy
+largest  0.5, 1,048,576 ulp, at N=0 C=0 H=0 W=7: 7.0 and 7.5
+mean     0.0625
+where    last W
+
+map of H (down) and W (right): . equal, + some differ, # all differ
+  .......#
+  .......#
+  .......#
+  .......#
+  .......#
+  .......#
+"""
+
+
+def test_two_files_are_compared_on_a_screen_and_as_json(cli: Cli, folder: Path) -> None:
+    y = np.load("x.npy")
+    y[..., -1] += 0.5
+    np.save("y.npy", y)
+    assert cli("compare", "x.npy", "y.npy").out == SCREEN
+    assert cli("compare", "x.npy", "y.npy", "--atol", "0.5").code == 0
+    assert cli("compare", "x.npy", "y.npy", "--rtol", "0.01", "--json").json == {
+        "schema_version": 1,
+        "a": {"path": "x.npy", "dtype": "float32"},
+        "b": {"path": "y.npy", "dtype": "float32"},
+        "shape": [1, 2, 6, 8],
+        "layout": "NCHW",
+        "equal": False,
+        "elements": 96,
+        "different": 6,
+        "max_abs": 0.5,
+        "mean_abs": 0.0625,
+        "max_ulp": 1048576,
+        "where": [0, 0, 0, 7],
+        "error": None,
+    }
+
+
+def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder: Path) -> None:
+    np.save("y.npy", np.zeros((1, 2, 6, 7)))
+    result = cli("compare", "x.npy", "y.npy", "--json")
+    message = "x.npy and y.npy: the shapes differ: 1,2,6,8 and 1,2,6,7"
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
+    assert result.json["error"] == {"kind": "request", "message": message, "field": None}
+
+
+def test_a_picture_is_compared_with_the_tensor_that_was_made_of_it(cli: Cli, folder: Path) -> None:
+    for output in ("a.png", "a.npy"):
+        assert cli("avg", "photo.png", "-o", output, "-k", "2", "-s", "2", "-q").code == 0
+    result = cli("compare", "a.png", "a.npy")
+    assert (result.code, result.out.splitlines()[0]) == (0, "equal: all 36 elements")
