@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.lazy import Lazy, need
-from poolcli.formats.image import gif, png, tags, tiff
+from poolcli.formats.image import gif, jpeg, png, tags, tiff
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
 from poolcli.formats.image.pages import Page, refuse_many_pixels, refuse_memory
@@ -112,7 +112,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
             image.seek(number)
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, it was said to be {page}")
-        return _decoded(image, mode)
+        return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:
         found = metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
@@ -145,14 +145,17 @@ def deep_png(path: str, image: Image) -> Picture:
     )
 
 
-def _decoded(image: Image, mode: str) -> NDArray[Any]:
+def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     import numpy as np
 
+    pixels = jpeg.decoded(image, path)
+    if pixels is not None:
+        return upright(pixels, _orientation(image))
     image.load()
     orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)
-    pixels: NDArray[Any] = np.asarray(image, MODES[mode].dtype)
+    pixels = np.asarray(image, MODES[mode].dtype)
     return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
 
 

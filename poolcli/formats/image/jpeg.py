@@ -1,0 +1,64 @@
+"""JPEG through imagecodecs, where it is installed: the pixels that Pillow decodes, without the copies it makes of them.
+
+Both decode by libjpeg-turbo. From file to file, half the size, a picture of 6 million pixels takes
+45 ms of a core; with Pillow and numpy's copy of its pixels 89; Pillow alone, reducing it itself, 47.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from poolcli.core.errors import RequestError
+from poolcli.core.lazy import need
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+ALONE, END = (0x01, 0xD8), 0xD9  # markers without a segment, and the one behind which nothing comes
+CHANNELS = {"L": 1, "RGB": 3}  # of the modes that are decoded here
+# What follows a byte of 255 in the coded pixels: 0, the number of a part that is coded by itself, or filling.
+NO_MARKERS = (0x00, *range(0xD0, 0xD8), 0xFF)
+
+
+def decoded(image: Image, path: str) -> NDArray[Any] | None:
+    """The pixels of a JPEG as they are stored; None where they are left to Pillow, which says what is wrong."""
+    codecs = _codecs() if image.format == "JPEG" and image.mode in CHANNELS else None
+    if codecs is None:
+        return None
+    with open(path, "rb") as stream:
+        data = stream.read()
+    if not is_whole(data):  # libjpeg makes grey of what is not there
+        return None
+    try:
+        pixels: NDArray[Any] = codecs.jpeg8_decode(data)
+    except Exception:  # of many kinds
+        return None
+    channels = CHANNELS[image.mode]
+    shape = (image.height, image.width, channels)[: 2 if channels == 1 else 3]
+    return pixels if pixels.shape == shape and pixels.dtype.name == "uint8" else None
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether the segments of a JPEG lie in it one behind the other up to its end marker."""
+    at = data.find(b"\xff", 2)
+    while 0 <= at < len(data) - 1:
+        kind, at = data[at + 1], at + 1
+        if kind == END:
+            return True
+        if kind not in NO_MARKERS and kind not in ALONE:
+            at += 1 + max(2, int.from_bytes(data[at + 1 : at + 3], "big"))
+        at = data.find(b"\xff", at)
+    return False
+
+
+@cache
+def _codecs() -> Any:
+    """imagecodecs, where it and Pillow decode by the same library; else None."""
+    try:
+        codecs, features = need("imagecodecs", "PIL.features", why="JPEG")
+    except RequestError:
+        return None
+    turbo = features.check_feature("libjpeg_turbo") and "turbo" in codecs.jpeg8_version()
+    return codecs if turbo else None

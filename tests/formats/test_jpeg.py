@@ -1,0 +1,86 @@
+"""JPEGs have the pixels that Pillow makes of them, whichever library decodes them; damaged ones are refused as ever."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolcli.core.errors import FileError
+from poolcli.formats import Source, read
+from poolcli.formats.image import jpeg
+
+NOISE = np.random.default_rng(2).integers(0, 256, (37, 50, 3), np.uint8)
+SAVED: dict[str, tuple[str, dict[str, Any]]] = {
+    "4:4:4": ("RGB", {"subsampling": 0}),
+    "4:2:2": ("RGB", {"subsampling": 1}),
+    "4:2:0": ("RGB", {"subsampling": 2}),
+    "4:2:0, coarse": ("RGB", {"subsampling": 2, "quality": 3}),
+    "progressive": ("RGB", {"progressive": True}),
+    "restart markers": ("RGB", {"restart_marker_blocks": 3}),
+    "RGB as it is": ("RGB", {"keep_rgb": True}),
+    "grey": ("L", {}),
+    "CMYK": ("CMYK", {}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def saved(mode: str = "RGB", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(NOISE).convert(mode).save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(("mode", "options"), SAVED.values(), ids=SAVED)
+def test_pixels_are_those_of_pillow(mode: str, options: dict[str, Any]) -> None:
+    Path("x.jpg").write_bytes(saved(mode, **options))
+    with Image.open("x.jpg") as image:
+        own = jpeg.decoded(image, "x.jpg")
+        pixels = np.asarray(image)
+    np.testing.assert_array_equal(read(Source("x.jpg")).array, pixels)
+    assert (own is None) == (mode == "CMYK")
+
+
+def test_a_picture_that_is_turned_is_upright() -> None:
+    exif = Image.Exif()
+    exif[274] = 6
+    Path("x.jpg").write_bytes(saved(exif=exif))
+    with Image.open("x.jpg") as image:
+        np.testing.assert_array_equal(read(Source("x.jpg")).array, np.rot90(np.asarray(image), -1))
+
+
+@pytest.mark.parametrize("restart", [0, 2])
+def test_a_jpeg_is_whole_up_to_its_end_marker(restart: int) -> None:
+    data = saved(restart_marker_blocks=restart)
+    assert jpeg.is_whole(data)
+    assert jpeg.is_whole(data + b"more")
+    assert not any(jpeg.is_whole(data[:length]) for length in range(len(data)))
+
+
+def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None:
+    data = bytearray(saved())
+    start = data.index(b"\xff\xdb")  # the first tables, before which a segment with a preview is put
+    preview = saved()
+    data[start:start] = b"\xff\xed" + (len(preview) + 2).to_bytes(2, "big") + preview
+    Path("x.jpg").write_bytes(data[:-200])
+    with pytest.raises(FileError, match=r"^x\.jpg: the image cannot be read or written: image file is truncated"):
+        read(Source("x.jpg"))
+
+
+def test_without_imagecodecs_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "imagecodecs", None)
+    jpeg._codecs.cache_clear()
+    Path("x.jpg").write_bytes(saved())
+    with Image.open("x.jpg") as image:
+        assert jpeg.decoded(image, "x.jpg") is None
+        np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
+    jpeg._codecs.cache_clear()
