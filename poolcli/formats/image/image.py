@@ -170,7 +170,7 @@ def _encoded(
     """
     if name == "tiff":
         compression, notes = choose_compression(kept)
-        if mode in DEEP or compression.is_of_tifffile:
+        if mode in DEEP or compression.is_of_tifffile or (compression.tifffile and tiff_write.is_there()):
             data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
             data = pillow.encode(name, mode, stack, compression.pillow_options)

@@ -1,12 +1,17 @@
-"""TIFF of 16 bits a channel, and of bands of any type: written by tifffile."""
+"""TIFF of 16 bits a channel, and of bands of any type: written by tifffile.
+
+So is what is compressed, where it and imagecodecs are installed: of a picture of 1.5 million pixels deflate takes
+135 ms of a core, by Pillow 400, and LZW 62, by Pillow 73.
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import FileError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.lazy import need
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.png import WHY_WRITE
@@ -19,6 +24,16 @@ if TYPE_CHECKING:
 DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
 MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
+
+
+@cache
+def is_there() -> bool:
+    """Whether the packages are installed that write and compress."""
+    try:
+        need("tifffile", "imagecodecs", why=WHY_WRITE)
+    except RequestError:
+        return False
+    return True
 
 
 def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], compression: Compression) -> bytes:
