@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poolcli.core.windows import Sliding
 from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
 from poolcli.explain.caption import input_sizes, output_sizes
 from poolcli.explain.cells import divisor_of, input_cell, role_of
 from poolcli.explain.folding import CELL, Line, line_of_input, line_of_output, marked
+from poolcli.explain.theme import Role
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import window
 
 LEFT, HEAD, BETWEEN = 72.0, 52.0, 96.0  # room beside a grid, above it, and between two
 BESIDE = {"first": -6.0, "second": 0.0, "last": 6.0}  # of an element's middle: windows share elements
+INSET = 4.0  # of the second window, which shares lines with the first
 DIGITS = 4  # of the longest divisor that fits into a cell
 
 
@@ -34,8 +36,7 @@ def draw_grid(canvas: Canvas, plan: Plan, top: float) -> None:
     source = Grid(line_of_input(down, marked(down), at), line_of_input(across, marked(across), LEFT), names)
     _heading(canvas, source, f"input  {input_sizes(plan.axes)}", plan.axes)
     _input(canvas, source, down, across)
-    for outputs in _windows(plan):
-        _outline(canvas, source, plan, outputs)
+    _outlines(canvas, source, plan)
     left = max(source.columns.end, LEFT + 170) + BETWEEN
     target = Grid(line_of_output(down, at), line_of_output(across, left), names)
     _heading(canvas, target, f"output  {output_sizes(plan.axes)}", None)
@@ -97,18 +98,37 @@ def dots(canvas: Canvas, x: float, y: float, across: int, down: int) -> None:
         canvas.add(Dot(x + k * across, y + k * down, 1.3, "soft"))
 
 
-def _outline(canvas: Canvas, grid: Grid, plan: Plan, outputs: tuple[int, int]) -> None:
-    """A window's border; of a dilated window also a dot on each element."""
-    role = role_of(outputs, tuple(w.output - 1 for w in plan.windows))
+def _outlines(canvas: Canvas, grid: Grid, plan: Plan) -> None:
+    """The borders of windows, each on a line of the page's colour, or a dark shade would hide it; of dilated windows
+    also a dot on each element.
+    """
+    borders = [_border(grid, plan, outputs) for outputs in _windows(plan)]
+    for border in borders:
+        canvas.add(replace(border, stroke="page", thickness=5, dashed=False))
+    for border in borders:
+        canvas.add(border)
+    if all(not isinstance(w, Sliding) or w.dilation == 1 for w in plan.windows):
+        return
+    for outputs in _windows(plan):
+        _dot_elements(canvas, grid, plan, outputs)
+
+
+def _border(grid: Grid, plan: Plan, outputs: tuple[int, int]) -> Box:
+    role = _role(plan, outputs)
     down, across = (window(axis, o) for axis, o in zip(plan.axes, outputs, strict=True))
     top, bottom = grid.rows.at(down.start), grid.rows.stop(down.stop - 1)
     left, right = grid.columns.at(across.start), grid.columns.stop(across.stop - 1)
-    dashed = role == "second"
-    inset = 2.0 if dashed else 0.0
-    size = (right - left - 2 * inset, bottom - top - 2 * inset)
-    canvas.add(Box(left + inset, top + inset, *size, None, role, 2.5, dashed=dashed))
-    if all(not isinstance(w, Sliding) or w.dilation == 1 for w in plan.windows):
-        return
+    inset = INSET if role == "second" else 0.0
+    size = right - left - 2 * inset, bottom - top - 2 * inset
+    return Box(left + inset, top + inset, *size, None, role, 2.5, dashed=role == "second")
+
+
+def _role(plan: Plan, outputs: tuple[int, int]) -> Role:
+    return role_of(outputs, tuple(w.output - 1 for w in plan.windows))
+
+
+def _dot_elements(canvas: Canvas, grid: Grid, plan: Plan, outputs: tuple[int, int]) -> None:
+    role = _role(plan, outputs)
     taken = [w.span(o) for w, o in zip(plan.windows, outputs, strict=True)]
     for i in grid.rows.shown:
         for j in grid.columns.shown:
@@ -119,13 +139,12 @@ def _outline(canvas: Canvas, grid: Grid, plan: Plan, outputs: tuple[int, int]) -
 def _output(canvas: Canvas, grid: Grid, plan: Plan) -> None:
     """The output's cells, those of marked windows in their colours, with the divisor where there is one."""
     chosen = _windows(plan)
-    lasts = tuple(w.output - 1 for w in plan.windows)
     cells = [(i, j) for i in grid.rows.shown for j in grid.columns.shown]
     texts = {cell: str(divisor) for cell in cells if (divisor := divisor_of(plan, cell)) is not None}
     fits = max(map(len, texts.values()), default=0) <= DIGITS
     for i, j in cells:
         x, y = grid.columns.at(j), grid.rows.at(i)
-        role = role_of((i, j), lasts) if (i, j) in chosen else None
+        role = _role(plan, (i, j)) if (i, j) in chosen else None
         canvas.add(Box(x, y, CELL, CELL, role or "page", "grid"))
         if texts and fits:
             text = texts[i, j]

@@ -89,7 +89,8 @@
     const edge = (cells, p) => cells.find(([q]) => q === p)[1];
     const left = edge(x.cells, seen.start), right = edge(x.cells, seen.stop - 1) + CELL;
     const top = down ? edge(y.cells, above.start) : 34, bottom = down ? edge(y.cells, above.stop - 1) + CELL : y.end;
-    svg.append(made("rect", { x: left, y: top, width: right - left, height: bottom - top, class: "window" }));
+    for (const name of ["halo", "window"])
+      svg.append(made("rect", { x: left, y: top, width: right - left, height: bottom - top, class: name }));
     return svg;
   }
 

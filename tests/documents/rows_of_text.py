@@ -18,6 +18,7 @@ from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import DOCUMENTS, ROOT, Table, links, name_of
+from tests.documents.notebook import NOTEBOOKS
 
 ERRORS = "docs/errors-in-the-specifications.md"
 
@@ -32,7 +33,8 @@ def _operators(table: Table) -> None:
 
 @table_of("README.md", "page")
 def _pages(table: Table) -> None:
-    assert {target for row in table.rows for target in links(row[0])} == {name_of(p) for p in DOCUMENTS} - {"README.md"}
+    pages = {name_of(path) for path in (*DOCUMENTS, *NOTEBOOKS)}
+    assert {target for row in table.rows for target in links(row[0])} == pages - {"README.md"}
 
 
 @table_of("docs/architecture.md", "room")

@@ -88,6 +88,13 @@ def stop_of(axis: Any, output: int) -> int:
     return int(w.start(output) + w.extent if hasattr(w, "extent") else w.stop(output))
 
 
+def test_borders_stand_out_from_every_shade_and_hide_no_other() -> None:
+    drawn = [box for box in boxes(AvgPool(3, 2, 1, 1), (1, 1, 6, 7)) if box.fill is None and box.width > CELL]
+    assert [box.stroke for box in drawn] == ["page"] * 3 + ["first", "second", "last"]
+    places = [(box.x, box.y, box.width, box.height) for box in drawn]
+    assert places[:3] == places[3:]
+
+
 def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
     op = AvgPool((3, 5), 2, (2, 1), (0, 4), rounding_type="ceil", exclude_pad=False)
     said = words(draw(op.plan((1, 3, 6, 7))))
