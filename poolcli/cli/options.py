@@ -335,7 +335,7 @@ OPTIONS: dict[str, Option | Argument] = {
     ),
     "model": Argument(
         "MODEL",
-        "An OpenVINO IR .xml or an .onnx file; weights are not needed.",
+        "An OpenVINO .xml, an .onnx, a .tflite or a .pt2; weights are not needed.",
         example="model.onnx",
         path="model",
     ),

@@ -141,8 +141,8 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
     plan = made.plan
     if made.short:
         yield (
-            f"axis {', '.join(made.short)}: the window is longer than the padded input; ONNX Runtime pools over what "
-            "there is, the text of ONNX has no such window"
+            f"{_axes(made.short)}: the window is longer than the padded input; {layer.framework} pools over what there "
+            "is, other frameworks refuse it"
         )
     if plan is None or made.op is None:
         if against and not made.short:

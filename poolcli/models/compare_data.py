@@ -60,8 +60,8 @@ def compare_data(layer: Layer, path: str) -> Comparison:
 
 def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     """The plan of the layer on this data, and its operator."""
-    if layer.op is None:
-        raise RequestError(f"layer {layer.name}: {layer.invalid or layer.problem}")
+    if layer.op is None or layer.shape_only:
+        raise RequestError(f"layer {layer.name}: {layer.invalid or layer.problem or layer.shape_only}")
     stated = layer.input_shape
     fits = stated is None or (
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))

@@ -24,7 +24,7 @@ LONGEST = 60  # characters of a length that is written as a formula
 class Pooled:
     """The shape that comes out, and the operator and its plan where every spatial length is known.
 
-    `short` names the axes on which windows are longer than what there is, of which ONNX Runtime makes something yet.
+    `short` names the axes on which windows are longer than what there is, of which the framework makes something.
     """
 
     shape: Shape
@@ -87,11 +87,14 @@ def _length(op: Attributes | Whole, layout: str, places: Sequence[int], shape: S
 
 
 def _short(op: Attributes | Whole, i: int, size: Dim) -> int | None:
-    """What ONNX Runtime makes of windows that are longer than the padded input, of which the text of ONNX has none.
+    """What a framework makes of windows that are longer than the padded input, which poolcli refuses.
 
-    What is negative it rounds up, however it is told to round. None where the windows fit, or where it refuses them.
+    ONNX Runtime rounds what is negative up, however it is told to round, PyTorch where it rounds up. None where the
+    windows fit, or where the framework refuses them too.
     """
-    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or op.auto_pad != "explicit" or not is_number(size):
+    if not isinstance(op, SlidingAttributes) or op.auto_pad != "explicit" or not is_number(size):
+        return None
+    if op.like != "onnx" and (op.like, op.rounding_type) != ("pytorch", "ceil"):
         return None
     kernel, stride, dilation, begin, end = (
         value if isinstance(value, int) else value[i if len(value) > 1 else 0]
@@ -99,7 +102,7 @@ def _short(op: Attributes | Whole, i: int, size: Dim) -> int | None:
     )
     span = cast("int", size) + begin + end - extent(kernel, dilation)
     output = ceil_div(span, stride) + 1
-    return output if span < 0 <= output else None
+    return output if span < 0 <= output - (op.like != "onnx") else None
 
 
 def _cut(op: Attributes, letters: str, i: int) -> Attributes:

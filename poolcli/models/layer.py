@@ -31,7 +31,8 @@ class Layer:
 
     `given` are the attributes as the file spells them; shapes are None where the file states none. `layout` names the
     axes of the data, None for N, C and the spatial ones; `keeps_axes` is False where pooled axes are dropped.
-    `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for.
+    `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for,
+    `shape_only` why the values of the layer are none that `op` computes, only its shape.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Layer:
     layout: str | None = None
     keeps_axes: bool = True
     moved: bool = False
+    shape_only: str | None = None
     warnings: tuple[str, ...] = ()
 
 

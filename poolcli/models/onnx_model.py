@@ -10,7 +10,8 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
 from poolcli.models.layer import Dim, Shape
-from poolcli.models.wire import NotProtobufError, without_weights
+from poolcli.models.pieces import TornError
+from poolcli.models.wire import without_weights
 
 GRAPH, GRAPHS = 5, 10  # types of attributes
 MOST_NODES = 1_000_000  # after functions were put in the places of their calls
@@ -48,7 +49,7 @@ def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
     )
     try:
         model = onnx.ModelProto.FromString(without_weights(path))
-    except (NotProtobufError, protobuf.DecodeError) as error:
+    except (TornError, protobuf.DecodeError) as error:
         raise RequestError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
     if not model.graph.node or not model.opset_import:
         raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")

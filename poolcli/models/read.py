@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
+from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Layer
 
 Given = Mapping[str, tuple[int, ...]]
 HEAD = 64  # bytes by which a format is told
-EXPORT = "export it: torch.onnx.export(model, inputs, 'model.onnx')"
 
 
 def read_model(path: str, given: Given | None = None) -> list[Layer]:
@@ -36,6 +36,14 @@ def _reader(path: str, head: bytes) -> Callable[[str, Given], list[Layer]]:
         from poolcli.models.ir import read_ir
 
         return read_ir
+    if head[4:8] == b"TFL3":
+        from poolcli.models.tflite import read_tflite
+
+        return read_tflite
+    if head.startswith(b"PK"):
+        from poolcli.models.pt2 import read_pt2
+
+        return read_pt2
     for matches, why in OTHERS:
         if matches(head):
             raise RequestError(f"{path}: {why}")
@@ -50,8 +58,11 @@ def _begins(*starts: bytes) -> Callable[[bytes], bool]:
 
 OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
     (lambda head: not head.strip(b"\0"), "no model: the file is empty"),
-    (_begins(b"\x89HDF"), "a Keras or HDF5 file; export it: model.export('saved'), then tf2onnx or ovc saved"),
-    (_begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"), f"a PyTorch or pickle file, never opened; {EXPORT}"),
+    (_begins(b"\x89HDF"), f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}"),
+    (
+        _begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
+        f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}",
+    ),
     (_begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"), "a picture, no model"),
     (_begins(b"\x93NUMPY"), "an array, no model"),
     (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), "no model"),

@@ -33,6 +33,8 @@ def written(layer: Layer, like: str) -> Written:
     """`layer` for the framework `like`. Dynamic axes are tried at lengths that meet the strides in every way."""
     if layer.op is None or layer.invalid:
         return Written(like, None, layer.invalid or layer.problem)
+    if layer.shape_only:
+        return Written(like, None, layer.shape_only)
     if layer.input_shape is None:
         return Written(like, None, "the rank of its input is not known")
     shape, layout = layer.input_shape, layer.layout or default_layout(len(layer.input_shape))
@@ -76,5 +78,9 @@ def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
     if made.plan is None:
         return Written(like, None, "its windows are longer than its padded input")
     done = convert(made.plan, like)
-    note = None if layer.keeps_axes else "the pooled axes, 1 long, are dropped after it"
-    return Written(like, done.text, None if done.text else done.reason, note if done.text else None)
+    notes = []
+    if layout.endswith("C") and like != "tensorflow":
+        notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
+    if not layer.keeps_axes:
+        notes.append("the pooled axes, 1 long, are dropped after it")
+    return Written(like, done.text, None if done.text else done.reason, "; ".join(notes) or None if done.text else None)

@@ -7,14 +7,11 @@ number of nodes. Field numbers are those of onnx.proto3.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os import SEEK_END
-from typing import BinaryIO
 
-from poolcli.core.errors import RequestError
+from poolcli.models.pieces import Pieces, TornError
 
 SMALL = 512  # bytes: what is not longer is copied as it is; the shapes and axes that nodes read are shorter
 LONGEST = 1 << 16  # bytes of a text or a list that is kept
-AT_ONCE = 1 << 16  # bytes that are read where some are needed
 LONGEST_NUMBER = 10  # bytes
 DEEPEST = 90  # messages within messages; protobuf itself reads 100
 VARINT, BITS_64, LENGTH, BITS_32 = 0, 1, 2, 5
@@ -38,56 +35,38 @@ MODEL = Message({7: GRAPH, 25: FUNCTION})
 ATTRIBUTE.inner.update({6: GRAPH, 11: GRAPH})
 
 
-class NotProtobufError(RequestError):
-    """The bytes are no protobuf message."""
-
-
 def without_weights(path: str) -> bytes:
     """The model at `path` as protobuf, its tensors of more than 512 bytes without their numbers.
 
-    NotProtobufError where the file is torn or is something else.
+    TornError where the file is torn or is something else.
     """
     with open(path, "rb") as stream:
-        return _copy(_Pieces(stream), 0, stream.seek(0, SEEK_END), MODEL, 0)
+        data = Pieces(stream)
+        return _copy(data, 0, data.length, MODEL, 0)
 
 
-class _Pieces:
-    """The bytes of a file, read where they are asked for: weights are never touched."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._start, self._piece = stream, 0, b""
-
-    def bytes(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` to `stop`."""
-        if not self._start <= start <= stop <= self._start + len(self._piece):
-            self._stream.seek(start)
-            self._start, self._piece = start, self._stream.read(max(AT_ONCE, stop - start))
-            if stop - start > len(self._piece):
-                raise NotProtobufError("the file became shorter while it was read")
-        return self._piece[start - self._start : stop - self._start]
-
-    def number(self, at: int, stop: int) -> tuple[int, int]:
-        """The number that begins at `at`, and where it ends."""
-        value = shift = 0
-        for byte in self.bytes(at, min(at + LONGEST_NUMBER, stop)):
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 128:
-                return value, at
-        raise NotProtobufError(f"a number at byte {at:,} does not end")
+def _number(data: Pieces, at: int, stop: int) -> tuple[int, int]:
+    """The number that begins at `at`, and where it ends."""
+    value = shift = 0
+    for byte in data.bytes(at, min(at + LONGEST_NUMBER, stop)):
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+    raise TornError(f"a number at byte {at:,} does not end")
 
 
-def _copy(data: _Pieces, at: int, stop: int, message: Message, depth: int) -> bytes:
+def _copy(data: Pieces, at: int, stop: int, message: Message, depth: int) -> bytes:
     """The message that lies from `at` to `stop`, copied field by field."""
     if depth > DEEPEST:
-        raise NotProtobufError(f"more than {DEEPEST} messages within each other")
+        raise TornError(f"more than {DEEPEST} messages within each other")
     out = bytearray()
     while at < stop:
         start = at
-        key, at = data.number(at, stop)
+        key, at = _number(data, at, stop)
         kind, number = key & 7, key >> 3
         if kind == LENGTH:
-            length, at = data.number(at, stop)
+            length, at = _number(data, at, stop)
             begin, at = at, at + length
             if at <= stop and length > SMALL:
                 if number in message.inner:
@@ -97,13 +76,13 @@ def _copy(data: _Pieces, at: int, stop: int, message: Message, depth: int) -> by
                 if number in message.weights or length > LONGEST:
                     continue
         elif kind == VARINT:
-            _, at = data.number(at, stop)
+            _, at = _number(data, at, stop)
         elif kind in (BITS_64, BITS_32):
             at += 8 if kind == BITS_64 else 4
         else:
-            raise NotProtobufError(f"a field of kind {kind} at byte {start:,}")
+            raise TornError(f"a field of kind {kind} at byte {start:,}")
         if at > stop:
-            raise NotProtobufError(f"a field at byte {start:,} goes past the end of what it is in")
+            raise TornError(f"a field at byte {start:,} goes past the end of what it is in")
         out += data.bytes(start, at)
     return bytes(out)
 

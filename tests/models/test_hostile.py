@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.profiles import sized
 TEXTS = ["-1", "0", "", "²", "٣", "--5", "9" * 5000, "a", "2,2,2", "1e9", "nan", "opset1", "i64", "9223372036854775808"]
 NUMBERS = [0, -1, 1, 2, 2**31, 2**62, 2**63 - 1, -(2**63)]
 ENCODINGS = ["utf-7", "rot13", "idna", "zlib", "punycode", "hex", "undefined", "no-such"]
+SAMPLES = Path(__file__).parent / "samples"
 SAMPLE = Path(__file__).parents[2] / "samples" / "backbone.xml"
 Kind = Callable[[random.Random, Path], Path]
 
@@ -96,9 +98,41 @@ def torn(make: Kind) -> Kind:
     return tear
 
 
-@pytest.mark.parametrize(
-    "make", [any_ir, any_onnx, torn(any_ir), torn(any_onnx)], ids=["ir", "onnx", "ir-torn", "onnx-torn"]
-)
+def sample(name: str) -> Kind:
+    """A copy of a sample."""
+
+    def copy(chance: random.Random, folder: Path) -> Path:
+        (folder / name).write_bytes((SAMPLES / name).read_bytes())
+        return folder / name
+
+    return copy
+
+
+def any_pt2(chance: random.Random, folder: Path) -> Path:
+    """A program of torch.export with values of other kinds in it."""
+    with zipfile.ZipFile(SAMPLES / "pooling.pt2") as archive:
+        text = archive.read("pooling/models/model.json").decode()
+    for _ in range(chance.choice([1, 5])):
+        found = chance.choice(list(re.finditer(r"-?\d+|true|false|null|\[[^\[\]]*\]|\{[^{}]*\}", text)))
+        new = chance.choice(["-1", "0", "1e999", '"x"', "null", "[]", "[[1]]", "{}", "9" * 5000, str(2**63), "true"])
+        text = text[: found.start()] + new + text[found.end() :]
+    with zipfile.ZipFile(folder / "m.pt2", "w") as archive:
+        archive.writestr("m/models/model.json", text)
+    return folder / "m.pt2"
+
+
+KINDS: dict[str, Kind] = {
+    "ir": any_ir,
+    "onnx": any_onnx,
+    "pt2": any_pt2,
+    "torn ir": torn(any_ir),
+    "torn onnx": torn(any_onnx),
+    "torn pt2": torn(sample("pooling.pt2")),
+    "torn tflite": torn(sample("pooling.tflite")),
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_any_damage_ends_in_an_answer_or_in_one_line(make: Kind, cli: Cli, tmp_path: Path) -> None:
     chance = random.Random(0)  # noqa: S311  # of no secret
     for _ in range(sized(25, 400)):

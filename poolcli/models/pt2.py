@@ -1,0 +1,180 @@
+"""Pooling calls of a program that torch.export saved (.pt2): a zip of JSON. Nothing in it is run, no weight is read."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field, in_python
+from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
+from poolcli.models.layer import Dim, Layer, Shape, Whole
+from poolcli.models.reductions import is_pooling, spatial_layout
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.plan.attributes import Attributes
+
+PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
+TARGET = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)")
+SLIDING = re.compile(r"(avg|max)_pool([123])d(_with_indices)?")
+ADAPTIVE = re.compile(r"_?adaptive_(avg|max)_pool([123])d")
+REDUCING: dict[str, Attributes | Whole] = {
+    "mean": AdaptiveAvgPool(1),
+    "amax": AdaptiveMaxPool(1),
+    "sum": Whole(AvgPool, (("divisor_override", 1),)),
+}
+UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d")
+TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
+LARGEST = 1 << 28  # bytes of JSON
+Values = Mapping[str, Any]
+
+
+def read_pt2(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+    """The pooling calls of the program's graph; a RequestError where the archive holds none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            program = _program(path, archive)
+    except RequestError:
+        raise
+    except TORN as error:
+        raise RequestError(f"{path}: a zip archive that cannot be read: {error}") from None
+    if given:
+        raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .pt2 states its shapes")
+    graph = _at(program, "graph_module", "graph")
+    shapes = {name: _shape(_at(value, "sizes")) for name, value in _items(_at(graph, "tensor_values"))}
+    if not isinstance(_at(graph, "nodes"), list):
+        raise RequestError(f"{path}: no program of torch.export: it has no nodes")
+    return [layer for node in graph["nodes"] for layer in _layers(node, shapes)]
+
+
+def _program(path: str, archive: zipfile.ZipFile) -> Any:
+    """The JSON of the program."""
+    found = [each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)]
+    if not found:
+        raise RequestError(f"{path}: {_what(archive.namelist())}")
+    if found[0].file_size > LARGEST:
+        raise RequestError(f"{path}: {found[0].file_size:,} bytes of JSON; programs of up to {LARGEST:,} are read")
+    try:
+        return json.loads(archive.read(found[0]))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{path}: no program of torch.export: {error}") from None
+
+
+def _what(names: list[str]) -> str:
+    """What an archive is that holds no program of torch.export."""
+    if any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
+        return f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
+    if "model.weights.h5" in names:
+        return f"a Keras model; {EXPORT_KERAS}"
+    return "a zip archive without a model"
+
+
+def _at(value: Any, *names: str) -> Any:
+    """What lies under these names; None where nothing does."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def _shape(sizes: Any) -> Shape | None:
+    return tuple(_dim(size) for size in sizes) if isinstance(sizes, list) else None
+
+
+def _dim(size: Any) -> Dim:
+    """A length: a number, the symbol of a dynamic one, or `?` for a formula of symbols."""
+    number = _at(size, "as_int")
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number if number > 0 else "?"
+    symbol = re.match(r"Symbol\('(\w{1,40})'", str(_at(size, "as_expr", "expr_str")))
+    return symbol[1] if symbol else "?"
+
+
+def _value(argument: Any) -> Any:
+    """The value of an argument as its only key says; None for what no pooling has."""
+    for kind, value in _items(argument):
+        numbers = value if isinstance(value, list) else [value]
+        if kind in ("as_ints", "as_int", "as_bool") and all(isinstance(number, int) for number in numbers):
+            return tuple(value) if isinstance(value, list) else value
+    return None
+
+
+def _layers(node: Any, shapes: Mapping[str, Shape | None]) -> list[Layer]:
+    """The layer of a call, none where it does not pool."""
+    target = TARGET.fullmatch(str(_at(node, "target")))
+    if target is None:
+        return []
+    inputs = _at(node, "inputs")
+    arguments = {str(_at(each, "name")): _at(each, "arg") for each in inputs} if isinstance(inputs, list) else {}
+    data = {name: _value(argument) for name, argument in arguments.items()}
+    shape = shapes.get(str(_at(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
+    outputs = _at(node, "outputs")
+    result = str(_at(outputs[0], "as_tensor", "name")) if isinstance(outputs, list) and outputs else target[1]
+    shared: dict[str, Any] = {
+        "name": result, "type": target[1], "version": "aten", "framework": "PyTorch", "input_shape": shape,
+        "declared_shape": shapes.get(result),
+        "given": {name: _text(value) for name, value in data.items() if value is not None},
+    }  # fmt: skip
+    if UNCHECKED.fullmatch(target[1]):
+        return [Layer(**shared, problem=f"{target[1]} is not checked")]
+    if target[1] in REDUCING:
+        axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
+        if not is_pooling(axes, shape):
+            return []
+        layout = spatial_layout(axes or (), shape)
+        return [Layer(**shared, op=REDUCING[target[1]], layout=layout, keeps_axes=data.get("keepdim") is True)]
+    sliding, adaptive = SLIDING.fullmatch(target[1]), ADAPTIVE.fullmatch(target[1])
+    if sliding is None and adaptive is None:
+        return []
+    found = sliding or adaptive
+    axes_there = int(found[2]) if found else 0
+    try:
+        op = _sliding(sliding[1], data) if sliding else _adaptive(adaptive[1] if adaptive else "", data)
+    except RequestError as error:
+        return [Layer(**shared, invalid=f"refuses it: {in_python(error.message)}")]
+    if shape is not None and len(shape) not in (axes_there + 1, axes_there + 2):
+        return [Layer(**shared, invalid=f"refuses it: its input has {len(shape)} axes")]
+    layout = "C" + "DHW"[3 - axes_there :] if shape is not None and len(shape) == axes_there + 1 else None
+    return [Layer(**shared, op=op, layout=layout)]
+
+
+def _sliding(word: str, data: Values) -> Any:
+    """The operator of windows that slide; what is left out is PyTorch's default."""
+    padding = _numbers(data, "padding", 0)
+    given: dict[str, Any] = {
+        "kernel": _numbers(data, "kernel_size", None),
+        "strides": _numbers(data, "stride", None),
+        "pads_begin": padding,
+        "pads_end": padding,
+        "rounding_type": "ceil" if data.get("ceil_mode") is True else "floor",
+        "like": "pytorch",
+    }
+    if word == "avg":
+        given["exclude_pad"] = data.get("count_include_pad") is False
+        given["divisor_override"] = data.get("divisor_override")
+        return AvgPool(**given)
+    return MaxPool(**given, dilations=_numbers(data, "dilation", 1))
+
+
+def _adaptive(word: str, data: Values) -> Any:
+    record = AdaptiveAvgPool if word == "avg" else AdaptiveMaxPool
+    return record(_numbers(data, "output_size", None), like="pytorch")
+
+
+def _numbers(data: Values, name: str, default: int | None) -> Any:
+    """The numbers of an argument, one that serves every axis as itself."""
+    value = data.get(name)
+    if value is None or value == ():
+        return default
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

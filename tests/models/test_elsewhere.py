@@ -1,0 +1,86 @@
+"""`check --to` and `check --run`: layers written for other frameworks, and whose answer recorded data are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from tests.conftest import Cli
+from tests.models.irs import AVG, layer, model
+
+PADDED = 'kernel="3,3" strides="2,2" pads_begin="1,1" pads_end="1,1" exclude-pad="false" rounding_type="ceil"'
+
+
+@pytest.mark.parametrize(
+    ("shape", "written"),
+    [
+        ((1, 3, 8, 8), {"to": "pytorch", "reason": None, "note": None, "text":
+         "torch.nn.functional.avg_pool2d(x, 2, stride=2, padding=0, ceil_mode=False, count_include_pad=False)"}),
+        (("N", 3, "H", 8), {"to": "pytorch", "reason": None,
+         "note": "the same for lengths from 2 to 6 of the dynamic axes", "text":
+         "torch.nn.functional.avg_pool2d(x, 2, stride=2, padding=0, ceil_mode=False, count_include_pad=False)"}),
+    ],
+)  # fmt: skip
+def test_a_layer_is_written_down_for_another_framework(
+    shape: tuple[object, ...], written: dict[str, Any], cli: Cli, tmp_path: Path
+) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG, shape, ()))
+    done = cli("check", path, "--to", "pytorch", "--json")
+    found = done.json["layers"][0]["to"]
+    assert (done.code, found | {"to": found.pop("like")}) == (0, written)
+    assert written["text"] in " ".join(cli("check", path, "--to", "pytorch").out.split())
+
+
+def test_a_layer_that_another_framework_does_not_have_says_why(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(PADDED, (1, 3, 8, 8), ()))
+    found = cli("check", path, "--to", "tensorflow", "--json").json["layers"][0]["to"]
+    assert found["text"] is None
+    assert found["reason"]
+    assert cli("check", path, "--to", "caffe").code == 2
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Any:
+    """Writes input and output as PyTorch's rules make them, and the model of the same attributes."""
+    x = np.random.default_rng(0).standard_normal((1, 2, 7, 7)).astype(np.float32)
+
+    def record(output: Any, data: str, shape: tuple[int, ...] = (1, 2, 7, 7)) -> tuple[Path, Path]:
+        np.savez(tmp_path / "d.npz", input=x, output=output(x))
+        return model(tmp_path / "m.xml", layer(data, shape, ())), tmp_path / "d.npz"
+
+    return record
+
+
+def test_data_says_whose_answer_it_is(recorded: Any, cli: Cli) -> None:
+    data = PADDED.replace('kernel="3,3"', 'kernel="2,2"').replace('pads_end="1,1"', 'pads_end="0,0"')
+    path, file = recorded(
+        lambda x: poolcli.avg_pool(x, 2, strides=2, pads_begin=1, rounding_type="ceil", like="onnx", exclude_pad=False),
+        data,
+    )
+    done = cli("check", path, "--layer", "pool", "--run", file, "--json")
+    assert (done.code, done.json["data"]["answer_of"]) == (0, None)  # no window hangs over
+    path, file = recorded(
+        lambda x: poolcli.avg_pool(x, 3, strides=3, pads_begin=1, rounding_type="ceil", like="onnx", exclude_pad=False),
+        data.replace("2,2", "3,3"),
+    )
+    done = cli("check", path, "--layer", "pool", "--run", file, "--json")
+    assert (done.code, done.json["data"]["answer_of"]) == (1, "ONNX")
+    assert "it is the answer of ONNX" in " ".join(cli("check", path, "--layer", "pool", "--run", file).out.split())
+    path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, pads_begin=1, exclude_pad=True),
+                          data.replace("ceil", "floor"))  # fmt: skip
+    done = cli("check", path, "--layer", "pool", "--run", file, "--json")
+    assert (done.code, done.json["data"]["answer_of"]) == (1, "OpenVINO floor with padding not counted")
+
+
+def test_data_of_another_shape_is_refused_and_says_whose_it_is(recorded: Any, cli: Cli) -> None:
+    path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, rounding_type="ceil"), AVG)
+    done = cli("check", path, "--layer", "pool", "--run", file)
+    message = "output is 1,2,4,4, layer pool makes 1,2,3,3 of input 1,2,7,7; it is the answer of OpenVINO ceil"
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {file}: {message}\n")
+    path, file = recorded(lambda x: x, AVG, (1, 2, 9, 9))
+    done = cli("check", path, "--layer", "pool", "--run", file)
+    assert (done.code, done.err) == (2, f"poolcli: {file}: input is 1,2,7,7, layer pool takes 1,2,9,9\n")

@@ -1,0 +1,98 @@
+"""Models of TensorFlow Lite and of torch.export, written by those; and files that are no model."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+SAMPLES = Path(__file__).parent / "samples"
+TFLITE = [
+    ("MAX_POOL_2D", ["?", 32, 33, 8], ["?", 16, 17, 8]),
+    ("AVERAGE_POOL_2D", ["?", 16, 17, 8], ["?", 8, 8, 8]),
+    ("REDUCE_MAX", ["?", 8, 8, 8], ["?", 1, 1, 8]),
+    ("MEAN", ["?", 8, 8, 8], ["?", 8]),
+    ("SUM", ["?", 8, 8, 8], ["?", 8]),
+    ("AVERAGE_POOL_2D", ["?", 32, 33, 8], ["?", 16, 17, 8]),
+]
+PT2 = [
+    ("max_pool2d", ["s77", 8, 31, 38], ["s77", 8, 16, 20]),
+    ("avg_pool2d", ["s77", 8, 16, 20], ["s77", 8, 8, 10]),
+    ("adaptive_avg_pool2d", ["s77", 8, 8, 10], ["s77", 8, 1, 1]),
+    ("avg_pool2d", ["s77", 8, 16, 20], ["s77", 8, 8, 10]),
+    ("adaptive_max_pool2d", ["s77", 8, 16, 20], ["s77", 8, 3, 3]),
+    ("mean", ["s77", 8, 16, 20], ["s77", 8]),
+    ("amax", ["s77", 8, 16, 20], ["s77", 8]),
+    ("max_pool2d_with_indices", ["s77", 8, 16, 20], ["s77", 8, 8, 10]),
+    ("avg_pool2d", ["s77", 8, 16, 20], ["s77", 8, 8, 10]),
+]
+
+
+@pytest.mark.parametrize(("name", "layers"), [("pooling.tflite", TFLITE), ("pooling.pt2", PT2)])
+def test_the_shapes_that_the_framework_wrote_are_the_computed_ones(
+    name: str, layers: list[tuple[str, list[object], list[object]]], cli: Cli
+) -> None:
+    found = cli("check", SAMPLES / name, "--json").json["layers"]
+    assert [(each["type"], each["input"], each["declared"]) for each in found] == layers
+    assert [(each["computed"], each["verdict"]) for each in found] == [(shape, "agrees") for _, _, shape in layers]
+
+
+def test_a_shape_that_was_changed_differs(cli: Cli, tmp_path: Path) -> None:
+    old, new = (b"".join(size.to_bytes(4, "little") for size in sizes) for sizes in ((16, 17), (16, 18)))
+    data = (SAMPLES / "pooling.tflite").read_bytes()
+    (tmp_path / "m.tflite").write_bytes(data.replace(old, new))
+    done = cli("check", tmp_path / "m.tflite", "--json")
+    first = done.json["layers"][0]
+    assert (done.code, first["verdict"], first["reason"]) == (
+        1, "differs", "axis W: declared 18, computed (33+1+1-3)//2 + 1 = 17"
+    )  # fmt: skip
+
+
+def archive(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as made:
+        for name in names:
+            made.writestr(name, "{}")
+    return path
+
+
+EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no model: the file is empty"),
+        (b"\x89PNG\r\n\x1a\n", "a picture, no model"),
+        (b"\x93NUMPY\x01\0", "an array, no model"),
+        (b"\x80\x02}q\0.", f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT}"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file; if it is a Keras model, write it in Python: "
+         "model.export('model.onnx', format='onnx')"),
+        (["m/data.pkl", "m/version"], f"a PyTorch file, which is never opened; {EXPORT}"),
+        (["config.json", "model.weights.h5"], "a Keras model; write it in Python: "
+         "model.export('model.onnx', format='onnx')"),
+        (["a.txt"], "a zip archive without a model"),
+        (["m/models/model.json"], "no program of torch.export: it has no nodes"),
+        (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
+        (b"\x10\0\0\0TFL3" + b"\xff" * 40, "no TensorFlow Lite model that can be read: nothing lies at byte 65,555"),
+    ],
+)  # fmt: skip
+def test_what_is_no_model_that_is_read_is_named_in_one_line(
+    content: bytes | list[str], message: str, cli: Cli, tmp_path: Path
+) -> None:
+    path = tmp_path / "m"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        archive(path, *content)
+    done = cli("check", path)
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
+
+
+def test_lengths_cannot_be_given_where_shapes_do_not_follow(cli: Cli) -> None:
+    for name in ("pooling.tflite", "pooling.pt2"):
+        done = cli("check", SAMPLES / name, "--input-shape", "x=1,3,8,8")
+        what = f"--input-shape is for ONNX models and IR; a .{name.rpartition('.')[2]} states its shapes"
+        assert (done.code, done.err) == (2, f"poolcli: {SAMPLES / name}: {what}\n")
