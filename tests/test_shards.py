@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from poolcli.batch.manifest import NAME
 from poolcli.batch.shards import Shard
 from poolcli.formats.table import with_suffix
+from poolcli.job import tiles
+from poolcli.plan.region import Region
 from tests.profiles import slow
 
 COUNT = 12
@@ -68,7 +71,7 @@ def test_shards_in_any_order_make_the_files_and_the_manifest_of_one_run(
     assert pooled(cli, "one").out == "12 done, 0 skipped, 0 failed\n"
     sharded(cli, "three", "3/3", "1/3", "2/3", more=more)
     merged = cli("merge", "three")
-    assert (merged.code, merged.out, merged.err) == (0, "three: 3 shards, 12 outputs, three/.poolcli.jsonl\n", "")
+    assert (merged.code, merged.out, merged.err) == (0, "three/.poolcli.jsonl: 3 shards, 12 outputs\n", "")
     assert contents("three") == contents("one")
 
 
@@ -78,7 +81,7 @@ def test_more_shards_than_inputs_leave_some_with_nothing_to_do(arrays: Path, cli
     assert {result.code for result in found} == {0}
     assert "0 done, 0 skipped, 0 failed\n" in [result.out for result in found]
     merged = cli("merge", "many", "--json")
-    assert merged.json == {"schema_version": 1, "manifest": "many/.poolcli.jsonl", "shards": 40, "outputs": 12}
+    assert merged.json == {"schema_version": 1, "path": "many/.poolcli.jsonl", "shards": 40, "outputs": 12}
     assert contents("many") == contents("one")
 
 
@@ -113,7 +116,7 @@ def test_a_shard_is_continued_and_merged_runs_are_known(arrays: Path, cli: Any) 
     assert cli("merge", "out").code == 0
     for shard in "1/2", "2/2":
         assert pooled(cli, "out", "--shard", shard, "--resume").out.startswith("0 done, ")
-    assert cli("merge", "out").out == "out: 2 shards, 12 outputs, out/.poolcli.jsonl\n"
+    assert cli("merge", "out").out == "out/.poolcli.jsonl: 2 shards, 12 outputs\n"
 
 
 def missing(cli: Any) -> None:
@@ -190,6 +193,94 @@ def test_a_word_that_names_no_shard_is_refused(word: str, folder: Path, cli: Any
 
 def test_one_input_has_nothing_to_share_out(folder: Path, cli: Any) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--shard", "1/2")
-    said = "poolcli: --shard shares out several inputs; name a folder, a quoted glob or a list\n"
+    said = (
+        "poolcli: --shard shares out several inputs (a folder, a quoted glob or a list), or one array that goes to "
+        ".zarr in a folder\n"
+    )
     assert (result.code, result.err) == (2, said)
     assert not Path(NAME).exists()
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An array of 41x47x51 in a .npy file."""
+    monkeypatch.chdir(tmp_path)
+    np.save("in.npy", np.random.default_rng(0).integers(0, 99, (1, 1, 41, 47, 51), "uint8"))
+    return tmp_path
+
+
+AVERAGE = "avg", "in.npy", "-k", "3", "-s", "2", "-p", "1", "--max-memory", "200K", "--chunks", "8"
+
+
+@pytest.mark.parametrize("more", [(), ("--shards", "16")], ids=["chunks", "shards"])
+def test_one_array_is_shared_out_in_regions_and_merged_in_one_step(volume: Path, cli: Any, more: Any) -> None:
+    assert cli(*AVERAGE, *more, "-o", "one.zarr").code == 0
+    regions = 0
+    for shard in ("3/3", "1/3", "2/3"):
+        result = cli(*AVERAGE, *more, "-o", "three.zarr", "--shard", shard)
+        assert result.code == 0, result.err
+        said = next(line for line in result.out.splitlines() if f"shard {shard}: " in line)
+        regions += int(said.split(f"shard {shard}: ")[1].split()[0])
+        assert f"of {regions} regions" in said or shard != "2/3"
+        assert not Path("three.zarr").exists()
+    assert regions > 3
+    merged = cli("merge", "three.zarr")
+    assert (merged.code, merged.out, merged.err) == (0, "three.zarr: 3 shards, 1 output\n", "")
+    assert contents("three.zarr") == contents("one.zarr")
+    assert [name for name in os.listdir() if name.startswith(".")] == []
+
+
+def test_an_array_is_not_merged_before_all_shards_have_ended(volume: Path, cli: Any) -> None:
+    def said(*words: str) -> tuple[int, str]:
+        result = cli(*words)
+        return result.code, result.err
+
+    assert said("merge", "out.zarr") == (
+        2, "poolcli: out.zarr: no shard of it was made; run with --shard 1/4 and so on first\n"
+    )  # fmt: skip
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "2/3").code == 0
+    assert said("merge", "out.zarr") == (
+        1, "poolcli: out.zarr: shards 1/3, 3/3 are not done: not run, stopped or still running; run again with "
+        "--resume, then merge\n",
+    )  # fmt: skip
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "2/2").code == 0
+    folder = next(name for name in os.listdir() if name.endswith(".shards.part"))
+    assert said("merge", "out.zarr")[0] == 2
+    assert folder.startswith(".out.zarr.")
+
+
+def test_a_shard_of_an_array_that_was_stopped_goes_on(volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli(*AVERAGE, "-o", "one.zarr").code == 0
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    pool, made = tiles.pool_aligned, list[Region]()
+
+    def pooling(work: Any, region: Region, slab: Any) -> Any:
+        made.append(region)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return pool(work, region, slab)
+
+    monkeypatch.setattr(tiles, "pool_aligned", pooling)
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "1/1").code == 130
+    assert cli("merge", "out.zarr").code == 1
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "1/1", "--resume").code == 0
+    assert made.count(made[0]) == 1  # it was noted
+    assert cli("merge", "out.zarr").code == 0
+    assert contents("out.zarr") == contents("one.zarr")
+
+
+def test_shards_replace_an_array_only_where_that_is_asked_for(volume: Path, cli: Any) -> None:
+    assert cli(*AVERAGE, "-o", "out.zarr").code == 0
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "1/1").code == 2
+    assert cli("max", *AVERAGE[1:], "-o", "out.zarr", "--shard", "1/1", "--overwrite").code == 0
+    before = contents("out.zarr")
+    assert cli("merge", "out.zarr").code == 0
+    assert contents("out.zarr") != before
+
+
+def test_an_input_that_is_read_as_a_whole_cannot_be_shared_out(volume: Path, cli: Any) -> None:
+    np.savez_compressed("in.npz", np.load("in.npy"))
+    result = cli("avg", "in.npz", "-o", "out.zarr", "-k", "2", "--shard", "1/2")
+    assert (result.code, result.err) == (
+        2, "poolcli: in.npz: --shard needs an input that can be read in parts: .zarr, .h5, or a .npy in C order\n"
+    )  # fmt: skip

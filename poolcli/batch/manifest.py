@@ -33,7 +33,16 @@ from poolcli.plan.attributes import Attributes
 NAME = ".poolcli.jsonl"
 OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
-RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume")  # change no output
+RUNNING = (
+    "threads",
+    "max_memory",
+    "allowed",
+    "dry_run",
+    "overwrite",
+    "skip_existing",
+    "resume",
+    "part",
+)  # change no output
 
 
 class Manifest:

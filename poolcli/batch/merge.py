@@ -18,6 +18,8 @@ from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.shared import finish
 
 Line = tuple[str, int, bytes]  # the name of an output, the place of its manifest among all, and what that says of it
 SOME = 5  # shards that a message names
@@ -25,18 +27,21 @@ SOME = 5  # shards that a message names
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How many shards were merged, and how many outputs they have made."""
+    """How many shards were merged, how many outputs they have made, and what says so: a manifest, or the output."""
 
-    manifest: str
+    path: str
     shards: int
     outputs: int
 
 
 def merge(folder: str) -> Merged:
-    """Makes one manifest of the parts in `folder`; refused while a shard is missing or has not ended.
+    """Makes one manifest of the parts in `folder`, or one array of those of its shards; refused while a shard is
+    missing or has not ended.
 
     Memory does not grow with the parts, which are in the order of their outputs: the ends of shards see to that.
     """
+    if names_folder_output(folder):
+        return Merged(folder, finish(folder), 1)
     shards = _shards(folder)
     _check_options(folder, shards)
     own = [(name, 0, _line(record)) for name, record in sorted(Manifest(folder).records.items())]

@@ -12,11 +12,12 @@ def merge_command(request: MergeRequest) -> int:
     if request.json:
         from poolcli.report.document import SCHEMA_VERSION, to_json
 
-        content = {"manifest": merged.manifest, "shards": merged.shards, "outputs": merged.outputs}
+        content = {"path": merged.path, "shards": merged.shards, "outputs": merged.outputs}
         print(to_json({"schema_version": SCHEMA_VERSION, **content}))
     elif not request.quiet:
         from poolcli.report.text import printable
 
         shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
-        print(printable(f"{request.folder}: {shards}, {merged.outputs:,} outputs, {merged.manifest}"))
+        outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
+        print(printable(f"{merged.path}: {shards}, {outputs}"))
     return 0

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import WORD, plan_jobs
 from poolcli.batch.run_all import choose_executor, run_all, shared_out
-from poolcli.batch.shards import WHOLE, parse_shard
+from poolcli.batch.shards import WHOLE, Shard, parse_shard
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.effects import refuse_without_effect
 from poolcli.cli.messages import say
@@ -25,6 +26,7 @@ from poolcli.core.stop import Stopped
 from poolcli.engine.compiled import store as kernels
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
+from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.job import Job, existing_outputs
 from poolcli.job.outcome import Settings
 from poolcli.plan.attributes import Attributes
@@ -38,7 +40,7 @@ def pool(request: PoolRequest) -> int:
     found = find_inputs(
         request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
     )
-    _refuse_one(found.several, request)
+    settings = _as_part(settings, shard, found.several, request)
     check_preview(request, found.several)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
@@ -77,7 +79,7 @@ def _run(
                 folder=folder,
                 progress=bytes_done,
                 cluster=request.cluster,
-                shard=parse_shard(request.shard),
+                shard=parse_shard(request.shard) if several else None,
             )
         ) as outcomes,
     ):
@@ -91,9 +93,21 @@ def _run(
                 break
 
 
-def _refuse_one(several: bool, request: PoolRequest) -> None:
-    if request.shard and not several:
-        raise RequestError(f"{field('shard')} shares out several inputs; name a folder, a quoted glob or a list")
+def _as_part(settings: Settings, shard: Shard | None, several: bool, request: PoolRequest) -> Settings:
+    """The settings of one of several processes that make one array; what else a shard is shares out whole inputs."""
+    if shard is None or several:
+        return settings
+    written = with_suffix(request.output or "", FORMATS.values())
+    if written is None or not written.spreads or is_url(request.output or ""):
+        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
+        raise RequestError(
+            f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
+            f"to {kinds} in a folder"
+        )
+    if request.cluster:
+        raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
+    # What a host has free must not decide where the array is cut: all must cut alike.
+    return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
 
 
 def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
@@ -121,6 +135,8 @@ def _refuse_terminal(request: PoolRequest) -> None:
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
     """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
     if output is None or output == "-" or is_device(output) or is_url(output):
+        return None
+    if settings.part:
         return None
     if several:
         return os.path.dirname(output.partition("{")[0]) or "." if WORD.search(output) else output

@@ -132,7 +132,8 @@ class WriteOptions:
     `quality` is that of JPEG and WebP; an `identity` names the work, so that one that was stopped can be continued.
     With `adds` a file that exists keeps what it holds, and `overwrite` is about an array of the same name in it.
     `chunks` and `shards` are those of Zarr, and `most` is how many elements one of them has at most, where neither is
-    given.
+    given. `part` is the one of several (number, count) that this process makes of what the `identity` names, and with
+    `resume` it goes on with it.
     """
 
     overwrite: bool = False
@@ -142,6 +143,8 @@ class WriteOptions:
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
     most: int | None = None
+    part: tuple[int, int] | None = None
+    resume: bool = False
 
 
 class Sink(Protocol):

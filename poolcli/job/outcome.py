@@ -42,6 +42,7 @@ class Settings:
     overwrite: bool = False
     skip_existing: bool = False
     resume: bool = False
+    part: tuple[int, int] | None = None
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import FileError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Opened, Sink
@@ -84,7 +84,11 @@ def _read_pool_write(
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     writer = Writer(outcome, work.plan, settings)
-    if not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory):
+    if settings.part and not file.streams:
+        raise RequestError(
+            f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
+        )
+    if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory)):
         results = _pool_whole(work, outcome, file)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
@@ -95,6 +99,8 @@ def _read_pool_write(
     with ExitStack() as stack:
         sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
         parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
+        if settings.part is not None:
+            parts = _own(parts, sinks, settings.part, writer.notes)
         if spread is not None and isinstance(parts, Sequence) and all(isinstance(sink, Shared) for sink in sinks):
             pool_spread(spread, work, outcome.job.source, settings.read_options, sinks, parts)
         else:
@@ -110,6 +116,16 @@ def _parts(
     units = [sink.unit for sink in sinks if sink.unit]
     unit = tuple(map(lcm, *units)) if len(units) > 1 else units[0] if units else None
     return parts_for(plan, limit, unit, chunks, front_to_back=any(target.path == "-" for target in targets))
+
+
+def _own(parts: Iterable[Region], sinks: Sequence[Sink], part: tuple[int, int], notes: list[str]) -> Iterable[Region]:
+    """Those that are this process's own: one behind the other."""
+    if not isinstance(parts, Sequence) or not all(isinstance(sink, Shared) for sink in sinks):
+        raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
+    (number, count), regions = part, len(parts)
+    first, stop = regions * (number - 1) // count, regions * number // count
+    notes.append(f"shard {number}/{count}: {stop - first} of {regions} regions; merge makes the output of all shards")
+    return (parts[place] for place in range(first, stop))
 
 
 def _state_of(path: str) -> State | None:

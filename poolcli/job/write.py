@@ -90,7 +90,9 @@ class Writer:
         each = self.plan.output_shape and bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
         room = LARGEST if asked.max_memory is None else min(LARGEST, asked.max_memory // HELD)
         most = max(1, room // max(1, each or 1))
-        return WriteOptions(asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most)
+        return WriteOptions(
+            asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most, asked.part, asked.resume
+        )
 
     def _key(self, target: Stored) -> str | None:
         """What the array is called in the file: as it was asked for, or else as the input's."""
@@ -99,12 +101,13 @@ class Writer:
 
     def _identity(self, path: str) -> str | None:
         """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
-        if not self.settings.resume or not format_of(path).resumable or bytes_of(self.plan) <= TILE:
+        asked = self.settings
+        if asked.part is None and (not asked.resume or not format_of(path).resumable or bytes_of(self.plan) <= TILE):
             return None
         from importlib.metadata import version
 
         source = self.outcome.job.source
-        stored = (self.settings.chunks, self.settings.shards)
+        stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
         text = repr((version("poolcli"), planned, source, state_of(source.path)[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -17,6 +17,7 @@ from poolcli.formats.continued import Journal, continued_folder
 from poolcli.formats.places import is_url
 from poolcli.formats.records import Named, Sink, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.runs import Done
+from poolcli.formats.shared import shared_folder
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, made
 from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
@@ -49,7 +50,7 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     with _store(path, [making], options) as (store, journal), side_by_side(unit, ROOM):
         found = _Sink(writer_of(path, store, making), journal)
         yield found
-        if found.is_shared or journal is not None:
+        if found.is_shared or (journal is not None and options.part is None):
             _remove_torn(store)
 
 
@@ -166,6 +167,10 @@ def _store(path: str, makings: Sequence[Made], options: WriteOptions) -> Iterato
         with remote_store(path, options.overwrite, options.identity, documents) as journal:
             _write_scales(path, store, makings)
             yield store, journal if options.identity else None
+        return
+    if options.part and options.identity:
+        with shared_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
+            yield _begun(path, part, documents, makings), journal
         return
     if options.identity is None:
         with whole_folder(path, options.overwrite) as part:
