@@ -11,6 +11,7 @@ from poolcli.cli.requests import (
     InfoRequest,
     MergeRequest,
     PoolRequest,
+    PyramidRequest,
     Request,
     ShapeRequest,
 )
@@ -52,6 +53,18 @@ def _pooling(op: str) -> Command:
 
 COMMANDS = (
     *map(_pooling, OPERATORS),
+    Command(
+        "pyramid",
+        PyramidRequest,
+        "pyramid.pyramid",
+        "An OME-Zarr store of an array and of ever smaller levels of it.",
+        (
+            "poolcli pyramid samples/volume.h5 -o volume.ome.zarr --levels 3 --scale z=2 --unit um",
+            "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
+        ),
+        EXIT_CODES,
+        needs=("output",),
+    ),
     Command(
         "shape",
         ShapeRequest,

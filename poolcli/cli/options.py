@@ -85,6 +85,9 @@ OPTIONS: dict[str, Option | Argument] = {
         example="x.npy",
         path="input",
     ),
+    "source": Argument(
+        "INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.", example="x.zarr", path="input"
+    ),
     "op": Argument("OP", f"{listed(OPERATOR_WORDS)}.", tuple(OPERATOR_WORDS), "avg"),
     "shape": Argument(
         "SHAPE|FILE", "A shape such as 1,3,32,32, or a file whose header is read.", example="1,3,32,32", path="input"
@@ -234,6 +237,41 @@ OPTIONS: dict[str, Option | Argument] = {
         "Of .jpg and .webp outputs, 1 to 100. Default: a JPEG's own, else 95; .webp without loss.",
         "N",
         example="90",
+    ),
+    "levels": Option(
+        "--levels",
+        RESULT,
+        "Levels in all, the first of full size. Default: until no axis is longer than 256.",
+        "N",
+        example="5",
+    ),
+    "operator": Option(
+        "--op",
+        WINDOWS,
+        "What becomes of each window: avg (default), max, min, or mode for labels.",
+        "OP",
+        "--operator",
+        words=("avg", "max", "min", "mode"),
+    ),
+    "levels_from": Option(
+        "--from",
+        WINDOWS,
+        "Compute each level from the previous one (default), or from the source: slower, rounded once.",
+        "BASE",
+        "--levels-from",
+        words=("previous", "source"),
+    ),
+    "edge": Option(
+        "--edge",
+        WINDOWS,
+        "Where a window finds only a part: ceil (default) keeps it, of what there is; floor drops it.",
+        "W",
+        words=("ceil", "floor"),
+    ),
+    "scale": Option("--scale", RESULT, "Distance of the elements: z=2,y=0.5,x=0.5. Default: the input's, or 1.", "A=S"),
+    "unit": Option("--unit", RESULT, "Unit of that distance, such as micrometer.", "UNIT", example="micrometer"),
+    "ngff": Option(
+        "--ngff", RESULT, "Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).", "V", words=("0.5", "0.4")
     ),
     "chunks": Option(
         "--chunks", FILES, "Of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20.", "C"

@@ -137,4 +137,46 @@ class MergeRequest:
     debug: bool = False
 
 
-Request = CompareRequest | PoolRequest | MergeRequest | ShapeRequest | CheckRequest | InfoRequest | CacheRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PyramidRequest:
+    """An array that is to become a pyramid."""
+
+    source: str
+    output: str | None = None
+    levels: int | None = None
+    operator: str = "avg"
+    kernel: str = "2"
+    levels_from: str = "previous"
+    edge: str = "ceil"
+    scale: str | None = None
+    unit: str | None = None
+    ngff: str = "0.5"
+    layout: str | None = None
+    missing: tuple[str, ...] = ()
+    dataset: tuple[str, ...] = ()
+    chunks: str | None = None
+    shards: str | None = None
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    overwrite: bool = False
+    resume: bool = False
+    engine: str = "auto"
+    threads: int | None = None
+    max_memory: str | None = None
+    dry_run: bool = False
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+
+Request = (
+    PyramidRequest
+    | CompareRequest
+    | PoolRequest
+    | MergeRequest
+    | ShapeRequest
+    | CheckRequest
+    | InfoRequest
+    | CacheRequest
+)

@@ -37,14 +37,14 @@ def settings_of(request: PoolRequest) -> Settings:
         quality=request.quality,
         linear_light=request.linear_light,
         rescale=_limits(request.rescale),
-        missing=_missing(request.missing),
+        missing=missing_of(request.missing),
         arrays=_arrays(request),
         dry_run=request.dry_run,
         overwrite=request.overwrite,
         skip_existing=request.skip_existing,
         resume=request.resume,
-        chunks=_numbers("chunks", request.chunks),
-        shards=_numbers("shards", request.shards),
+        chunks=numbers_of("chunks", request.chunks),
+        shards=numbers_of("shards", request.shards),
     )
 
 
@@ -60,7 +60,7 @@ def _arrays(request: PoolRequest) -> tuple[str, ...] | None:
     return request.dataset if len(request.dataset) > 1 else None
 
 
-def _missing(typed: Sequence[str]) -> Missing | None:
+def missing_of(typed: Sequence[str]) -> Missing | None:
     """The numbers that stand for no value: () where `none` says that there are none, None where nothing is said."""
     if not typed:
         return None
@@ -100,7 +100,8 @@ def _number(text: str) -> int | float:
         ) from None
 
 
-def _numbers(name: str, text: str | None) -> tuple[int, ...] | None:
+def numbers_of(name: str, text: str | None) -> tuple[int, ...] | None:
+    """The numbers that were typed for a field, None for none."""
     return None if text is None else parse_numbers(field(name), text)
 
 

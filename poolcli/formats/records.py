@@ -30,7 +30,8 @@ class ReadOptions:
 
     `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
     lets HDF5 files read the files that they name; `limit` is memory in bytes, and `allowed` the same where it was given
-    by name; `axes` is how many the array has, where that is known.
+    by name; `axes` is how many the array has, where that is known; with `first_level` a
+    group of levels stands for the largest.
     """
 
     pages: str | None = None
@@ -39,6 +40,7 @@ class ReadOptions:
     limit: int | None = None
     allowed: int | None = None
     axes: int | None = None
+    first_level: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Dimension:
 class Metadata:
     """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset,
     `store` as `poolcli.formats.zarr.metadata` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
-    `groups` above it, and for each axis its label and scales. `notes` say what of it is left out.
+    `groups` above it, and for each axis its label and scales; `ome` is what OME-Zarr says of it. `notes` say what of
+    all this is left out.
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class Metadata:
     store: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -17,6 +17,7 @@ from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.library import opening, side_by_side, translated
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
+from poolcli.formats.zarr.ome import first_level
 from poolcli.formats.zarr.store import store_of
 from poolcli.formats.zarr.walk import is_group, root_of, walk
 from poolcli.plan.region import Ranges
@@ -74,6 +75,8 @@ class Stored:
 
     def only(self, axes: int | None) -> str:
         """The key of the array that is the whole store, or the only one of so many axes in it."""
+        if self.options.first_level and (found := first_level(self.root)):
+            return found
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> Opened:
@@ -154,11 +157,16 @@ class _Array:
             return metadata_of(self.root, self.header.key, self.array)
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        import numpy as np
+        return read_region(self.where, self.array, region)
 
-        out = np.empty(tuple(map(len, region)), self.array.dtype)
-        with translated(self.where):
-            for part in batches(region, self.chunks):
-                place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
-                out[place] = self.array[slices(part)]
-        return out
+
+def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
+    """A region of zarr's array."""
+    import numpy as np
+
+    out = np.empty(tuple(map(len, region)), array.dtype)
+    with translated(where):
+        for part in batches(region, array.chunks):
+            place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
+            out[place] = array[slices(part)]
+    return out

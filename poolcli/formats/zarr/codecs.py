@@ -38,6 +38,42 @@ def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[
     return list(_codecs_3(found, kept.get("dtype", dtype), dtype, lost))
 
 
+SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
+
+
+def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """How an array is stored, in the words of another version of Zarr; without its compressor where that has none."""
+    if not kept or kept["version"] == version:
+        return dict(kept)
+    names = ("chunks", "dtype", "fill_value") + (("shards",) if version == 3 else ())
+    common = {name: kept[name] for name in names if kept.get(name) is not None} | {"version": version}
+    if version == 2:
+        found = (_compressor_2(codec) for codec in kept["codecs"] if codec["name"] in ("blosc", "gzip", "zstd"))
+        return common | {"compressor": next(found, ZSTD_2), "dimension_separator": "/"}
+    compressor = kept.get("compressor")
+    codec = _codec_3(compressor) if compressor else None
+    return common | {"codecs": [{"name": "bytes"}, *([codec] if codec else [])]}
+
+
+def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
+    setting = dict(codec.get("configuration", {}))
+    if codec["name"] == "blosc":
+        setting.pop("typesize", None)
+        setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
+    return {"id": codec["name"], **setting}
+
+
+def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
+    setting = {name: value for name, value in compressor.items() if name != "id"}
+    if compressor["id"] == "blosc":
+        setting["shuffle"] = SHUFFLES.get(setting.get("shuffle", 1), "shuffle")
+    elif compressor["id"] == "zstd":
+        setting = {"level": setting.get("level", 0), "checksum": bool(setting.get("checksum", False))}
+    elif compressor["id"] != "gzip":
+        return ZSTD_3
+    return {"name": compressor["id"], "configuration": setting}
+
+
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     """The fill value as JSON, and whether it is the one that was kept; 0 where the type does not have that."""
     if not kept or kept["dtype"] == dtype:

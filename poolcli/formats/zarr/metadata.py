@@ -14,6 +14,7 @@ from poolcli.formats.arrays import byte_count, named
 from poolcli.formats.hdf5.metadata import LARGEST_SCALES
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.formats.zarr.library import KNOWN, zarr
+from poolcli.formats.zarr.ome import described
 from poolcli.formats.zarr.walk import groups_above, is_group
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute in which xarray names the dimensions of Zarr v2
@@ -60,7 +61,14 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     attributes = {name: value for name, value in dict(array.attrs).items() if name != DIMENSIONS}
     notes = (f"left out, for it is about several levels: {named(dropped)}",) if dropped else ()
     dimensions = _dimensions(root, key, array, axes) if axes else ()
-    return Metadata(store=stored(array), attributes=attributes, groups=groups, dimensions=dimensions, notes=notes)
+    return Metadata(
+        ome=described(root, key),
+        store=stored(array),
+        attributes=attributes,
+        groups=groups,
+        dimensions=dimensions,
+        notes=notes,
+    )
 
 
 def stored(array: Any) -> dict[str, Any]:

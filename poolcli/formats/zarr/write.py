@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
@@ -18,6 +19,7 @@ from poolcli.formats.places import is_url
 from poolcli.formats.records import Named, Sink, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.runs import Done
 from poolcli.formats.shared import shared_folder
+from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, made
 from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
@@ -45,12 +47,20 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 @contextmanager
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Takes regions of whole shards (chunks, where there are no shards), in any order."""
-    making = made(spec, options)
-    unit = byte_count(making.grid.unit, DTYPES[spec.dtype].itemsize)
-    with _store(path, [making], options) as (store, journal), side_by_side(unit, ROOM):
-        found = _Sink(writer_of(path, store, making), journal)
+    with sinks(path, [spec], options) as (only,):
+        yield only
+
+
+@contextmanager
+def sinks(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[StoreSink]]:
+    """As `sink`, for several arrays of one store, of which each has a key."""
+    makings = [made(spec, options) for spec in specs]
+    units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(makings, specs, strict=True))
+    with _store(path, makings, options) as (store, journal), side_by_side(max(units), ROOM):
+        known = _Known(journal)
+        found = [StoreSink(writer_of(path, store, making), known, number) for number, making in enumerate(makings)]
         yield found
-        if found.is_shared or (journal is not None and options.part is None):
+        if any(each.is_shared for each in found) or (journal is not None and options.part is None):
             _remove_torn(store)
 
 
@@ -91,24 +101,38 @@ def writer_of(path: str, store: Any, making: Made) -> Writer:
     return Writer(path, making, sparse, full)
 
 
+class _Known:
+    """Which regions of several arrays are there, noted from time to time: the number of an array is the first axis."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal, self._lock = journal, Lock()
+        self._held, self._done = Done(), Done()
+        for region in journal.read() if journal else ():
+            self._held.add(region)
+            self._done.add(region)
+
+    def holds(self, region: Ranges) -> bool:
+        """Whether the region was there before this run."""
+        return self._held.holds(region)  # another thread adds to what is done
+
+    def add(self, region: Ranges) -> None:
+        """Notes that a region is there."""
+        if self._journal is None:
+            return
+        with self._lock:
+            self._done.add(region)
+            if self._journal.is_due:
+                self._journal.write(self._done)
+
+
 @dataclass(slots=True)
-class _Sink:
-    """Writes regions, and notes from time to time which of them are there."""
+class StoreSink:
+    """Writes regions of one of the arrays of a store, and reads them again."""
 
     writer: Writer
-    journal: Journal | None
+    known: _Known
+    number: int
     is_shared: bool = False
-    _held: Done = field(default_factory=Done)
-    _done: Done = field(default_factory=Done)
-
-    def __post_init__(self) -> None:
-        shape = self.writer.shape
-        for region in self.journal.read() if self.journal else ():
-            if len(region) == len(shape) and all(
-                0 <= s.start < s.stop <= n for s, n in zip(region, shape, strict=True)
-            ):
-                self._held.add(region)
-                self._done.add(region)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -119,23 +143,23 @@ class _Sink:
         return self.writer.making.grid.unit
 
     def holds(self, region: Ranges) -> bool:
-        return self._held.holds(region)  # another thread adds to what is done
+        return self.known.holds(self._numbered(region))
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        """A region that was written."""
+        return read_region(self.writer.path, self.writer.sparse, region)
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         self.writer(region, array)
-        self._note(region)
+        self.known.add(self._numbered(region))
 
     def note(self, region: Ranges) -> None:
         """Takes note of a region that another process has written, of which some may have died meanwhile."""
         self.is_shared = True
-        self._note(region)
+        self.known.add(self._numbered(region))
 
-    def _note(self, region: Ranges) -> None:
-        if self.journal is None:
-            return
-        self._done.add(region)
-        if self.journal.is_due:
-            self.journal.write(self._done)
+    def _numbered(self, region: Ranges) -> Ranges:
+        return (range(self.number, self.number + 1), *region)
 
 
 def array_document(making: Made) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""The `pyramid` command: an array to an OME-Zarr store of levels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+
+from poolcli.batch.memory import memory_limit
+from poolcli.cli.progress import Bytes, progress
+from poolcli.cli.requests import PyramidRequest
+from poolcli.cli.settings import missing_of, numbers_of
+from poolcli.cli.values import parse_numbers
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.core.values import one_of
+from poolcli.formats import ReadOptions, Source, opened, parse_source
+from poolcli.formats.isolated import guarded
+from poolcli.formats.places import exists
+from poolcli.job.failure import failure
+from poolcli.job.outcome import Settings
+from poolcli.job.pyramid.levels import ABLE, BASES, EDGES, Reduction
+from poolcli.job.pyramid.prepare import Pyramid, Request, prepare
+from poolcli.job.pyramid.run import Made, is_made, make
+
+_STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
+
+
+def pyramid(request: PyramidRequest) -> int:
+    """Makes a pyramid; returns the exit code."""
+    settings = _settings(request)
+    asked = _asked(request)
+    output = _output(request)
+    source = parse_source(request.source, next(iter(request.dataset), None))
+    with progress(1, request.quiet) as (_, bytes_done):
+        try:
+            found, made = guarded(source.path, partial(_made, asked, source, output, settings, bytes_done))
+        except Exception as error:
+            raise failure(error, source.path) from error
+    _report(request, found, made)
+    return 0
+
+
+def _made(
+    asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
+) -> tuple[Pyramid, Made | None]:
+    """What was planned, and how it was made: None where nothing had to be."""
+    options = settings.read_options
+    with opened(source, _of_levels(options)) as file:
+        metadata = file.metadata if file.streams else None
+        found = prepare(asked, source, file.header, metadata, output, settings)
+        if settings.dry_run or (settings.resume and is_made(found)):
+            return found, None
+        _refuse_existing(found, settings)
+        return found, make(found, file, settings, bytes_done)
+
+
+def _of_levels(options: ReadOptions) -> ReadOptions:
+    return replace(options, first_level=True)
+
+
+def _asked(request: PyramidRequest) -> Request:
+    reduction = Reduction(
+        one_of("op", request.operator, ABLE),
+        parse_numbers(field("kernel"), request.kernel),
+        one_of("from", request.levels_from, BASES),
+        one_of("edge", request.edge, EDGES),
+    )
+    return Request(reduction, request.levels, _scale(request.scale), request.unit, request.ngff)
+
+
+def _scale(text: str | None) -> dict[str, float]:
+    """`z=2,y=0.5` by the names of axes."""
+    found: dict[str, float] = {}
+    for part in text.split(",") if text else ():
+        match = _STEP.fullmatch(part)
+        try:
+            step = float(match[2]) if match else 0.0
+        except ValueError:
+            step = 0.0
+        if match is None or not 0 < step < float("inf"):
+            raise RequestError(f"{field('scale')} has {part.strip()[:30]!r}; write it as z=2,y=0.5,x=0.5")
+        found[match[1].lower()] = step
+    return found
+
+
+def _settings(request: PyramidRequest) -> Settings:
+    limit = memory_limit(request.max_memory)
+    return Settings(
+        layout=request.layout,
+        engine=request.engine,
+        threads=request.threads,
+        max_memory=limit,
+        allowed=limit if request.max_memory else None,
+        pages=request.pages,
+        max_pixels=request.max_pixels,
+        allow_external=request.allow_external,
+        missing=missing_of(request.missing),
+        dry_run=request.dry_run,
+        overwrite=request.overwrite,
+        resume=request.resume,
+        chunks=numbers_of("chunks", request.chunks),
+        shards=numbers_of("shards", request.shards),
+    )
+
+
+def _output(request: PyramidRequest) -> str:
+    """The store that is asked for; refuses options that contradict each other."""
+    if request.output is None:
+        raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
+    if request.overwrite and request.resume:
+        raise RequestError(f"{field('overwrite')} and {field('resume')} contradict each other; give one")
+    return request.output
+
+
+def _refuse_existing(found: Pyramid, settings: Settings) -> None:
+    if not settings.overwrite and exists(found.output):
+        raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
+
+
+def _report(request: PyramidRequest, found: Pyramid, made: Made | None) -> None:
+    if request.json:
+        from poolcli.report.document import to_json
+        from poolcli.report.pyramid import pyramid_document
+
+        print(to_json(pyramid_document(found, made)))
+    elif not request.quiet:
+        import sys
+
+        from poolcli.report.console import show
+        from poolcli.report.pyramid import pyramid_view
+
+        show(pyramid_view(found, made, request.dry_run), sys.stdout)

@@ -1,0 +1,1 @@
+"""One array to an OME-Zarr store of it and of smaller levels."""
