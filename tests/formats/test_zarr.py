@@ -340,7 +340,7 @@ def counting(written: list[Any], stop_after: int) -> Callable[..., None]:
     own = getattr(Writer.__call__, "own", Writer.__call__)
 
     def call(self: Writer, region: Any, array: Any) -> None:
-        if len(written) == stop_after:
+        if len(written) >= stop_after:
             raise Stopped(130, "interrupted")
         own(self, region, array)
         written.append(region)
