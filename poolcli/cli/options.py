@@ -246,19 +246,17 @@ OPTIONS: dict[str, Option | Argument] = {
         example="5",
     ),
     "operator": Option(
-        "--op",
+        "--op --operator",
         WINDOWS,
         "What becomes of each window: avg (default), max, min, or mode for labels.",
         "OP",
-        "--operator",
         words=("avg", "max", "min", "mode"),
     ),
     "levels_from": Option(
-        "--from",
+        "--from --levels-from",
         WINDOWS,
         "Compute each level from the previous one (default), or from the source: slower, rounded once.",
         "BASE",
-        "--levels-from",
         words=("previous", "source"),
     ),
     "edge": Option(
