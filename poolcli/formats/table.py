@@ -123,7 +123,7 @@ FORMATS: dict[str, Format] = {
         _picture("bmp", (".bmp",), b"BM"),
         _picture("webp", (".webp",), b"RIFF"),
         _picture("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
-        _picture("gif", (".gif",), b"GIF8", writes=False),
+        _picture("gif", (".gif",), b"GIF8"),
         _picture("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
         _picture("avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
         _picture("heif", (".heic", ".heif", ".hif"), *_HEIF, writes=False),

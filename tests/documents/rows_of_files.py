@@ -132,6 +132,15 @@ def _full_size(row: Row) -> None:
     assert np.load("z.npy").item() == 0
 
 
+@row_of(FILES, "GIF")
+def _gif(row: Row) -> None:
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "red", "blue")]
+    frames[0].save("x.png", save_all=True, append_images=frames[1:], duration=[30, 20, 10], default_image=False)
+    pool("max x.png -o y.gif -k 2")
+    with Image.open("y.gif") as made:
+        assert (getattr(made, "n_frames", 1), made.info["duration"]) == (2, 50)
+
+
 @row_of(FILES, "light")
 def _light(row: Row) -> None:
     picture("x.png", "L", np.array([[0, 255]], np.uint8))

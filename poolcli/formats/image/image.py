@@ -12,7 +12,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.layouts import convert_layout
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.image import pillow, png, tiff, tiff_write
+from poolcli.formats.image import gif_write, pillow, png, tiff, tiff_write
 from poolcli.formats.image.depth import loses_bits
 from poolcli.formats.image.directory import with_directory
 from poolcli.formats.image.metadata import WORDS
@@ -175,6 +175,8 @@ def _encoded(
         else:
             data = pillow.encode(name, mode, stack, compression.pillow_options)
         return with_directory(data, kept), notes
+    if name == "gif":
+        return gif_write.encode(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
     data = png.encode(path, stack[0], settings) if mode in DEEP else pillow.encode(name, mode, stack, settings)
     return data, ()

@@ -42,7 +42,9 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     ICC profile, EXIF data without orientation, XMP data, IPTC data, resolution, text, place on the earth; and under
     `lost` what does not go along.
     """
-    found: dict[str, Any] = {key: info[key] for key in ("icc_profile", "comment", "loop") if info.get(key)}
+    found: dict[str, Any] = {key: info[key] for key in ("icc_profile", "comment") if info.get(key)}
+    if "loop" in info:  # 0 is for ever
+        found["loop"] = info["loop"]
     if _is_unusual(info):
         found["gamma"] = info["gamma"]
     text = {key: str(value) for key, value in info.get("text", {}).items() if key not in PROFILES_AS_TEXT}

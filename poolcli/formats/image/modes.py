@@ -61,9 +61,11 @@ STORES: dict[str, tuple[str, ...]] = {
     ),
     "bmp": ("L", "RGB"),
     "webp": ("RGB", "RGBA"),
+    "gif": ("L", "RGB", "RGBA"),
     "ppm": ("L", "RGB", "I;16"),
 }
-PAGES = ("tiff", "png", "webp")  # formats that hold several pictures
+PAGES = ("tiff", "png", "webp", "gif")  # formats that hold several pictures
+ROUNDS = ("gif",)  # formats that keep few of the colours, which are not proposed
 DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
 NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
 
@@ -81,16 +83,18 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     if sorted(spatial) != ["H", "W"]:
         raise RequestError(f"{name} images have the axes H, W and C, the result has {layout}; use .npy, .npz or .h5")
     pages = shape[layout.index("N")] if "N" in layout else 1
+    proposed = [other for other in STORES if other not in (name, *ROUNDS)]
     if pages != 1 and name not in PAGES:
         raise RequestError(
-            f"a {name} file holds one picture, the result has N={pages}; use {', '.join(f'.{p}' for p in PAGES)}, "
+            f"a {name} file holds one picture, the result has N={pages}; "
+            f"use {', '.join(f'.{other}' for other in PAGES if other in proposed)}, "
             f".npy, .npz or .h5, or take one picture with {field('pages', 1)}"
         )
     mode = mode_of(shape, dtype, layout, wanted)
     unheard = mode == BANDS and dtype in NO_BANDS
     if mode not in STORES[name] or unheard or (pages != 1 and mode in DEEP and name != "tiff"):
         channels = shape[layout.index("C")] if "C" in layout else 1
-        able = [f".{other}" for other, stored in STORES.items() if mode in stored and other != name and not unheard]
+        able = [f".{other}" for other in proposed if mode in STORES[other] and not unheard]
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         bits = mode_of(shape, "uint8", layout, None)
         opaque = bits in STORES[name] and bits in MODES and not MODES[bits].alpha

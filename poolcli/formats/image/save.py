@@ -19,6 +19,7 @@ KEEPS = {
     "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
+    "gif": {"comment", "duration", "loop"},
 }
 BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "comment", "text")  # which may be damaged
 GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
