@@ -11,6 +11,7 @@ from pathlib import Path
 from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.nearest import did_you_mean
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
@@ -19,13 +20,19 @@ from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suf
 from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
-WORD = re.compile(r"\{(stem|suffix|name|folder)\}")  # in an output, what follows from the name of its input
+WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
+WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
+ANY_WORD = re.compile(r"\{(\w+)\}")
 
 
 def plan_jobs(
     items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
 ) -> tuple[Job, ...]:
     """One job for each item; refuses clashes among outputs and outputs that are inputs."""
+    _refuse_words(output, several)
+    _refuse_words(indices, several)
+    if suffix:
+        _refuse_suffix(suffix.lstrip("."))
     (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
     if several and (output_key or indices_key):
         raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
@@ -85,6 +92,21 @@ def _path_for(item: Item, target: str | None, several: bool, suffix: str | None,
     if target != "-":
         format_of(target)
     return target
+
+
+def _refuse_suffix(suffix: str) -> None:
+    known = [each.lstrip(".") for each in suffixes_of(lambda row: row.writes)]
+    if suffix.lower() not in known:
+        meant = did_you_mean(suffix, known)
+        raise RequestError(f"{field('format')} is {suffix!r}, it must be one of {', '.join(known)}{meant}")
+
+
+def _refuse_words(target: str | None, several: bool) -> None:
+    """Refuses a template with a word that no input's name has."""
+    unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
+    if target and unknown and (several or WORD.search(target)):
+        words = ", ".join(f"{{{word}}}" for word in WORDS)
+        raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {words}")
 
 
 def _filled(template: str, item: Item) -> str:

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import BOTH_ENDS, field
+from poolcli.core.nearest import listed
 from poolcli.core.values import AUTO_PADS, PerAxis
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
@@ -46,9 +47,14 @@ def parse_attributes(op: str, typed: Mapping[str, Any]) -> dict[str, Value]:
     """The attributes of operator `op` that were given; refuses options of others, and pads that are given twice."""
     given = {name: value for name, value in typed.items() if value is not None}
     known = attribute_options(op)
-    for name in given:
+    for name, value in given.items():
         if name not in known:
-            raise RequestError(f"{op} has no {field(name)}")
+            others = listed([other for other in OPERATORS if name in attribute_options(other)], "and")
+            own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
+            is_size = own != "kernel" or name == "output_size"
+            instead = f"; {op} goes by {field(own)}" if is_size else ""
+            named = field(name, value if isinstance(value, bool) else None)
+            raise RequestError(f"{op} has no {named}, which is for {others}{instead}")
     values: dict[str, Value] = {}
     for name, value in given.items():
         ends = BOTH_ENDS.get(name, (name,))

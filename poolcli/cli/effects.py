@@ -34,19 +34,23 @@ class Effect:
 
 
 EFFECTS = (
-    Effect("pages", lambda work: any(f is None or f.picture for f in work.inputs), "is for pictures of several pages"),
+    Effect(
+        "pages", lambda work: any(f is None or f.picture for f in work.inputs), "is for pictures, and no input is one"
+    ),
     Effect(
         "dataset",
         lambda work: any(f is None or f.several for f in work.inputs),
-        "names arrays of files that hold several",
+        "names arrays of files that hold several, and no input is one",
     ),
     Effect(
-        "all", lambda work: any(f is None or f.several for f in work.inputs), "is for files that hold several arrays"
+        "all",
+        lambda work: any(f is None or f.several for f in work.inputs),
+        "is for files that hold several arrays, and no input is one",
     ),
     Effect(
         "quality",
         lambda work: any(f is None or f.name in WITH_QUALITY for f in work.outputs),
-        "is for .jpg and .webp outputs",
+        "is for .jpg and .webp outputs, and there is none",
     ),
     Effect(
         "recursive",

@@ -17,6 +17,8 @@ from poolcli.core.fields import field
 from poolcli.core.nearest import did_you_mean, listed
 from poolcli.formats.table import suffixes_of
 
+OF_THE_PROGRAM = ("--help", "--version", "--install-completion", "--show-completion")
+
 
 def usage_error(error: Any, words: Sequence[str]) -> RequestError:
     """What Typer refuses, in poolcli's words. Its exceptions are told apart by name: their module is not public."""
@@ -56,9 +58,10 @@ def no_command(words: Sequence[str]) -> RequestError:
         if found:
             others = [each for each in words if each != found]
             return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
-        return RequestError(
-            f"poolcli has no option {word.partition('=')[0]} without a command; poolcli --help shows both"
+        meant = (
+            did_you_mean(word, OF_THE_PROGRAM) or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
         )
+        return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
     if os.path.lexists(word) or word.lower().endswith(suffixes_of(lambda row: row.reads)):
         line = shlex.join(words) if rest else f"{shlex.quote(word)} -o OUTPUT -k 2"
         return RequestError(f"{word} is no command, it comes behind one: poolcli avg {line}")
@@ -78,7 +81,7 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str]) -
     if command == "shape" and placed and is_number_list(placed[0]):
         op = next((word for word in (*placed, *left) if operator_named(word)), "avg")
         raise RequestError(f"the operator comes before the shape: poolcli shape {op} {placed[0]}")
-    if command == "shape" and left and is_number_list(",".join((*placed[1:], *left))):
+    if command == "shape" and left and all(word.isdecimal() for word in (*placed[1:], *left)):
         raise RequestError(f"a shape is one word: poolcli shape {placed[0]} {','.join((*placed[1:], *left))}")
     if left:
         more = f"{command} takes no further word, found {left[0]}"
@@ -94,4 +97,6 @@ def _field_of(name: str) -> str | None:
 
 
 def _commands_with(field_name: str) -> list[str]:
-    return [name for name, row in BY_NAME.items() if any(each.name == field_name for each in parameters(row))]
+    """The commands that have the field; those that pool, where any does."""
+    found = [row for row in COMMANDS if any(each.name == field_name for each in parameters(row))]
+    return [row.name for row in found if row.op] or [row.name for row in found]

@@ -17,6 +17,8 @@ from poolcli.core.fields import field as field_called
 from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
 
+NUMBERS = ("solve", "chunks", "shards")  # of axes, though no attributes of an operator
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -132,4 +134,6 @@ def _parameter(
     if marked:
         text = text.replace(marked, f"{marked} (default)", 1)
     plain = next((each for each in get_args(kind) if each not in (type(None), ...)), kind)
-    return Parameter(name, row, plain, default, text, many=str(kind).startswith("tuple"), numbers=numbers)
+    return Parameter(
+        name, row, plain, default, text, many=str(kind).startswith("tuple"), numbers=numbers or name in NUMBERS
+    )

@@ -22,8 +22,8 @@ def default_layout(rank: int) -> str:
     """NC plus spatial axes: `NCW`, `NCHW`, `NCDHW`, and further letters before D from rank 6 on."""
     if rank < 3:
         raise RequestError(
-            f"the input has {rank} axes, at least 3 (N, C and one spatial axis) are needed; "
-            f"name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
+            f"the input has {rank} {'axis' if rank == 1 else 'axes'}, at least 3 (N, C and one spatial axis) are "
+            f"needed; name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
         )
     if rank > len(SPATIAL) + 2:
         raise RequestError(f"the input has {rank} axes, poolcli pools at most {len(SPATIAL) + 2}")

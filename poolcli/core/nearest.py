@@ -43,7 +43,8 @@ def did_you_mean_file(path: str) -> str:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
         return ""
-    return did_you_mean(name, names) if name else ""
+    alike = {each: os.path.join(folder, each) for each in nearest(name, names)} if name else {}
+    return f"; did you mean {listed(alike.values())}?" if alike else ""
 
 
 def listed(words: Iterable[str], joint: str = "or") -> str:

@@ -9,6 +9,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import spatial_axes
+from poolcli.core.nearest import did_you_mean
 from poolcli.formats.records import Header, Source
 
 FEWEST_AXES = 3  # of an array whose layout is not given
@@ -40,7 +41,8 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
         for header in headers:
             if (header.key or "").strip("/") == wanted:
                 return header
-        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}")
+        meant = did_you_mean(wanted, [(header.key or "").strip("/") for header in headers])
+        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}{meant}")
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
     able = usable(headers, axes)

@@ -102,7 +102,11 @@ REFUSALS: list[tuple[str, list[str], str]] = [
         ["median", SHAPE],
         "OP is 'median', it must be one of avg, max, min, mode, lp, adaptive-avg, adaptive-max",
     ),
-    ("option of another operator", ["max", SHAPE, "-k", "2", "--include-pad"], "max has no --exclude-pad"),
+    (
+        "option of another operator",
+        ["max", SHAPE, "-k", "2", "--include-pad"],
+        "max has no --include-pad, which is for avg",
+    ),
     (
         "ceil_torch outside OpenVINO",
         ["avg", SHAPE, "-k", "2", "--rounding-type", "ceil_torch", "--like", "onnx"],

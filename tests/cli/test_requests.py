@@ -109,7 +109,7 @@ def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
         "offsets": (4, 5),
         "exclude_pad": False,
     }
-    with pytest.raises(RequestError, match=r"^toy has no axis$"):
+    with pytest.raises(RequestError, match=r"^toy has no axis, which is for max and min$"):
         parse_attributes(toy, {"axis": 1})
 
 
