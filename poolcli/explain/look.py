@@ -75,7 +75,7 @@ def look(file: Opened, layout: str, mode: str | None, tiles: int = TILES) -> Loo
     rest = [i for i in range(len(layout)) if i not in order]
     tall = values.shape[layout.index(down)] if down in layout else 1
     planes = np.transpose(values, rest + order).reshape((-1, tall, values.shape[layout.index(across)]))
-    return Look(planes, mode if len(spatial) > 1 else None, tuple(said))
+    return Look(planes, mode, tuple(said))
 
 
 def _read(file: Opened, region: tuple[range, ...], rows: int) -> NDArray[Any]:

@@ -35,8 +35,8 @@ def rescaled(array: NDArray[Any], limits: Limits) -> tuple[NDArray[np.uint8], st
     values = array.astype(np.float64)
     finite = values[np.isfinite(values)]
     low, high = limits or ((finite.min(), finite.max()) if finite.size else (0.0, 1.0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (values - low) / ((high - low) or 1.0) * 255
+    with np.errstate(over="ignore", invalid="ignore"):  # also 0 / 0, of a result that is one number
+        scaled = (values - low) / (high - low) * 255
     cut = int(np.count_nonzero((values < low) | (values > high)))
     lost = int(np.count_nonzero(np.isnan(values)))
     note = f"rescaled: {low:.6g} to {high:.6g} became 0 to 255"

@@ -89,6 +89,29 @@ def test_nan_is_magenta_and_transparent_pixels_are_white(cli: Cli, folder: Path)
     assert seen == [(255, 0, 255), (255, 255, 255)]
 
 
+def test_inks_are_shown_as_colours(cli: Cli, folder: Path) -> None:
+    Image.new("CMYK", (2, 2), (255, 51, 0, 51)).save("inks.tif")
+    assert cli("max", "inks.tif", "-k", "1", "-s", "1", "-o", "o.tif", "-q", "--preview", "p.png").code == 0
+    with Image.open("p.png") as image:
+        assert image.getpixel((30, 60)) == (0, 163, 204)
+
+
+def test_of_a_large_plane_rows_are_read_evenly(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.explain.look.AT_ONCE", 100)
+    monkeypatch.setattr("poolcli.explain.look.ROWS", 4)
+    x = np.repeat(np.arange(64, dtype=np.float32), 64).reshape(1, 1, 64, 64)
+    np.save("tall.npy", x)
+    done = cli("max", "tall.npy", *POOL, "--preview", "text", columns=20)
+    assert (done.code, done.out.splitlines()[-1]) == (0, "black 0, white 48")  # rows 0, 16, 32, 48
+
+
+def test_an_array_added_to_a_file_is_found_there(cli: Cli, folder: Path) -> None:
+    assert cli("max", "x.npy", "-k", "2", "-o", "all.h5:/first", "-q").code == 0
+    done = cli("max", "x.npy", "-k", "2", "-s", "2", "-o", "all.h5:/second", "-q", "--preview", "text", columns=80)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0].endswith("output  N=1 C=2 H=3 W=4")
+
+
 def test_an_input_after_the_option_is_an_input(cli: Cli, folder: Path) -> None:
     done = cli("avg", "--preview", "photo.png", "-k", "2", "-o", "o.png", "-q")
     assert (done.code, done.err) == (0, "")

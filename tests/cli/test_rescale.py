@@ -93,6 +93,15 @@ def test_what_it_has_no_effect_on_or_cannot_mean_is_refused(
     assert not Path("o.png").exists()
 
 
+def test_a_result_that_is_put_together_from_parts_is_rescaled_as_a_whole(cli: Cli, folder: Path) -> None:
+    x = np.zeros((1, 1, 4096, 4096), np.float32)
+    x[..., -1, -1] = 0.5
+    np.save("large.npy", x)
+    pool = ("max", "large.npy", "-k", "64", "-s", "64", "--rescale", "-q", "--engine", "numpy")
+    assert cli(*pool, "-o", "parts.png", "--max-memory", "40M").code == 0
+    assert [value for row in pixels("parts.png") for value in row] == [0] * (64 * 64 - 1) + [255]
+
+
 def test_a_constant_is_black_and_indices_stay_what_they_are(cli: Cli, folder: Path) -> None:
     np.save("flat.npy", np.full((1, 1, 4, 4), 7.5))
     done = cli("max", "flat.npy", "-k", "2", "-s", "2", "-o", "o.png", "--indices", "i.npy", "--rescale", "-q")

@@ -159,6 +159,19 @@ def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
     assert [word for word in long if word.startswith("window")] == ["window 0", "window 1", "window 48"]
 
 
+def test_strips_show_holes_of_dilated_windows_and_what_lies_outside() -> None:
+    drawn = boxes(AvgPool(3, 1, 2, 2, 2), (1, 1, 5))
+    assert [box.fill for box in drawn if box.width == CELL] == [
+        "padding", "padding", "read2", "read2", "read3", "read2", "read2", "padding", "padding",
+    ]  # fmt: skip
+    taps = [box for box in drawn if box.width == CELL - 3 and box.stroke]
+    assert [box.fill == "page" for box in taps] == [box.dashed for box in taps] == [
+        True, False, False, True, False, False, False, False, False, False, False, True, False, False, True,
+    ]  # fmt: skip
+    ends = [words(draw(AvgPool(3, 2, pad, pad, rounding_type="ceil").plan((1, 1, 6)))) for pad in (0, 1)]
+    assert ["past the input" in ends[0], "past the padding" in ends[1]] == [True, True]
+
+
 def test_dilated_windows_have_a_dot_on_each_element() -> None:
     shapes = draw(MaxPool(3, 2, dilations=2).plan((1, 1, 9, 9))).shapes
     assert sum(isinstance(shape, Dot) and shape.radius == 3 for shape in shapes) == 27
