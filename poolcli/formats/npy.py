@@ -60,7 +60,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
         rest = held - start - _bytes(header)
         if rest:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
-        file = _File(header, stream, descr, fortran, start)
+        file = Flat(header, stream, descr, fortran, start)
         if fortran and len(header.shape) > 1:  # a part of it lies in pieces of a few elements all over the file
             yield Loaded(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
             return
@@ -68,12 +68,14 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
 
 
 @dataclass(slots=True)
-class _File:
-    """A .npy file; regions are read, not mapped: a file that shrinks under a map ends the process."""
+class Flat:
+    """An array that lies in a file as it is; regions are read, not mapped: a file that shrinks under a map ends the
+    process.
+    """
 
     header: Header
     stream: BinaryIO
-    descr: str
+    descr: Any
     fortran: bool
     start: int
     streams: bool = True

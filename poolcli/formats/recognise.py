@@ -79,7 +79,7 @@ def _by_first_bytes(path: str) -> Format | None:
     start = _first_bytes(path)
     if not start:
         raise FileError(f"{path}: is empty")
-    return next((row for row in FORMATS.values() if start.startswith(row.magic)), None)
+    return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
 
 
 def _first_bytes(path: str) -> bytes:

@@ -35,6 +35,7 @@ class Format:
     suffixes: tuple[str, ...]
     module: str
     magic: tuple[bytes, ...] = ()
+    magic_at: int = 0
     markers: tuple[str, ...] = ()
     reads: bool = True
     writes: bool = True
@@ -116,6 +117,11 @@ FORMATS: dict[str, Format] = {
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
             several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
+        ),
+        # A length below 2**40, and the JSON that it is the length of.
+        Format(
+            "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
+            several=True, streams=True, lacks=(),
         ),
         _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
         _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),

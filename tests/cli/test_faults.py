@@ -337,8 +337,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
-        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, png, jpeg, tiff, "
-        "bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
+        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
+        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "image: one row, a kernel of two": (
         "x.png",
@@ -627,14 +627,14 @@ def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monke
 
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", X)
-    read = npy._File.read
+    read = npy.Flat.read
 
-    def changing(self: npy._File, region: object) -> object:
+    def changing(self: npy.Flat, region: object) -> object:
         found = read(self, region)  # type: ignore[arg-type]
         os.utime("x.npy", ns=(1, 1))
         return found
 
-    monkeypatch.setattr(npy._File, "read", changing)
+    monkeypatch.setattr(npy.Flat, "read", changing)
     assert run(["avg", "x.npy", *POOL, "-q"]) == 1
     assert os.listdir() == ["x.npy"]
 

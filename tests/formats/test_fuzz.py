@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors import numpy as safetensors
 
 from poolcli.core.errors import PoolError
 from poolcli.formats import FORMATS, Source, list_arrays, read
@@ -30,6 +31,8 @@ def whole(name: str) -> bytes:
     x = np.arange(48, dtype=np.float32).reshape(1, 3, 4, 4)
     if name == "npy":
         np.save(stream, x)
+    elif name == "safetensors":
+        return safetensors.save({"a": x, "b": x[:, :1]}, {"format": "np"})
     elif name == "npy.gz":
         return gzip.compress(whole("npy"), mtime=0)
     elif name == "npz":

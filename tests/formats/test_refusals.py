@@ -316,8 +316,8 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "PostScript": (
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
-        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, png, jpeg, tiff, bmp, "
-        "webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
+        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
+        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "PostScript called PNG": (
         "x.png",
