@@ -244,6 +244,8 @@
     at("causes").replaceChildren(...rule.causes.map((text) => made("li", {}, text)));
     at("caption").replaceChildren(...rule.caption.map((text) => made("p", {}, text)));
     at("numbers").hidden = !rule.divides;
+    at("padding").hidden = rule.axes.every((axis) => axis.pads[0] === 0 && axis.pads[1] === 0);
+    at("past").hidden = rule.axes.every((axis) => axis.end <= axis.size + axis.pads[1]);
     at("more").textContent = rule.axes.length > 2 ? `, Page Up and Page Down along ${rule.axes[rule.axes.length - 3].name}` : "";
     view = [[], []];
     steps();

@@ -173,6 +173,7 @@ def test_other_rules_can_be_chosen_and_say_why_they_differ_or_refuse(opened: Cal
     assert torch is not None
     assert told(tab) == sentence(torch, (3, 3))
     assert tab.locator("#causes li").all_inner_texts() == list(rows["PyTorch"].causes)
+    assert [tab.locator(f"#{name}").is_visible() for name in ("padding", "past")] == [True, True]
     tab.get_by_label("TensorFlow").check()
     assert tab.locator("#refusal").inner_text() == rows["TensorFlow"].refusal
     assert not tab.locator("#output").is_visible()
@@ -206,6 +207,7 @@ def test_a_window_of_nothing_and_a_maximum_are_told_as_what_they_are(opened: Cal
     nothing.locator("#output td").last.hover()
     assert told(nothing) == "Output W 1 reads nothing: the average is nan"
     assert nothing.locator("#windows tbody td").all_inner_texts()[1:5] == ["[4, 6)", "nothing", "0", "0"]
+    assert [nothing.locator(f"#{name}").is_visible() for name in ("padding", "past")] == [False, True]
     bins = opened(AdaptiveMaxPool(3), (1, 1, 70))
     bins.locator("#output td").nth(1).hover()
     assert told(bins) == "Output W 1 = maximum of input W 23 to 46"
