@@ -11,7 +11,6 @@ from poolcli.explain.theme import READ, Role
 from poolcli.plan import AxisPlan, Plan
 
 MANY = len(READ) - 1  # windows, above which their number makes no difference to the shade
-COLOURS: tuple[Role, ...] = ("first", "second", "last")
 
 
 def role_of(outputs: tuple[int, ...], lasts: tuple[int, ...]) -> Role:
