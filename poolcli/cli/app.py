@@ -21,13 +21,7 @@ def run(arguments: Sequence[str]) -> int:
     from poolcli.cli.program import run_words
 
     try:
-        words = arranged(arguments)
-        if words == ["--man"]:
-            from poolcli.cli.manual import manual
-
-            print(manual(), end="")
-            return 0
-        return run_words(words)
+        return run_words(arranged(arguments))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (on_command_line(error.message),)  # what the traceback ends in

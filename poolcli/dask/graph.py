@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
 
     choose_engine(plan, engine)  # refuses an unknown word now
     blocks = blocks_of(plan, x.chunks)
-    token = dask_base.tokenize(x.name, repr(plan), engine, indices)
+    token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
     dtypes = [numpy_dtype(plan.output_dtype)]
     if not indices:
         if blocks.is_one_to_one:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -137,14 +136,13 @@ def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) 
     assert read(Source(path_of(name))).array.shape == x.shape
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_write_that_fails_leaves_no_file_at_all(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_no_file_at_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(part: str) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("poolcli.formats.atomic.sync", fail)
     x, layout = array_for(name)
-    with pytest.raises(FileError, match=f"{os.strerror(number)}$"):
+    with pytest.raises(FileError, match=r"No space left on device$"):
         write(path_of(name), x, layout)
     assert os.listdir() == []
 

@@ -60,7 +60,9 @@ def sinks(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[l
         known = _Known(journal)
         found = [StoreSink(writer_of(path, store, making), known, number) for number, making in enumerate(makings)]
         yield found
-        if any(each.is_shared for each in found) or (journal is not None and options.part is None):
+        if options.part is not None:
+            known.write()
+        elif any(each.is_shared for each in found) or journal is not None:
             _remove_torn(store)
 
 
@@ -123,6 +125,11 @@ class _Known:
             self._done.add(region)
             if self._journal.is_due:
                 self._journal.write(self._done)
+
+    def write(self) -> None:
+        """Notes all at once, where a run ends of which others do not."""
+        if self._journal is not None:
+            self._journal.write(self._done)
 
 
 @dataclass(slots=True)
