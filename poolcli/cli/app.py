@@ -21,7 +21,13 @@ def run(arguments: Sequence[str]) -> int:
     from poolcli.cli.program import run_words
 
     try:
-        return run_words(arranged(arguments))
+        words = arranged(arguments)
+        if words == ["--man"]:
+            from poolcli.cli.manual import manual
+
+            print(manual(), end="")
+            return 0
+        return run_words(words)
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (on_command_line(error.message),)  # what the traceback ends in

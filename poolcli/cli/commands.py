@@ -59,7 +59,7 @@ COMMANDS = (
         "pyramid.pyramid",
         "An OME-Zarr store of an array and of ever smaller levels of it.",
         (
-            "poolcli pyramid samples/volume.h5 -o volume.ome.zarr --levels 3 --scale z=2 --unit um",
+            "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
             "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
         ),
         EXIT_CODES,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from poolcli.cli.about import version_line
 from poolcli.cli.commands import BY_NAME, Command
 from poolcli.cli.help import command_help, root_help, styled
 from poolcli.cli.options import Argument
@@ -20,28 +22,38 @@ from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
 
-SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-MORE = SETTINGS | {"allow_extra_args": True}  # refused by poolcli, which knows what was meant
-PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "context_settings": SETTINGS}
+HELP = {"-h", "--help", "--help-all"}
+COMPLETE = "_POOLCLI_COMPLETE"  # which shells set when they ask
+MORE = {"allow_extra_args": True}  # refused by poolcli, which knows what was meant
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "add_help_option": False}
 
 
-def program() -> Any:
-    """The command line: `main(words, ...)` runs it."""
-    app = typer.Typer(name="poolcli", cls=_Program, **PLAIN)
+def program(completes: bool = False) -> Any:
+    """The command line: `main(words, ...)` runs it; where it `completes` words, with what installs and shows that."""
+    app = typer.Typer(name="poolcli", cls=_Program, add_completion=completes, **PLAIN)
     app.callback()(_root)
     return get_command(app)
 
 
 def run_words(words: Sequence[str]) -> int:
     """Runs what the words mean; returns the exit code. What Typer refuses is a RequestError."""
+    if not words and COMPLETE not in os.environ:
+        print(root_help(), file=sys.stderr)
+        return 2
+    completes = any("-completion" in word for word in words[:1])
+    if COMPLETE in os.environ:
+        import_module("typer.completion").completion_init()
     try:
-        return program().main(list(words), prog_name="poolcli", standalone_mode=False) or 0
+        return program(completes).main(list(words), prog_name="poolcli", standalone_mode=False) or 0
     except typer.Exit as stop:
         return stop.exit_code
     except typer.exceptions.TyperException as error:
         from poolcli.cli.mistakes import usage_error
 
         raise usage_error(error, words) from None
+
+
+Complete = Callable[[Parameter], Any]
 
 
 class _Program(TyperGroup):
@@ -57,25 +69,31 @@ class _Program(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with those options alone that the words name: to make one takes longer than to parse it."""
         found = command_called(args[0])
-        if found is None or ctx.resilient_parsing:
+        if found is None:
             return super().resolve_command(ctx, args)
         taken = list(parameters(found))
+        if ctx.resilient_parsing:
+            return found.name, _completed(found, taken, args[1:]), []
         words = spelt(taken, args[1:])
         return found.name, _made(found, [each for each in taken if _is_named(each, words)]), words
 
-    def get_help(self, ctx: Any) -> str:
-        return styled(root_help())
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        left = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing and (ctx.params["help"] or ctx.params["version"]):
+            print(styled(root_help()) if ctx.params["help"] else version_line())
+            ctx.exit()
+        return left
 
 
 class _Command(TyperCommand):
     """One command, with the help of poolcli."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
+        if ctx.resilient_parsing:  # where a shell asks about a line that is not finished
+            return []
         command = BY_NAME[str(self.name)]
-        if "--help-all" in args:
-            print(styled(command_help(command, everything=True)))
+        if not HELP.isdisjoint(args):
+            print(styled(command_help(command, "--help-all" in args)))
             ctx.exit()
         left = super().parse_args(ctx, args)
         places = [each.name for each in parameters(command) if isinstance(each.row, Argument) and not each.many]
@@ -86,8 +104,18 @@ class _Command(TyperCommand):
             refuse_misplaced(command.name, placed, left)
         return left
 
-    def get_help(self, ctx: Any) -> str:
-        return styled(command_help(BY_NAME[str(self.name)]))
+
+def _completed(command: Command, taken: Sequence[Parameter], words: Sequence[str]) -> Any:
+    """The command for a shell that asks how its last word may end: with those parameters that the words leave open."""
+    from poolcli.cli.completing import completions, placed_in
+
+    placed = placed_in(taken, words)
+    left = [each for each in taken if not isinstance(each.row, Argument) or each.many or placed[each.name] is None]
+
+    def complete(each: Parameter) -> Any:
+        return lambda incomplete: completions(each, placed.get("inputs") or [], incomplete)
+
+    return _made(command, left, complete)
 
 
 def _is_named(each: Parameter, words: Sequence[str]) -> bool:
@@ -100,43 +128,53 @@ def _is_named(each: Parameter, words: Sequence[str]) -> bool:
     )
 
 
-def _made(command: Command, taken: Sequence[Parameter]) -> Any:
-    """The command as Typer has it; its body is imported when it runs."""
+def _made(command: Command, taken: Sequence[Parameter], complete: Complete | None = None) -> Any:
+    """The command as Typer has it; its body is imported when it runs. `complete` knows what words may become."""
 
     def run(**typed: Any) -> None:
         request = request_of(command, typed)
         module, name = command.body.split(".")
         raise typer.Exit(getattr(import_module(f"poolcli.cli.{module}"), name)(request))
 
-    signed = [_signed(each) for each in taken]
+    signed = [*(_signed(each, complete) for each in taken), *(_HELP if complete else ())]
     run.__signature__ = inspect.Signature(signed)  # type: ignore[attr-defined]  # typer reads it
     run.__annotations__ = {each.name: each.annotation for each in signed}
     app = typer.Typer(add_completion=False, **PLAIN)
-    app.command(command.name, cls=_Command, help=command.text, context_settings=MORE)(run)
+    app.command(command.name, cls=_Command, help=command.text, context_settings=MORE, add_help_option=False)(run)
     return get_command(app)
 
 
-def _signed(each: Parameter) -> inspect.Parameter:
+def _signed(each: Parameter, complete: Complete | None) -> inspect.Parameter:
     """The parameter that Typer reads: flags are true or false, of all else every word that was typed is kept."""
-    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(each), default=None)
+    annotation = _annotation(each, complete)
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
 
 
-def _annotation(each: Parameter) -> Any:
+_HELP = [  # seen in parse_args; options for whoever completes them
+    inspect.Parameter(
+        name.strip("-").replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[bool, typer.Option(name)],
+        default=False,
+    )
+    for name in ("--help", "--help-all")
+]
+
+
+def _annotation(each: Parameter, complete: Complete | None) -> Any:
+    autocompletion = complete(each) if complete else None
     if isinstance(each.row, Argument):
         placed = list[str] if each.many else str
-        return Annotated[placed | None, typer.Argument(metavar=each.row.metavar)]
+        return Annotated[placed | None, typer.Argument(metavar=each.row.metavar, autocompletion=autocompletion)]
     kind = bool if each.is_flag else list[str]
+    flags = each.row.flags.split() if complete else (*each.row.flags.split(), *each.row.also.split())
     return Annotated[
-        kind | None, typer.Option(*each.row.flags.split(), *each.row.also.split(), metavar=each.row.metavar)
+        kind | None, typer.Option(*flags, metavar=each.row.metavar, help=each.text, autocompletion=autocompletion)
     ]
 
 
 def _root(
-    version: Annotated[bool, typer.Option("-V", "--version", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("-V", "--version")] = False,
+    help: Annotated[bool, typer.Option("-h", "--help")] = False,  # noqa: A002  # what it is called
 ) -> None:
     """Pooling of tensors and images, exactly as OpenVINO's operators define it."""
-    if version:
-        from poolcli.cli.about import version_line
-
-        print(version_line(), file=sys.stdout)
-        raise typer.Exit

@@ -18,7 +18,7 @@ from poolcli.core.stop import Stopped, install_handlers, remove_handlers
 from poolcli.formats import FORMATS
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
-from tests.documents.markdown import Table
+from tests.documents.markdown import ROOT, Table
 
 FILES = "docs/formats-and-promises.md"
 
@@ -44,6 +44,15 @@ def _formats(table: Table) -> None:
         assert plain(suffixes).split() == list(row.suffixes)
         assert (reads, writes) == ("yes" if row.reads else "no", "yes" if row.writes else "no")
         assert in_parts == ("yes" if row.streams else "no")
+
+
+@table_of(FILES, "promise")
+def _promises(table: Table) -> None:
+    named = [name for _, tests, _ in table.rows for name in plain(tests).split()]
+    assert len(named) >= len(table.rows)
+    for name in named:
+        path, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / path).read_text(), name
 
 
 @row_of(FILES, "0", "1", "2")

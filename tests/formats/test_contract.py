@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -136,13 +137,14 @@ def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) 
     assert read(Source(path_of(name))).array.shape == x.shape
 
 
-def test_a_write_that_fails_leaves_no_file_at_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_write_that_fails_leaves_no_file_at_all(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(part: str) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("poolcli.formats.atomic.sync", fail)
     x, layout = array_for(name)
-    with pytest.raises(FileError, match=r"No space left on device$"):
+    with pytest.raises(FileError, match=f"{os.strerror(number)}$"):
         write(path_of(name), x, layout)
     assert os.listdir() == []
 
