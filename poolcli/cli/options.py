@@ -298,6 +298,12 @@ OPTIONS: dict[str, Option | Argument] = {
     "max_pixels": Option(
         "--max-pixels", FILES, "Refuse larger pictures. Default: 178,956,970.", "N", example="200000000"
     ),
+    "raw": Option(
+        "--raw",
+        FILES,
+        "Read files without a header as this array: 1,3,64,64,uint8 (>f4: high bytes first).",
+        "SHAPE,TYPE",
+    ),
     "allow_external": Option("--allow-external", FILES, "Let HDF5 inputs read the other files that they name."),
     "resume": Option("--resume", FILES, "Go on where a run was stopped: make what is missing or out of date."),
     "files_from": Option(

@@ -32,6 +32,7 @@ class PoolRequest:
     all: bool = False
     format: str | None = None
     recursive: bool = False
+    raw: str | None = None
     files_from: str | None = None
     pages: str | None = None
     quality: int | None = None

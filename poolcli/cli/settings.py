@@ -10,6 +10,7 @@ from poolcli.cli.requests import PoolRequest
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.formats.raw import raw_from
 from poolcli.job.outcome import Settings
 from poolcli.job.rescale import Limits
 from poolcli.plan.missing import Missing
@@ -38,6 +39,7 @@ def settings_of(request: PoolRequest) -> Settings:
         linear_light=request.linear_light,
         rescale=_limits(request.rescale),
         missing=missing_of(request.missing),
+        raw=raw_from(request.raw) if request.raw else None,
         arrays=_arrays(request),
         dry_run=request.dry_run,
         overwrite=request.overwrite,
@@ -128,5 +130,7 @@ def _refuse_contradictions(request: PoolRequest) -> None:
         raise RequestError(f"{both} cannot both be standard output; name a file for one")
     if request.resume and "-" in (request.output, request.indices):
         raise RequestError(f"{field('resume')} continues files; standard output cannot be continued")
+    if request.raw and (request.all or request.dataset):
+        raise RequestError(f"{field('raw')} is one array; leave out {field('all' if request.all else 'dataset')}")
     if request.all and request.dataset:
         raise RequestError(f"{field('all')} takes every array, {field('dataset')} names some; give one of them")

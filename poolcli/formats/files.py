@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.formats import raw
 from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.isolated import guarded
 from poolcli.formats.recognise import recognise
@@ -39,6 +40,10 @@ DEFAULTS = ReadOptions()
 @contextmanager
 def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
     """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
+    if options.raw is not None:
+        with raw.opened(source, options.raw) as file:
+            yield file
+        return
     row, notes = recognise(source.path)
     with row.functions.opened(source, options) as file:
         if notes:

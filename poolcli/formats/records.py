@@ -12,6 +12,8 @@ from poolcli.plan.region import Ranges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.formats.raw import Raw
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -31,7 +33,7 @@ class ReadOptions:
     `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
     lets HDF5 files read the files that they name; `limit` is memory in bytes, and `allowed` the same where it was given
     by name; `axes` is how many the array has, where that is known; with `first_level` a
-    group of levels stands for the largest.
+    group of levels stands for the largest; `raw` is what a file without a header holds.
     """
 
     pages: str | None = None
@@ -41,6 +43,7 @@ class ReadOptions:
     allowed: int | None = None
     axes: int | None = None
     first_level: bool = False
+    raw: Raw | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from poolcli.core.errors import PoolError
 from poolcli.formats import Header, ReadOptions
+from poolcli.formats.raw import Raw
 from poolcli.job.colour import PLAIN, Colour
 from poolcli.job.job import Job
 from poolcli.job.rescale import Limits
@@ -37,6 +38,7 @@ class Settings:
     linear_light: bool = False
     rescale: Limits | None = None
     missing: Missing | None = None
+    raw: Raw | None = None
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False
     overwrite: bool = False
@@ -50,7 +52,8 @@ class Settings:
     def read_options(self) -> ReadOptions:
         """What of the settings is about reading."""
         axes = len(self.layout.strip()) if self.layout else None
-        return ReadOptions(self.pages, self.max_pixels, self.allow_external, self.max_memory, self.allowed, axes)
+        limits = self.max_memory, self.allowed
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw)
 
 
 @dataclass(frozen=True, slots=True)
