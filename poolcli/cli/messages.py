@@ -6,6 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import TextIO
 
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
@@ -59,13 +60,21 @@ def laid_out(text: str) -> str:
     """A message as a terminal shows it: what is wrong, the remedy on a line of its own, a caret where it points."""
     first, *pointed = text.split("\n")
     wrong, _, remedy = first.partition("; ")
-    columns = os.get_terminal_size(2).columns if os.isatty(2) else 80
+    columns = columns_of(sys.stderr)
     coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     lines = _wrapped(f"poolcli: {wrong}", columns) + pointed
     if coloured:
         lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{PLAIN}", 1)
     remedies = _wrapped(f"  {remedy}", columns) if remedy else []
     return "\n".join(lines + [f"{CYAN}{line}{PLAIN}" if coloured else line for line in remedies])
+
+
+def columns_of(stream: TextIO) -> int:
+    """How wide the terminal behind a stream is."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 80
 
 
 def _wrapped(text: str, columns: int) -> list[str]:

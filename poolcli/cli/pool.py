@@ -68,7 +68,7 @@ def _run(
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (
-        progress(len(jobs), request.quiet) as (step, bytes_done),
+        progress([job.source.path for job in jobs], request.quiet) as (step, bytes_done),
         closing(
             run_all(
                 jobs,
@@ -84,7 +84,7 @@ def _run(
         ) as outcomes,
     ):
         for outcome in outcomes:
-            step()
+            step(outcome)
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-SOON = 0.5  # seconds before a bar appears
+from poolcli.job.outcome import Outcome
+from poolcli.report.text import printable
 
-Step = Callable[[], None]
+SOON = 0.5  # seconds before a bar appears
+BETWEEN = 0.1  # seconds from one drawing to the next
+LONGEST_NAME = 30  # characters of a path beside a bar
+
+Step = Callable[[Outcome], None]
 Bytes = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
-    """Two callables: one more of `total` files is done; so many of so many bytes of the one file are done."""
+def progress(inputs: Sequence[str], quiet: bool) -> Iterator[tuple[Step, Bytes]]:
+    """Two callables: one more of the inputs has ended; so many of so many bytes of the only one are done."""
     if quiet or not sys.stderr.isatty():
-        yield (lambda: None), (lambda done, whole: None)
+        yield (lambda outcome: None), (lambda done, whole: None)
         return
-    bar = _Bar(total)
+    bar = _Bar(inputs)
     try:
         yield bar.step, bar.bytes
     finally:
@@ -30,14 +35,17 @@ def progress(total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
 class _Bar:
     """Drawn by this thread alone: workers are forked beside no other."""
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done, self._start = total, 0, time.monotonic()
+    def __init__(self, inputs: Sequence[str]) -> None:
+        self._total, self._done, self._failed, self._start = len(inputs), 0, 0, time.monotonic()
+        self._name = inputs[0] if inputs else ""
         self._drawn = 0.0
         self._bar: Any = None
         self._task: Any = None
 
-    def step(self) -> None:
+    def step(self, outcome: Outcome) -> None:
         self._done += 1
+        self._failed += outcome.error is not None
+        self._name = outcome.job.source.path
         if self._total > 1:
             self._draw(self._done, self._total)
 
@@ -51,14 +59,16 @@ class _Bar:
 
     def _draw(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._start < SOON or now - self._drawn < 0.1:
+        if now - self._start < SOON or now - self._drawn < BETWEEN:
             return
         self._drawn = now
         if self._bar is None:
             self._bar = self._made()
-            self._task = self._bar.add_task("pooling", total=total)
+            self._task = self._bar.add_task("pooling", total=total, name="", failed="", rate="")
             self._bar.start()
-        self._bar.update(self._task, completed=done)
+        failed = f"{self._failed} failed" if self._failed else ""
+        rate = f"{done / (now - self._start):.3g}/s"
+        self._bar.update(self._task, completed=done, name=_short(self._name), failed=failed, rate=rate)
         self._bar.refresh()
 
     def _made(self) -> Any:
@@ -66,9 +76,22 @@ class _Bar:
 
         from poolcli.report.console import console
 
-        several = (rich.MofNCompleteColumn(),)
-        one = (rich.DownloadColumn(binary_units=True), rich.TransferSpeedColumn())
-        columns = (rich.TextColumn("pooling"), rich.BarColumn(), *(several if self._total > 1 else one))
-        return rich.Progress(
-            *columns, rich.TimeRemainingColumn(), console=console(sys.stderr), transient=True, auto_refresh=False
+        several = (
+            rich.MofNCompleteColumn(),
+            rich.TextColumn("{task.fields[rate]}"),
+            rich.TextColumn("{task.fields[failed]}", style="bold red"),
         )
+        one = (rich.DownloadColumn(binary_units=True), rich.TransferSpeedColumn())
+        columns = (
+            rich.BarColumn(bar_width=20),
+            *(several if self._total > 1 else one),
+            rich.TimeRemainingColumn(),
+            rich.TextColumn("{task.fields[name]}", markup=False),
+        )
+        return rich.Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False)
+
+
+def _short(path: str) -> str:
+    """The end of a path, which tells files apart."""
+    text = printable(path)
+    return text if len(text) <= LONGEST_NAME else f"...{text[3 - LONGEST_NAME :]}"

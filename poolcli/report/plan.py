@@ -13,6 +13,7 @@ from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Bins
 from poolcli.dialects import DIALECTS
 from poolcli.plan import Plan
+from poolcli.report.sheet import Sheet
 from poolcli.report.text import number, printable
 
 OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
@@ -94,7 +95,7 @@ def notes_view(notes: Iterable[str]) -> Table:
 
 def plain_table() -> Table:
     """An empty table in the one style of all reports."""
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    return Sheet(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
 
 
 def ends_table(rows: Iterable[tuple[str, str, str, str]]) -> Table:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from poolcli.cli import messages, progress
+from poolcli.cli.app import run
+from poolcli.core.errors import FileError
+from poolcli.formats import Source
+from poolcli.job.job import Job
+from poolcli.job.outcome import Outcome
 from poolcli.ops import OPERATORS
 from tests.conftest import SAMPLES, Cli
 
@@ -169,3 +177,85 @@ def test_notes_that_differ_in_numbers_alone_are_one_line_over_many_files(cli: Cl
         "3 done, 0 skipped, 0 failed\n"
         "note  axis W: 1 of 7 input elements are read by no window (and the like, 3 of 3 files)\n"
     )
+
+
+NARROW = """\
+avg pooling, as OpenVINO
+input   N=1 C=1 W=9  float32
+output  N=1 C=1 W=4  float32
+
+axis      W
+input     9
+kernel    3
+stride    2
+dilation  1
+pads      0,0
+output    4
+formula   (9+0+0-3)//2 + 1 = 4
+
+rules    auto_pad explicit,
+         rounding_type floor,
+         exclude_pad true
+divisor  the window's elements inside
+         the input (exclude_pad)
+"""
+
+
+def test_tables_stand_up_where_their_columns_have_no_room(cli: Cli) -> None:
+    command = ["shape", "avg", "1,1,9", "-k", "3", "-s", "2", "--layout", "NCW"]
+    assert cli(*command, columns=40).out == NARROW
+    assert "axis  input  kernel  stride  dilation  pads  output  formula\n" in cli(*command, columns=80).out
+
+
+def test_what_goes_to_no_terminal_is_not_wrapped(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name = "n" * 150 + ".npy"
+    np.save(name, np.zeros((1, 2, 6, 8), np.float32))
+    assert run(["avg", name, "x.npy", "-o", "out/", "-k", "2", "-s", "2", "-n"]) == 0
+    assert f"{name}  N=1 C=2 H=6 W=8  N=1 C=2 H=3 W=4  out/{name}\n" in capsys.readouterr().out
+
+
+MESSAGE = "a.npy: axis H is 2 long, kernel 3 without padding leaves no window; use --kernel 2 or --pads 1"
+
+
+def test_a_terminal_shows_the_remedy_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "columns_of", lambda stream: 48)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert messages.laid_out(MESSAGE) == (
+        "poolcli: a.npy: axis H is 2 long, kernel 3\n  without padding leaves no window\n  use --kernel 2 or --pads 1"
+    )
+    assert messages.laid_out("--kernel has 'x' where\n  2,x\n    ^") == "poolcli: --kernel has 'x' where\n  2,x\n    ^"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm")
+    assert messages.laid_out("bad; use x") == "\x1b[1;31mpoolcli:\x1b[0m bad\n\x1b[36m  use x\x1b[0m"
+
+
+def test_a_stream_of_numbers_does_not_go_to_a_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run(["avg", "x.npy", "-o", "-", "-k", "2"]) == 2
+    assert capsys.readouterr().err == (
+        "poolcli: --output - writes numbers as a .npy stream, and standard output is a terminal; "
+        "send it somewhere (| or >), or name a file: --output y.npy\n"
+    )
+
+
+def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "SOON", -1)
+    monkeypatch.setenv("COLUMNS", "100")
+    names = [f"{'long' * 9}/{i}.npy" for i in range(3)]
+    with progress.progress(names, False) as (step, _):
+        for i, name in enumerate(names):
+            monkeypatch.setattr(progress, "BETWEEN", -1)
+            step(Outcome(Job(Source(name), None), error=FileError("no") if i == 1 else None))
+    frame = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-2]
+    assert re.fullmatch(r"━+ 3/3 [\d.e+]+/s 1 failed 0:00:00 \.\.\.glonglonglonglonglong/2\.npy\s*", frame), frame

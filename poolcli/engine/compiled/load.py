@@ -36,7 +36,7 @@ def _built(choice: Choice) -> LoadedKernel:
     with store.writing(choice.variant) as keep:
         kernel = _kept(choice)
         if kernel is None:
-            store.announce(f"compiling {choice.kernel} for {choice.dtype} (first use only)")
+            store.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
             from poolcli.engine.compiled.build import build
 
             code = build(choice)
