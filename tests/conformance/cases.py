@@ -67,6 +67,8 @@ def cases(draw: st.DrawFn, peer: Peer, op_name: str, dtypes: tuple[str, ...] | N
     dtype = draw(st.sampled_from([name for name in peer.dtypes[op_name] if dtypes is None or name in dtypes]))
     if peer.name == "PyTorch" and "avg" in op_name and rank == 3 and dtype in HALVES:
         dtype = "float32"  # avg_pool3d has no halves, adaptive_avg_pool3d sums in them (table: halves-pytorch)
+    if peer.name == "TensorFlow" and rank == 3:
+        dtype = "float32"  # its kernels over three axes are of floats (table: types-3d-tensorflow)
     op, sizes = draw(
         _adaptive(peer, op_name, rank) if op_name.startswith("adaptive") else _sliding(peer, op_name, rank)
     )
@@ -106,11 +108,13 @@ def _axes(draw: st.DrawFn, peer: Peer, room: int, dilated: bool, limit: bool, au
     kernel = draw(st.integers(1, 5))
     dilation = draw(st.sampled_from([1, 1, 2, 3])) if dilated else 1
     extent = (kernel - 1) * dilation + 1
-    most = {"pytorch": kernel // 2, "onnx": kernel - 1}.get(peer.like, extent - 1 if limit else 5)
-    pads = st.one_of(st.just(min(most, 5)), st.integers(0, min(most, 5)))
+    most = {"pytorch": kernel // 2, "onnx": kernel - 1, "tensorflow": kernel - 1}.get(
+        peer.like, extent - 1 if limit else 5
+    )
+    pads = st.just(0) if auto_pad == "bare" else st.one_of(st.just(min(most, 5)), st.integers(0, min(most, 5)))
     begin = draw(pads)
     end = begin if peer.like == "pytorch" else draw(pads)
-    least = {"explicit": extent - begin - end, "valid": extent}.get(auto_pad, 1)
+    least = {"explicit": extent - begin - end, "valid": extent, "bare": extent}.get(auto_pad, 1)
     size = max(1, least) + draw(st.one_of(st.integers(0, 1), st.integers(0, room - 1)))
     return _Axis(kernel, draw(st.integers(1, 4)), dilation, begin, end, size)
 
@@ -121,7 +125,8 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
     exclude = draw(st.sampled_from([True, False, None])) if op_name == "avg" else None
     limit = op_name == "avg" and exclude is not False
     dilated = peer.dilates(op_name) and draw(st.booleans())
-    axes = [draw(_axes(peer, ROOM[rank - 1], dilated, limit, auto_pad)) for _ in range(rank)]
+    bare = peer.like == "tensorflow" and (op_name == "avg" or rank == 3)  # these take no list of pads
+    axes = [draw(_axes(peer, ROOM[rank - 1], dilated, limit, "bare" if bare else auto_pad)) for _ in range(rank)]
     shared: dict[str, Any] = {
         "kernel": tuple(axis.kernel for axis in axes),
         "strides": tuple(axis.stride for axis in axes) if draw(st.integers(0, 5)) else None,
@@ -133,6 +138,9 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
         "like": peer.like,
     }
     sizes = [axis.size for axis in axes]
+    if peer.like == "tensorflow":
+        shared["strides"] = tuple(axis.stride for axis in axes)
+        exclude = exclude or None
     if op_name == "lp":
         if peer.like == "pytorch":
             shared |= {"pads_begin": 0, "pads_end": 0}

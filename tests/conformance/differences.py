@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
@@ -291,6 +292,55 @@ DIFFERENCES = (
     Difference(
         "channel-0", "PyTorch", "maximum with a channel axis of length 0", "refused", "an empty result", HARMLESS,
         MaxPool(2, like="pytorch"), np.zeros((1, 0, 4), np.float32), REFUSED, [],
+    ),
+    Difference(
+        "too-large-tensorflow", "TensorFlow", "VALID: window longer than the input, by less than two strides",
+        "an empty result", "refused", TOO_LARGE,
+        AvgPool(3, 1, auto_pad="valid", like="tensorflow"), count_to(2), [], REFUSED,
+    ),
+    Difference(
+        "same-3d-tensorflow", "TensorFlow", "SAME over three axes where the kernel is shorter than the stride",
+        "negative pads move the windows (over one or two they do not)", "pads are never negative", ONE_RULE,
+        MaxPool(1, (4, 1, 1), auto_pad="same_upper", like="tensorflow"), count_to(11).reshape(1, 1, 11, 1, 1),
+        [2, 6, 10], [1, 5, 9],
+    ),
+    Difference(
+        "nan-tensorflow", "TensorFlow", "maximum of a window that holds nan",
+        "the largest number, or the lowest finite", "nan", NAN,
+        MaxPool(3, 1, auto_pad="same_upper", like="tensorflow"), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
+    ),
+    Difference(
+        "nan-index-tensorflow", "TensorFlow", "index of a window that holds nan", "that of the largest number",
+        "that of nan", NAN, MaxPool((1, 3), 1, auto_pad="same_upper", like="tensorflow"),
+        line(1, nan, 3, 2).reshape(1, 1, 1, 4), [0, 2, 1, 2], [1, 1, 1, 2], "indices",
+    ),
+    Difference(
+        "minus-infinity-tensorflow", "TensorFlow", "maximum of nothing but -inf", "lowest finite number", "-inf", EXACT,
+        MaxPool(2, 2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],
+    ),
+    Difference(
+        "average-types-tensorflow", "TensorFlow", "averages of integers", "refused", "computed", CAN,
+        AvgPool(2, 2, like="tensorflow"), line(1, 2, dtype="uint8"), REFUSED, [2],
+    ),
+    Difference(
+        "max-types-tensorflow", "TensorFlow", "maxima of bool, uint32, uint64", "refused", "computed", CAN,
+        MaxPool(2, 2, like="tensorflow"), line(1, 2, dtype="uint32"), REFUSED, [2],
+    ),
+    Difference(
+        "types-3d-tensorflow", "TensorFlow", "averages over three axes of float16", "refused (over two they are not)",
+        "computed", ONE_RULE, AvgPool(1, 1, like="tensorflow"), np.ones((1, 1, 1, 1, 1), np.float16), REFUSED, [1],
+    ),
+    Difference(
+        "float32-sum-tensorflow", "TensorFlow", "averages of float32", "summed in float32", "summed in float64", DIGITS,
+        AvgPool(4, 4, like="tensorflow"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+    ),
+    Difference(
+        "halves-tensorflow", "TensorFlow", "averages of bfloat16", "summed in bfloat16", "summed in float64", DIGITS,
+        AvgPool(3, 3, like="tensorflow"), line(256, 1, 1).astype(ml_dtypes.bfloat16), [85.5], [86],
+    ),
+    Difference(
+        "axes-tensorflow", "TensorFlow", "more than 3 spatial axes", "refused", "computed", CAN,
+        MaxPool(2, 2, like="tensorflow"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
     ),
 )  # fmt: skip
 

@@ -127,6 +127,11 @@ def only_minus_infinity(case: Case) -> Mask:
     return only_lowest(case) if _is_float(case, "float16") else False
 
 
+def only_minus_infinity_anywhere(case: Case) -> Mask:
+    """The same, in float16 too."""
+    return only_lowest(case) if _is_float(case) else False
+
+
 def integers_to_one_bin(case: Case) -> Mask:
     """Adaptive averages of integers to one bin: the sum leaves the type, or truncating is not rounding."""
     if case.plan.op != "adaptive-avg" or case.x.dtype.kind not in "iu" or set(case.plan.output_shape[2:]) != {1}:
@@ -170,6 +175,13 @@ def short_3d(case: Case) -> bool:
     """3-D averages with a kernel longer than the unpadded input."""
     sliding = [w for w in case.plan.windows if isinstance(w, Sliding)]
     return case.plan.op == "avg" and len(sliding) == 3 and any(w.kernel > w.size for w in sliding)
+
+
+def moved_3d(case: Case) -> bool:
+    """SAME over three axes where a kernel is so much shorter than its stride that the pads would be negative."""
+    sliding = [w for w in case.plan.windows if isinstance(w, Sliding)]
+    short = any((w.output - 1) * w.stride + w.kernel < w.size - 1 for w in sliding)
+    return case.plan.attributes["auto_pad"] == "same_upper" and len(sliding) == 3 and short
 
 
 def cancelled(case: Case) -> Mask:
@@ -231,5 +243,9 @@ EXCLUSIONS = (
     Exclusion("empty-index", "PyTorch", "index", empty_maximum),
     Exclusion("avg-3d-short", "PyTorch", "case", short_3d),
     Exclusion("integers-pytorch", "PyTorch", "value", truncated),
+    Exclusion("nan-tensorflow", "TensorFlow", "value", nan_in("max")),
+    Exclusion("nan-index-tensorflow", "TensorFlow", "index", nan_in("max")),
+    Exclusion("minus-infinity-tensorflow", "TensorFlow", "value", only_minus_infinity_anywhere),
+    Exclusion("same-3d-tensorflow", "TensorFlow", "case", moved_3d),
     Exclusion("lp-digits-pytorch", "PyTorch", "value", cancelled),
 )

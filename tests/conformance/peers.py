@@ -13,6 +13,7 @@ import pytest
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = tuple[Array, Array | None]  # values, and indices of a maximum
 
+LARGE = {"pytorch": "torch", "tensorflow": "tensorflow"}
 HALVES = ("float16", "bfloat16")
 SMALL = ("uint8", "int8")
 WIDE = ("uint16", "int16", "uint32", "int32", "int64")
@@ -37,9 +38,9 @@ class Peer:
 
     @property
     def adapter(self) -> Any:
-        """The module that asks the framework; PyTorch's tests are skipped where it is not installed."""
-        if self.framework == "pytorch":
-            pytest.importorskip("torch", reason="PyTorch is compared where it is installed")
+        """The module that asks the framework; the tests of a large one are skipped where it is not installed."""
+        if self.framework in LARGE:
+            pytest.importorskip(LARGE[self.framework], reason=f"{self.name} is compared where it is installed")
         return importlib.import_module(f"tests.conformance.{self.framework}_peer")
 
     def ask(self, questions: Sequence[tuple[Any, Array]]) -> list[Answer]:
@@ -96,7 +97,20 @@ PYTORCH = Peer(
     auto_pads=("explicit",),
     avg_dilation=False,
 )
-PEERS = (OPENVINO, NGRAPH, ONNX, PYTORCH)
+TENSORFLOW = Peer(
+    "TensorFlow",
+    "tensorflow",
+    "tensorflow",
+    {
+        "avg": ("float32", "float32", "float64", "float16"),
+        "max": ("float32", "float32", "float64", *HALVES, *SMALL, "uint16", "int16", "int32", "int64"),
+    },
+    auto_pads=("explicit", "same_upper", "valid"),
+    roundings=("floor",),
+    avg_dilation=False,
+    max_dilation=False,
+)
+PEERS = (OPENVINO, NGRAPH, ONNX, PYTORCH, TENSORFLOW)
 
 
 def spread(value: Any, rank: int) -> list[int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from tests.conformance.compare import REFUSALS_COMPARED
 from tests.conformance.differences import DIFFERENCES, Unchecked
-from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Array, Peer, spread
+from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, TENSORFLOW, Array, Peer, spread
 from tests.profiles import sized
 
 ASKED = sized(100, 800)
@@ -48,6 +48,8 @@ def doubtful(draw: st.DrawFn, peer: Peer, op_name: str) -> tuple[Any, Array]:
         "rounding_type": draw(st.sampled_from(peer.roundings)),
         "like": peer.like,
     }
+    if peer is TENSORFLOW and shared["auto_pad"] != "explicit":
+        shared |= {"pads_begin": 0, "pads_end": 0}  # its calls have one argument for both
     if op_name == "lp":
         return Unchecked(LpPool, **shared, p=draw(st.integers(1, 3))), x
     if op_name == "max":
@@ -92,6 +94,8 @@ def row_of(peer: Peer, op: Any, x: Array, by_poolcli: bool) -> str | None:
     missing = [w - n - b - e for w, n, b, e in zip(windows, sizes, begin, end, strict=True)]
     if peer is PYTORCH and op.rounding_type == "ceil" and all(m < s for m, s in zip(missing, strides, strict=True)):
         return "too-large-pytorch" if max(missing) > 0 else None
+    if peer is TENSORFLOW and max(missing) > 0 and all(m < 2 * s for m, s in zip(missing, strides, strict=True)):
+        return "too-large-tensorflow"
     if peer is ONNX and max(missing) > 0 and all(m < 2 * s for m, s in zip(missing, strides, strict=True)):
         one = all(m < s for m, s in zip(missing, strides, strict=True))
         return "too-large-onnx" if one else "far-too-large-onnx"
@@ -101,7 +105,7 @@ def row_of(peer: Peer, op: Any, x: Array, by_poolcli: bool) -> str | None:
 # OpenVINO refuses no adaptive attributes; its sizes of 0 are a row of the table
 PAIRS = [
     (peer, op)
-    for peer in (OPENVINO, ONNX, PYTORCH)
+    for peer in (OPENVINO, ONNX, PYTORCH, TENSORFLOW)
     for op in peer.dtypes
     if not (peer is OPENVINO and op.startswith("adaptive"))
 ]

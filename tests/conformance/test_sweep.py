@@ -146,3 +146,28 @@ def test_onnx_has_the_same_lengths(name: str, rounding: str) -> None:
         lambda combination: length(make, combination, rounding, "onnx"),
         lambda combination: found.get(combination),
     )
+
+
+@pytest.mark.parametrize("name", ["avg", "max"])
+def test_tensorflow_has_the_same_lengths(name: str) -> None:
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is compared where it is installed")
+    words = {"same_upper": "SAME", "valid": "VALID"}
+    graph = tf.Graph()
+
+    def theirs(combination: tuple[Any, ...]) -> int | None:
+        size, kernel, stride, _, pads, word = combination
+        padding = words.get(word) or ([[0, 0], list(pads), [0, 0]] if any(pads) else "VALID")
+        try:
+            with graph.as_default():  # shapes alone: nothing is computed
+                x = tf.compat.v1.placeholder(tf.float32, [1, size, 1])
+                return int(getattr(tf.nn, f"{name}_pool1d")(x, kernel, stride, padding).shape[1])
+        except (ValueError, TypeError):
+            return None
+
+    make = MaxPool if name == "max" else AvgPool
+    sweep(
+        f"TensorFlow {name}",
+        combinations((1,), ("explicit", "same_upper", "valid"), False),
+        lambda combination: length(make, combination, "floor", "tensorflow"),
+        theirs,
+    )
