@@ -241,11 +241,6 @@ DIFFERENCES = (
         AvgPool(9, 2, rounding_type="ceil", like="pytorch"), count_to(8), [4.5], REFUSED,
     ),
     Difference(
-        "avg-3d-short", "PyTorch", "3-D average whose kernel is longer than the unpadded input", "refused (2-D is not)",
-        "computed", ONE_RULE,
-        AvgPool(4, 4, 2, 2, like="pytorch", exclude_pad=True), np.ones((1, 1, 3, 3, 3), np.float32), REFUSED, [1.0],
-    ),
-    Difference(
         "integers-pytorch", "PyTorch", "averages of int64", "truncated toward zero", "rounded half to even", ONE_RULE,
         AvgPool(2, like="pytorch"), line(1, 2, -3, -4, dtype="int64"), [1, -3], [2, -4],
     ),
@@ -280,10 +275,6 @@ DIFFERENCES = (
         "lp-digits-pytorch", "PyTorch", "signed sums of Lp norms that cancel", "summed in float32",
         "summed in float64", DIGITS,
         LpPool(4, p=1, like="pytorch"), line(2**24, 1, 1, -(2**24)), [0], [2],
-    ),
-    Difference(
-        "override-1d", "PyTorch", "divisor_override with one spatial axis", "refused (2-D is not)", "computed",
-        ONE_RULE, AvgPool(2, divisor_override=4, like="pytorch"), line(1, 2), REFUSED, [0.75],
     ),
     Difference(
         "output-size-0-pytorch", "PyTorch", "output_size 0", "an empty result", "refused", "surely a mistake",

@@ -171,12 +171,6 @@ def moved_pads(case: Case) -> bool:
     return False
 
 
-def short_3d(case: Case) -> bool:
-    """3-D averages with a kernel longer than the unpadded input."""
-    sliding = [w for w in case.plan.windows if isinstance(w, Sliding)]
-    return case.plan.op == "avg" and len(sliding) == 3 and any(w.kernel > w.size for w in sliding)
-
-
 def moved_3d(case: Case) -> bool:
     """SAME over three axes where a kernel is so much shorter than its stride that the pads would be negative."""
     sliding = [w for w in case.plan.windows if isinstance(w, Sliding)]
@@ -241,7 +235,6 @@ EXCLUSIONS = (
     Exclusion("empty-average-onnx", "ONNX Runtime", "value", empty_average),
     Exclusion("nan-index", "PyTorch", "index", repeated_nan),
     Exclusion("empty-index", "PyTorch", "index", empty_maximum),
-    Exclusion("avg-3d-short", "PyTorch", "case", short_3d),
     Exclusion("integers-pytorch", "PyTorch", "value", truncated),
     Exclusion("nan-tensorflow", "TensorFlow", "value", nan_in("max")),
     Exclusion("nan-index-tensorflow", "TensorFlow", "index", nan_in("max")),

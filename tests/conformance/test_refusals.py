@@ -86,8 +86,7 @@ def row_of(peer: Peer, op: Any, x: Array, by_poolcli: bool) -> str | None:
             return "ignored-pads-onnx"
         if peer is ONNX and op.auto_pad.startswith("same") and max(dilations) > 1:
             return "same-dilated"
-        short = peer is PYTORCH and op.name == "avg" and rank == 3 and any(np.array(kernel) > np.array(sizes))
-        return "avg-3d-short" if short else None
+        return None
     if min(kernel + strides + dilations) < 1 or op.auto_pad.startswith("same"):
         return None
     windows = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
