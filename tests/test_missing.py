@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -219,6 +221,23 @@ def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]
 
 def test_what_an_hdf5_file_calls_missing_does_not_vote(cli: Cli, tide: Path) -> None:
     assert pooled(cli, "tide.h5") == ([3, 3], [f"elements equal to -99 and -98 {LEFT_OUT}-99 again"])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(
+    version: int, dtype: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    monkeypatch.chdir(tmp_path)
+    array = zarr.create_array("x.zarr", shape=(1, 1, 1, 4), dtype=dtype, zarr_format=version)
+    array[...] = [[[[1, 9, 9, 9]]]]
+    nine = base64.standard_b64encode(struct.pack("<d", 9)).decode()  # as xarray writes floats
+    array.attrs["_FillValue"] = nine if dtype == "float32" else 9
+    result = cli("max", "x.zarr", "-o", "y.npy", "-k", "1,2", "-s", "1,2", "--json")
+    assert result.code == 0, result.err
+    np.testing.assert_array_equal(np.load("y.npy").ravel(), [1, NAN if dtype == "float32" else 9])
+    assert any(note.startswith("elements equal to 9 are missing") for note in result.json["notes"])
 
 
 def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:

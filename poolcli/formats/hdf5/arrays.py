@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from poolcli.formats.arrays import choose
 from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import translated
-from poolcli.formats.hdf5.metadata import metadata_of, missing_of, notes_of, scales_of
+from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
+from poolcli.formats.missing import missing_in
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
 from poolcli.plan.region import Ranges
 
@@ -43,7 +44,8 @@ class _Datasets:
         with translated(self.gate.path):
             dataset = self.gate.dataset(key)
             scales = scales_of(dataset)  # what is not let through of these is refused, too
-            header = replace(dataset.header, notes=tuple(notes_of(dataset)), missing=missing_of(dataset))
+            gone = missing_in(dataset.attributes, dataset.header.dtype)
+            header = replace(dataset.header, notes=tuple(notes_of(dataset)), missing=gone)
             return _File(header, dataset, scales)
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.formats.arrays import byte_count, named
 from poolcli.formats.hdf5.gate import Dataset
 from poolcli.formats.hdf5.library import h5py
+from poolcli.formats.missing import UNREADABLE, notes_on
 from poolcli.formats.records import Dimension, Metadata, Scale, whole_region
-from poolcli.plan.missing import Missing, can_hold
 
 LARGEST_SCALES = 2**25  # bytes of all of them together; what is beyond is left out
 MADE_ANEW = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
-MISSING = ("_FillValue", "missing_value")
-MOST_MISSING = 16  # numbers of an attribute
-UNREADABLE = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # what reading an attribute may raise
 
 
 def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Metadata:
@@ -48,39 +45,11 @@ def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
     return tuple(found)
 
 
-def missing_of(dataset: Dataset) -> Missing:
-    """The numbers that the file says stand for no value, as far as the dataset's type has them."""
-    found: list[int | float] = []
-    for name in MISSING:
-        for number in _numbers(dataset, name) or ():
-            if can_hold(DTYPES[dataset.header.dtype], number) and str(number) not in map(str, found):
-                found.append(number)
-    return tuple(found)
-
-
 def notes_of(dataset: Dataset) -> Iterator[str]:
     """What a person should know before the dataset is pooled."""
-    for name in MISSING:
-        if name in dataset.attributes and _numbers(dataset, name) is None:
-            yield f"what the file calls missing ({name}) is no number, and nothing is left out for it"
+    yield from notes_on(dataset.attributes)
     if "MATLAB_class" in dataset.attributes:
         yield "MATLAB has the axes in the opposite order"
-
-
-def _numbers(dataset: Dataset, name: str) -> Sequence[int | float] | None:
-    """An attribute that holds numbers; () where there is none of the name, None where it holds something else."""
-    import numpy as np
-
-    if name not in dataset.attributes:
-        return ()
-    try:
-        value = np.ravel(dataset.attributes[name])
-    except UNREADABLE:
-        return None
-    if value.dtype.kind not in "iuf" or value.size > MOST_MISSING:
-        return None
-    found: list[int | float] = value.tolist()
-    return found
 
 
 def _dimensions(

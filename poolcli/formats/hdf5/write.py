@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from poolcli.core.dtypes import DTYPES
+from poolcli.formats import missing
 from poolcli.formats.arrays import byte_count, named
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.hdf5.add import added_to, is_own, make_room, place_of
 from poolcli.formats.hdf5.library import h5py, translated
-from poolcli.formats.hdf5.metadata import MISSING
 from poolcli.formats.hdf5.names import bytes_of
 from poolcli.formats.records import Fresh, Named, Scale, Sink, Spec, WriteOptions, slices
 
@@ -146,7 +146,7 @@ def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]
     for name, value in attributes.items():
         try:
             if name not in target:
-                typed = dtype is not None and name in MISSING and np.asarray(value).dtype.kind in "iuf"
+                typed = dtype is not None and name in missing.NAMES and np.asarray(value).dtype.kind in "iuf"
                 target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.missing import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
+from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.library import opening, side_by_side, translated
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
@@ -90,7 +92,9 @@ class Stored:
             check_rank(where, node.shape)
             check_dtype(where, node.dtype.name)
             _check(where, node, self.options.limit)
-            return _Array(self._header(name, node), where, self.root, node)
+            attributes, header = with_numbers(node.attrs), self._header(name, node)
+            notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
+            return _Array(replace(header, notes=notes, missing=missing), where, self.root, node)
 
     def _node(self, key: str | None) -> Any:
         """The array of a name; None where there is none, or a group."""

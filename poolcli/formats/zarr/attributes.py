@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+
+from poolcli.formats.missing import NAMES
 
 DEEPEST = 64
 
@@ -39,3 +44,16 @@ def _plain(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+
+
+def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, a missing number that xarray wrote as the base64 of its eight bytes as that number.
+
+    >>> with_numbers({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
+    {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
+    """
+    found = dict(attributes)
+    for name in NAMES:
+        with suppress(ValueError, TypeError, struct.error):
+            (found[name],) = struct.unpack("<d", b64decode(found.get(name, 0), validate=True))
+    return found
