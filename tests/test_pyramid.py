@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ome_zarr_models import open_ome_zarr
+from zarr.codecs import BloscCodec, GzipCodec
 
 from poolcli.core.stop import Stopped
 from poolcli.formats.zarr.write import Writer
@@ -32,7 +34,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(path: str, x: Any, **how: Any) -> None:
     names = ("t", "c", "z", "y", "x")[5 - x.ndim :]
-    array = zarr.create_array(path, shape=x.shape, dtype=x.dtype, **{"dimension_names": names, "chunks": "auto", **how})
+    named = {} if how.get("zarr_format") == 2 else {"dimension_names": names}
+    array = zarr.create_array(path, shape=x.shape, dtype=x.dtype, **{**named, "chunks": "auto", **how})
     array[:] = x
 
 
@@ -264,6 +267,40 @@ def test_ome_zarr_models_calls_it_valid(ngff: str, shape: tuple[int, ...], cli: 
     found = (about.ome if ngff == "0.5" else about).multiscales[0]
     assert [data.path for data in found.datasets] == ["0", "1", "2"]
     assert "".join(axis.name for axis in found.axes) == {"HW": "yx", "CHW": "cyx", "CDHW": "czyx"}.get(layout, "tczyx")
+
+
+@pytest.mark.parametrize(
+    ("ngff", "how", "stored_as"),
+    [
+        ("0.4", {}, {"id": "zstd", "level": 0}),
+        ("0.4", {"compressors": GzipCodec(level=3)}, {"id": "gzip", "level": 3}),
+        (
+            "0.4",
+            {"compressors": BloscCodec(cname="lz4", clevel=4, shuffle="bitshuffle", typesize=1)},
+            {"id": "blosc", "cname": "lz4", "clevel": 4, "shuffle": 2, "blocksize": 0},
+        ),
+        (
+            "0.5",
+            {"zarr_format": 2, "compressors": numcodecs.Blosc(cname="lz4", clevel=4, shuffle=2)},
+            {"cname": "lz4", "clevel": 4, "shuffle": "bitshuffle", "blocksize": 0, "typesize": 1},
+        ),
+        ("0.5", {"zarr_format": 2, "compressors": numcodecs.GZip(2)}, {"level": 2}),
+        ("0.5", {"zarr_format": 2, "compressors": numcodecs.LZ4()}, {"level": 0, "checksum": False}),
+        ("0.5", {"zarr_format": 2, "compressors": numcodecs.Zstd(7)}, {"level": 7, "checksum": False}),
+    ],
+)
+def test_compressors_are_kept_in_the_words_of_the_other_version(ngff: str, how: Any, stored_as: Any, cli: Cli) -> None:
+    """Not every reader of Zarr 2 knows words beyond those of its specification."""
+    stored("x.zarr", X, **how)
+    layout = ("--layout", "DHW")
+    assert cli("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "2", "--ngff", ngff, *layout, "-q").err == ""
+    if ngff == "0.4":
+        found = json.loads(Path("y.ome.zarr/0/.zarray").read_text())
+        assert (found["compressor"], found["dimension_separator"]) == (stored_as, "/")
+    else:
+        codecs = json.loads(Path("y.ome.zarr/0/zarr.json").read_text())["codecs"]
+        assert [codec.get("configuration") for codec in codecs] == [None, stored_as]
+    np.testing.assert_array_equal(levels("y.ome.zarr")[0], X)
 
 
 # Runs

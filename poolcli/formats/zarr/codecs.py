@@ -15,7 +15,7 @@ LOSSLESS = (
 OF_INTEGERS = ("delta",)  # give back integers of the one type that they name
 OF_BOOL = ("packbits",)
 FLOAT_MAX = {16: 65504.0, 32: (2 - 2.0**-23) * 2.0**127, 64: sys.float_info.max}
-ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0, "checksum": False}
+ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
 INDEX: dict[str, Any] = {
     "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
@@ -60,6 +60,7 @@ def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
     if codec["name"] == "blosc":
         setting.pop("typesize", None)
         setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
+    setting.pop("checksum", None)  # which not every reader of Zarr 2 knows
     return {"id": codec["name"], **setting}
 
 

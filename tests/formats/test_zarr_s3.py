@@ -1,0 +1,118 @@
+"""Zarr stores in S3, of which one runs on the loopback: whole or not at all, and gone on with."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+import zarr
+
+from poolcli import AvgPool
+from poolcli.core.stop import Stopped
+from poolcli.formats.zarr.write import Writer
+from tests.conftest import Cli
+
+pytestmark = pytest.mark.slow
+HALVE = ("-k", "2", "-s", "2")
+X = np.random.default_rng(0).integers(0, 255, (20, 30, 40)).astype(np.uint8)
+SECRET = "a secret that is nobody's"  # noqa: S105  # the server takes any
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """s3fs at an empty bucket of a server that ends with the test; the environment leads there."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    monkeypatch.chdir(tmp_path)
+    server = ThreadedMotoServer("127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {"ENDPOINT_URL": f"http://{host}:{port}", "ACCESS_KEY_ID": "nobody", "SECRET_ACCESS_KEY": SECRET}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    try:
+        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()  # our own server
+        system = s3fs.S3FileSystem(skip_instance_cache=True)
+        system.mkdir("bucket")
+        yield system
+    finally:
+        s3fs.S3FileSystem.clear_instance_cache()
+        server.stop()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # s3fs leaves its connections to the collector
+            del system
+            gc.collect()
+
+
+def stored(url: str, **how: Any) -> None:
+    own = {"chunks": (10, 10, 10), "dimension_names": ("z", "y", "x")}
+    array = zarr.create_array(url, shape=X.shape, dtype="u1", **{**own, **how})
+    array[:] = X
+
+
+@pytest.mark.parametrize("shards", [None, (20, 20, 20)])
+def test_a_store_is_read_listed_and_written(shards: Any, cli: Cli, bucket: Any) -> None:
+    stored("s3://bucket/x.zarr", name="a/b", shards=shards)
+    assert cli("info", "s3://bucket/x.zarr").out.splitlines()[-1] == "/a/b   D=20 H=30 W=40  uint8"
+    run = ("avg", "s3://bucket/x.zarr:/a/b", "-o", "s3://bucket/y.zarr", *HALVE, "-q")
+    assert cli(*run).err == ""
+    found = zarr.open_array("s3://bucket/y.zarr/a/b", mode="r")
+    np.testing.assert_array_equal(found[:], AvgPool(2, 2)(X, layout="DHW"))
+    assert found.shards == (shards and (10, 20, 20))  # no longer than the array
+    again = cli(*run)
+    assert (again.code, "exists" in again.err) == (2, True)
+    assert cli("avg", "s3://bucket/nothing.zarr", "-o", "y.npy", *HALVE).err == (
+        "poolcli: s3://bucket/nothing.zarr: holds no Zarr array or group\n"
+    )
+    assert cli("avg", "s3://other/x.zarr", "-o", "y.npy", *HALVE).code == 1
+
+
+def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stopped(
+    cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored("s3://bucket/x.zarr")
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.job.write.TILE", 1000)  # what is smaller is made anew
+    run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
+    own, written = Writer.__call__, list[Any]()
+
+    def stopping(self: Writer, region: Any, array: Any) -> None:
+        if len(written) >= 3:
+            raise Stopped(130, "interrupted")
+        own(self, region, array)
+        written.append(region)
+
+    def noting(self: Writer, region: Any, array: Any) -> None:
+        own(self, region, array)
+        written.append(region)
+
+    monkeypatch.setattr(Writer, "__call__", stopping)
+    with pytest.raises(Stopped):
+        cli(*run)
+    assert bucket.find("bucket/y.zarr")
+    assert not bucket.exists("bucket/y.zarr/zarr.json")
+    (note,) = (name for name in bucket.ls("bucket", detail=False) if ".kept.at" in name)
+    assert SECRET not in bucket.cat_file(note).decode()
+    first = set(written)
+    written.clear()
+    monkeypatch.setattr(Writer, "__call__", noting)
+    assert cli(*run).err == ""
+    assert written
+    assert not first & set(written)
+    np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.zarr")[:], AvgPool(2, 2)(X, layout="DHW"))
+    assert not [name for name in bucket.find("bucket") if ".kept.at" in name]
+
+
+def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:
+    stored("s3://bucket/x.zarr")
+    assert cli("pyramid", "s3://bucket/x.zarr", "-o", "s3://bucket/y.ome.zarr", "--levels", "3", "-q").err == ""
+    group = zarr.open_group("s3://bucket/y.ome.zarr", mode="r")
+    assert sorted(name for name, _ in group.arrays()) == ["0", "1", "2"]
+    np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.ome.zarr/0")[:], X)
