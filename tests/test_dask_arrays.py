@@ -151,3 +151,41 @@ def test_every_operator_has_its_function() -> None:
     names = {name for name in poolcli.__all__ if name.endswith("_pool")}
     assert set(poolcli.dask.__all__) == names
     assert {getattr(poolcli.dask, name).__name__ for name in names} == names
+
+
+def labelled(values: Any) -> Any:
+    """A DataArray of 5 x 4 with a coordinate of every kind."""
+    import xarray
+
+    times = np.array(["2020-01-01", "2020-01-03", "2020-01-05", "2020-01-07", "2020-01-09"], "datetime64[ns]")
+    return xarray.DataArray(
+        values,
+        dims=("time", "x"),
+        coords={
+            "time": times, "x": ("x", [0.5, 1.5, 2.5, 3.5], {"units": "m"}), "word": ("x", list("abcd")), "place": 7,
+            "both": (("time", "x"), np.ones((5, 4))),
+        },
+        attrs={"units": "K"}, name="t",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lazy", [True, False], ids=["of dask", "of numpy"])
+def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
+    values = np.arange(20.0).reshape(5, 4)
+    x = labelled(from_array(values, chunks=2) if lazy else values)
+    y = poolcli.dask.avg_pool(x, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil")
+    assert (type(y), y.dims, y.attrs, y.name) == (type(x), ("time", "x"), {"units": "K"}, "t")
+    assert isinstance(y.data, da.Array) is lazy
+    expected = poolcli.avg_pool(values, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil", layout="HW")
+    np.testing.assert_array_equal(y.values, expected)
+    days = np.array(["2020-01-01", "2020-01-04", "2020-01-08"], "datetime64[ns]")
+    np.testing.assert_array_equal(y.coords["time"].values, days)
+    assert (y.coords["x"].values.tolist(), y.coords["x"].attrs) == ([1, 3], {"units": "m"})
+    assert sorted(y.coords) == ["place", "time", "x"]
+    assert y.coords["place"].item() == 7
+
+
+def test_indices_of_arrays_of_xarray_have_the_same_coordinates() -> None:
+    values, places = poolcli.dask.max_pool(labelled(np.arange(20.0).reshape(5, 4)), 2, return_indices=True, axis=0)
+    assert places.values.tolist() == [[5, 6, 7], [9, 10, 11], [13, 14, 15], [17, 18, 19]]
+    assert values.coords["x"].values.tolist() == places.coords["x"].values.tolist() == [1, 2, 3]

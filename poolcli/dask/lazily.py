@@ -12,6 +12,7 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
 from poolcli.dask.graph import pooled
+from poolcli.dask.labelled import around, is_labelled, layout_of
 from poolcli.plan.attributes import Attributes
 
 OWN = ("out", "threads")  # what dask decides
@@ -30,11 +31,19 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
         given.apply_defaults()
         words = given.arguments
         op: Any = record(**{own.name: words[own.name] for own in fields(record)})
-        _check(x)
-        plan = op.plan(
-            x.shape, x.dtype, layout=words["layout"], output_dtype=words["dtype"], missing=words.get("missing")
-        )
-        return pooled(plan, x, words.get("return_indices", False), words["engine"], function.__name__)
+        labelled = is_labelled(x)
+        data = x.data if labelled else x
+        layout = layout_of(x, words["layout"]) if labelled else words["layout"]
+        if not labelled or hasattr(data, "dask"):
+            _check(data)
+        plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], missing=words.get("missing"))
+        if hasattr(data, "dask"):
+            found = pooled(plan, data, words.get("return_indices", False), words["engine"], function.__name__)
+        else:
+            found = function(data, **{name: word for name, word in words.items() if name != "x"} | {"layout": layout})
+        if not labelled:
+            return found
+        return tuple(around(x, each, plan) for each in found) if isinstance(found, tuple) else around(x, found, plan)
 
     pool.__doc__ = (
         f"`poolcli.{function.__name__}` of a dask array, as one. Same keywords, less `out` and `threads`; same bits."
