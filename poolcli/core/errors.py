@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from traceback import format_exception
 from typing import Self
 
 from poolcli.core.fields import first_field, in_python
@@ -56,6 +55,8 @@ class UnexpectedError(PoolError):
 
 def unexpected(error: BaseException, place: str) -> UnexpectedError:
     """The error that stands for any other one; it holds text alone, and so goes from process to process."""
+    from traceback import format_exception  # which takes as long to import as all errors here
+
     try:
         text = (str(error).splitlines() or [""])[0][:200]
     except Exception:  # what cannot even say what it is
