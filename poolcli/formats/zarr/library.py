@@ -26,6 +26,8 @@ def translated(path: str) -> Iterator[None]:
         if isinstance(error, MemoryError) or not (isinstance(error, KNOWN) or _of_a_store(error)):
             raise
         text = (str(error).splitlines() or [""])[0].strip("'\"") or type(error).__name__
+        if type(error) is KeyError:  # which says no more than the word that was looked for
+            text = f"Unknown name {text}"
         raise FileError(f"{path}: Zarr cannot read or write it: {text[:200]}") from error
 
 
