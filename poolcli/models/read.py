@@ -25,8 +25,8 @@ def read_model(path: str, given: Given | None = None) -> list[Layer]:
             raise RequestError(f"{path}: {what}")
         with open(path, "rb") as stream:
             head = stream.read(HEAD)
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}") from None
     return _reader(path, head)(path, given or {})
 
 

@@ -198,12 +198,8 @@ def _index_plan(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[i
     if isinstance(op, PickingAttributes):
         base, axis = dialect.index_base, index_axis(op, dialect, len(logical))
     modulus = prod(logical[1:]) if base == "channels_last" else prod(logical[axis:])
-    bits = lookup(INDEX_TYPES[op.index_element_type]).bits
-    if modulus > 2 ** (bits - 1):
-        raise RequestError(
-            f"{field('index_element_type', op.index_element_type)} cannot hold indices up to {modulus - 1}; "
-            + ("use i64" if bits == 32 else "the input is too large for indices")
-        )
+    if op.index_element_type == "i32" and modulus > 2**31:  # no array is too large for the other, only a shape can be
+        raise RequestError(f"{field('index_element_type', 'i32')} cannot hold indices up to {modulus - 1}; use i64")
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"
     else:

@@ -91,6 +91,19 @@ def test_what_is_no_model_that_is_read_is_named_in_one_line(
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
 
 
+@pytest.mark.parametrize(("name", "message"), [("none.onnx", "no such file"), (".", "a folder, not a model file"),
+                                               ("a\0b", "no such file"), ("/dev/null", "no file")])  # fmt: skip
+def test_what_is_no_file_is_refused_in_one_line(
+    name: str, message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli("check", name)
+    shown = name.replace("\0", "\\x00")
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {shown}: {message}\n")
+    error = cli("check", name, "--json").json["error"]
+    assert error == {"kind": "request", "message": f"{name}: {message}", "field": None}
+
+
 def test_lengths_cannot_be_given_where_shapes_do_not_follow(cli: Cli) -> None:
     for name in ("pooling.tflite", "pooling.pt2"):
         done = cli("check", SAMPLES / name, "--input-shape", "x=1,3,8,8")

@@ -273,10 +273,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(3, 1, 2**15, 2**15, kernel=2, axis=0, index_element_type="i32"),
         "index_element_type='i32' cannot hold indices up to 3221225471; use i64",
     ),
-    "indices of 64 bits: an input of 2**63, and of more": (
-        peak(1, 1, 2**32, 2**31, kernel=2), peak(1, 1, 2**32, 2**31 + 1, kernel=2),
-        "index_element_type='i64' cannot hold indices up to 9223372041149743103; the input is too large for indices",
-    ),
     "indices of 32 bits of adaptive maxima": (
         bins(1, 1, 2**31, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
         bins(1, 1, 2**31 + 1, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
@@ -315,3 +311,7 @@ def test_the_last_that_is_taken_and_the_first_that_is_refused(name: str) -> None
     with pytest.raises(RequestError) as found:
         refused.plan()
     assert str(found.value) == message
+
+
+def test_a_shape_that_is_too_large_for_any_index_is_planned() -> None:
+    assert MaxPool(3, 2).plan((1, 1, 2**62, 5)).output_shape == (1, 1, 2**61 - 1, 2)
