@@ -109,7 +109,7 @@ COMMANDS = (
         "merge",
         MergeRequest,
         "merge.merge_command",
-        "One manifest of all shards of a run, when each has ended.",
+        "One manifest, or one store, of all shards of a run, when each has ended.",
         ("poolcli merge pooled",),
         "Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
     ),

@@ -98,7 +98,7 @@ OPTIONS: dict[str, Option | Argument] = {
         ("info", "warm", "clear"),
         "info",
     ),
-    "folder": Argument("FOLDER", "The output folder of all shards.", example="pooled", path="any"),
+    "folder": Argument("FOLDER", "The output of all shards: a folder, or a .zarr.", example="pooled", path="any"),
     "first": Argument(
         "A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, a picture.", example="a.npy", path="input"
     ),
