@@ -234,7 +234,8 @@ def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
     converted = ov.convert_model(network, example_input=x)
     converted.reshape(list(shape))
     ov.save_model(converted, tmp_path / "m.xml")
-    for file in ("m.onnx", "m.xml"):
+    torch.export.save(torch.export.export(network, (x,)), tmp_path / "m.pt2")
+    for file in ("m.onnx", "m.xml", "m.pt2"):
         done = cli("check", tmp_path / file, "--json", "--against", "pytorch")
         layers = json.loads(done.out)["layers"]
         assert done.code == 0

@@ -185,3 +185,29 @@ OTHER = [
 @pytest.mark.parametrize(("shape", "axes"), OTHER)
 def test_other_reductions_are_no_pooling(shape: tuple[int, ...], axes: list[int], cli: Cli, tmp_path: Path) -> None:
     assert cli("check", reduction(tmp_path, "ReduceMean", shape, axes, "true", [1]), "--json").json["layers"] == []
+
+
+def dynamic(folder: Path) -> Path:
+    """A model of an input `x` with dynamic lengths, its maxima and their mean, as OpenVINO saves it."""
+    import openvino as ov
+    from openvino import opset8
+
+    x = opset8.parameter([-1, 3, -1, -1], np.float32, name="x")
+    pool = opset8.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [3, 3], "ceil")
+    mean = opset8.reduce_mean(pool.output(0), np.array([2, 3], np.int64), True)
+    ov.save_model(ov.Model([mean.output(0)], [x], "m"), folder / "m.xml")
+    return folder / "m.xml"
+
+
+def test_openvino_says_what_follows_from_given_lengths(cli: Cli, tmp_path: Path) -> None:
+    path = dynamic(tmp_path)
+    found = cli("check", path, "--json").json["layers"]
+    assert [each["computed"] for each in found] == [["?", 3, "?", "?"], ["?", 3, 1, 1]]
+    found = cli("check", path, "--json", "--input-shape", "x=1,3,33,40").json["layers"]
+    assert [(each["input"], each["computed"]) for each in found] == [
+        ([1, 3, 33, 40], [1, 3, 16, 20]), ([1, 3, 16, 20], [1, 3, 1, 1])
+    ]  # fmt: skip
+    done = cli("check", path, "--input-shape", "y=1,3,33,40")
+    assert (done.code, done.err) == (2, f"poolcli: {path}: no input is called y; there are: x\n")
+    done = cli("check", path, "--input-shape", "x=1,3,33")
+    assert (done.code, done.err.count("\n"), "OpenVINO takes no such lengths" in done.err) == (2, 1, True)
