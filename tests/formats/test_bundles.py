@@ -134,7 +134,7 @@ def test_where_no_array_can_be_pooled_nothing_is_copied(cli: Cli) -> None:
     np.savez("short.npz", labels=np.zeros(3))
     result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
     assert result.code == 2
-    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axes, at least 3 ")
+    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axis, at least 3 ")
     assert not Path("y.npz").exists()
 
 
