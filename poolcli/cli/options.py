@@ -20,9 +20,10 @@ TYPES = tuple(DTYPES)
 ELEMENTS = "{elements}"  # stands for what the operator picks: maxima
 # What `--help` shows, in this order; `--help-all` shows everything.
 FIRST = (
-    "kernel", "output_size", "strides", "pads", "output", "p", "rounding_type", "auto_pad", "exclude_pad", "like",
-    "indices", "layout", "dtype", "explain", "windows", "compare", "picture", "solve", "to", "recursive", "format",
-    "overwrite", "resume", "dry_run", "json", "quiet",
+    "operator", "kernel", "levels", "levels_from", "edge", "scale", "unit", "output_size", "strides", "pads",
+    "output", "p", "rounding_type", "auto_pad", "exclude_pad", "like", "indices", "layout", "dtype", "explain",
+    "windows", "compare", "picture", "solve", "to", "recursive", "format", "overwrite", "resume", "dry_run", "json",
+    "quiet",
 )  # fmt: skip
 # What other frameworks call a setting, as an option without a value: the field, and how it is set.
 SETTINGS = {
