@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from poolcli.core.layouts import convert_layout as convert_layout
     from poolcli.explain.differences import Difference as Difference
     from poolcli.explain.differences import compare as compare
+    from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
@@ -28,6 +29,7 @@ _HOMES = {
     "compare": "explain.differences",
     "convert_layout": "core.layouts",
     "Plan": "plan",
+    "identify": "explain.identify",
     "solve": "explain.solve",
 }
 

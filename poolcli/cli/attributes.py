@@ -43,12 +43,15 @@ def all_attribute_options() -> dict[str, tuple[Any, bool]]:
     return options
 
 
-def parse_attributes(op: str, typed: Mapping[str, Any]) -> dict[str, Value]:
-    """The attributes of operator `op` that were given; refuses options of others, and pads that are given twice."""
+def parse_attributes(op: str | None, typed: Mapping[str, Any]) -> dict[str, Value]:
+    """The attributes of operator `op` that were given; refuses options of others, and pads that are given twice.
+
+    Without an operator those of all are read.
+    """
     given = {name: value for name, value in typed.items() if value is not None}
-    known = attribute_options(op)
+    known = attribute_options(op) if op else all_attribute_options()
     for name, value in given.items():
-        if name not in known:
+        if op and name not in known:
             others = listed([other for other in OPERATORS if name in attribute_options(other)], "and")
             own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
             is_size = own != "kernel" or name == "output_size"
@@ -61,7 +64,7 @@ def parse_attributes(op: str, typed: Mapping[str, Any]) -> dict[str, Value]:
         if len(ends) > 1 and not given.keys().isdisjoint(ends):
             both = " and ".join(map(field, ends))
             raise RequestError(f"{field(name)} sets both ends; give either {field(name)} or {both}")
-        in_numbers = _types(op)[ends[0]] in NUMBERS
+        _, in_numbers = known[name]
         if name == "pads" and isinstance(value, str) and value.lower().replace("-", "_") in PADDINGS:
             word = PADDINGS[value.lower().replace("-", "_")]
             raise RequestError(f"{field(name)} takes numbers, found {value}; write {field('auto_pad', word)}")

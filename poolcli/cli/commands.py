@@ -8,6 +8,7 @@ from poolcli.cli.requests import (
     CacheRequest,
     CheckRequest,
     CompareRequest,
+    IdentifyRequest,
     InfoRequest,
     MergeRequest,
     PoolRequest,
@@ -97,6 +98,14 @@ COMMANDS = (
             "poolcli compare a.h5:/data b.npz:data --json",
         ),
         "Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
+    ),
+    Command(
+        "identify",
+        IdentifyRequest,
+        "identify.identify_command",
+        "Which operator, attributes and framework turn one array into another.",
+        ("poolcli identify x.npy y.npy", "poolcli identify dump.npz:input dump.npz:output --op avg --like onnx"),
+        "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
     ),
     Command(
         "info",

@@ -107,6 +107,17 @@ OPTIONS: dict[str, Option | Argument] = {
     "atol": Option("--atol", EXPLAIN, "Differences up to A are none. Default: 0.", "A", example="1e-6"),
     "rtol": Option("--rtol", EXPLAIN, "Nor are those up to R times the number of B. Default: 0.", "R", example="1e-5"),
     "files": Argument("FILE...", "Files to look into.", example="x.npy", path="input"),
+    "x": Argument(
+        "INPUT", "The array before: .npy, .npz[:key], .h5[:/dataset], ..., an image.", example="x.npy", path="input"
+    ),
+    "y": Argument("OUTPUT", "The array after, read in the same way.", example="y.npy", path="input"),
+    "pooling": Option(
+        "--op --pooling",
+        WINDOWS,
+        f"The operator, where it is known: {listed(OPERATOR_WORDS)}.",
+        "OP",
+        words=tuple(OPERATOR_WORDS),
+    ),
     "kernel": Option(
         "-k --kernel",
         WINDOWS,

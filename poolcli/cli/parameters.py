@@ -56,7 +56,7 @@ def parameters(command: Command) -> Iterator[Parameter]:
     elements = OPERATOR_WORDS[command.op].elements if command.op else ""
     for field in fields(command.request):
         if field.name == "attributes":
-            yield from _attributes(command.op)
+            yield from _attributes(command.op, "pooling" in hints)
         elif field.name not in command.without and not (field.name == "op" and command.op):
             yield _parameter(field.name, hints[field.name], field.default, elements)
 
@@ -80,7 +80,8 @@ def request_of(command: Command, typed: Mapping[str, Any]) -> Request:
             raise RequestError(f"{command.name} needs {field_called(each.name)}, for example {each.example}")
     values = {name: value for name, value in given.items() if name in own}
     if "attributes" in own:
-        op = values["op"] = command.op or given["op"]
+        op = command.op or given.get("op") or given.get("pooling")
+        values |= {"op": op} if "op" in own else {}
         values["attributes"] = parse_attributes(op, {name: given[name] for name in given if name not in own})
     return command.request(**values)
 
@@ -101,7 +102,7 @@ def read_value(parameter: Parameter, typed: str | Sequence[str] | bool) -> Any:
 
 
 def _read_word(parameter: Parameter, word: str) -> Any:
-    if parameter.name == "op":
+    if parameter.name in ("op", "pooling"):
         return operator_called(word)
     if parameter.row.words == TYPES:
         return spoken(word) or one_of(parameter.name, word, TYPES)
@@ -117,9 +118,10 @@ def _read_word(parameter: Parameter, word: str) -> Any:
         raise RequestError(f"{named} is {word!r}, {wanted} is needed, for example {parameter.example}") from None
 
 
-def _attributes(op: str | None) -> Iterator[Parameter]:
+def _attributes(op: str | None, sought: bool) -> Iterator[Parameter]:
+    """The options of attributes; where the attributes are what is sought, none of them has a default."""
     options = attribute_options(op) if op else all_attribute_options()
-    default = {"like": OPERATORS[op or "avg"].like}
+    default = {} if sought else {"like": OPERATORS[op or "avg"].like}
     for name, (kind, numbers) in options.items():
         yield _parameter(name, kind, None, marked=default.get(name), numbers=numbers)
 

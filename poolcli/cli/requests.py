@@ -110,6 +110,20 @@ class CompareRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdentifyRequest:
+    """Two arrays, and what is known of the pooling that made one of the other."""
+
+    x: str
+    y: str
+    pooling: str | None = None
+    attributes: Mapping[str, Value]
+    layout: str | None = None
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InfoRequest:
     """What files hold."""
 
@@ -178,6 +192,7 @@ Request = (
     | MergeRequest
     | ShapeRequest
     | CheckRequest
+    | IdentifyRequest
     | InfoRequest
     | CacheRequest
 )

@@ -16,7 +16,7 @@ _MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}]")
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
 BY_PLACE = {  # what the command line is given without an option
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
-    "model": "MODEL", "source": "INPUT", "first": "A", "second": "B",
+    "model": "MODEL", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 

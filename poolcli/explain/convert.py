@@ -87,7 +87,7 @@ def _records(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
     """The operators in the dialect that do the same with a window's elements, the plan's own first."""
     own = OPERATORS[plan.op]
     others = (r for r in OPERATORS.values() if r is not own and r.reducer == own.reducer)
-    return [r for r in (own, *others) if (r.rules_of or r.name) in dialect.operators]
+    return [r for r in (own, *others) if r.name in dialect.operators]
 
 
 def _never(plan: Plan, dialect: Dialect) -> str | None:
@@ -101,7 +101,7 @@ def _never(plan: Plan, dialect: Dialect) -> str | None:
                 f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
                 f"and {dialect.title} has no others"
             )
-    overrides = any(dialect.operators[r.rules_of or r.name].divisor_override for r in records)
+    overrides = any(dialect.operators[r.name].divisor_override for r in records)
     if plan.divisor_override is not None and not overrides:
         return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"
     return None
@@ -139,7 +139,7 @@ def _fixed(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
 
 
 def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[_Words]:
-    there = dialect.operators[record.rules_of or record.name]
+    there = dialect.operators[record.name]
     divisions: list[dict[str, Any]] = [{}]
     if issubclass(record, DividingAttributes):
         override = one_divisor(plan) if there.divisor_override else None

@@ -98,3 +98,15 @@ def _same_strides(size: int, wanted: int, kernel: int, given: Mapping[str, int])
     low = ceil_div(size, wanted)
     high = ceil_div(size, wanted - 1) - 1 if wanted > 1 else max(size, kernel)
     return sorted(s for s in {low, low + 1, high, kernel} if low <= s <= high)
+
+
+def unusual(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
+    """Gaps between windows, elements that none reads, kernels that are seldom seen, pads other than those of "same"."""
+    window = extent(kernel, dilation)
+    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if kernel == size else 2 if kernel <= USUAL else 4)
+    pads = 0 if begin == end == 0 else 1 if begin == end == (window - 1) // 2 else 3
+    unread = max(0, size + begin + end - window) % stride / size
+    return (
+        10 * (window < stride) + 4 * unread + seldom + (kernel != stride) + 2 * (kernel > 2 * stride)
+        + pads + 3 * (begin != end) + 4 * (window > size)
+    )  # fmt: skip

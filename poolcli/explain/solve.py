@@ -11,9 +11,8 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import check_layout, default_layout, spatial_axes
 from poolcli.core.values import numbers_from, one_of, per_axis
-from poolcli.core.windows import extent
 from poolcli.dialects import dialect_of
-from poolcli.explain.lengths import USUAL, AxisOption, axis_options
+from poolcli.explain.lengths import AxisOption, axis_options, unusual
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SlidingAttributes
@@ -104,7 +103,7 @@ def question(
 def answers(asked: Question) -> list[Answer]:
     """Up to a dozen answers, plainest first."""
     found: dict[SlidingAttributes, Answer] = {}
-    for op in sorted(_combined(asked), key=lambda op: _cost(op, asked.sizes)):
+    for op in sorted(_combined(asked), key=lambda op: plainness(op, asked.sizes)):
         answer = _verified(asked, op) if op not in found else None
         if answer:
             found[op] = answer
@@ -160,7 +159,8 @@ def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> lis
     meaning = dialect_of(asked.op.like).ceil if rounding == "ceil" else rounding
     found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], meaning)
     return sorted(
-        set(found), key=lambda option: _cost(_made(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes))
+        set(found),
+        key=lambda option: plainness(_made(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes)),
     )
 
 
@@ -207,27 +207,15 @@ def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
     return Answer(op, plan) if right else None
 
 
-def _cost(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
+def plainness(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
     """Plainest first, as an engineer would choose: a sum of what makes attributes unusual, then small numbers."""
     rank = len(sizes)
     numbers = [_spread(n, rank) for n in (op.kernel, op.strides, op.pads_begin, op.pads_end, op.dilations)]
     axes = list(zip(sizes, *numbers, strict=True))
     words = {"floor": 0, "ceil": 2, "ceil_torch": 5}[op.rounding_type] + 3 * (op.auto_pad != "explicit")
     unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
-    unusual = words + unlike + sum(_unusual(*axis) for axis in axes) / rank
-    return unusual, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
-
-
-def _unusual(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
-    """Gaps between windows, elements that none reads, kernels that are seldom seen, pads other than those of "same"."""
-    window = extent(kernel, dilation)
-    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if kernel == size else 2 if kernel <= USUAL else 4)
-    pads = 0 if begin == end == 0 else 1 if begin == end == (window - 1) // 2 else 3
-    unread = max(0, size + begin + end - window) % stride / size
-    return (
-        10 * (window < stride) + 4 * unread + seldom + (kernel != stride) + 2 * (kernel > 2 * stride)
-        + pads + 3 * (begin != end) + 4 * (window > size)
-    )  # fmt: skip
+    total = words + unlike + sum(unusual(*axis) for axis in axes) / rank
+    return total, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
 
 
 def _spread(numbers: Any, rank: int) -> tuple[int, ...]:

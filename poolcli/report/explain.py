@@ -15,6 +15,7 @@ from poolcli.explain.convert import Conversion
 from poolcli.explain.solve import Answer, Near
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
+from poolcli.report.options import options_of
 from poolcli.report.plan import plain_table
 
 FOLDED = 24  # windows, above which the middle of a table is left out
@@ -123,7 +124,7 @@ def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
     """Answers to the inverse question, plainest first, as options."""
     output = named_shape(answers[0].plan.layout, answers[0].plan.output_shape)
-    return Group(f"output  {output}", "", *(Text(options_of(answer)) for answer in answers))
+    return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
 
 def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableType:
@@ -137,28 +138,6 @@ def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableT
     if not near:
         lines.append("each axis can have its length, but not all of them under the same words and limits")
     return Group(*map(Text, lines))
-
-
-def options_of(answer: Answer) -> str:
-    """The attributes of an answer as they are typed."""
-    op = answer.op
-
-    def typed(value: object) -> str:
-        return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-    parts = [f"-k {typed(op.kernel)}", f"-s {typed(op.strides)}"]
-    if op.pads_begin == op.pads_end:
-        if any(op.pads_begin if isinstance(op.pads_begin, tuple) else (op.pads_begin,)):
-            parts.append(f"-p {typed(op.pads_begin)}")
-    else:
-        parts += [f"--pads-begin {typed(op.pads_begin)}", f"--pads-end {typed(op.pads_end)}"]
-    if op.dilations not in (1, (1,)):
-        parts.append(f"--dilations {typed(op.dilations)}")
-    if op.auto_pad != "explicit":
-        parts.append(f"--auto-pad {op.auto_pad}")
-    if op.rounding_type != "floor":
-        parts.append(f"--rounding-type {op.rounding_type}")
-    return " ".join(parts)
 
 
 def conversion_view(conversion: Conversion, title: str) -> RenderableType:

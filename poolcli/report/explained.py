@@ -16,7 +16,7 @@ from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.steps import explain, window
 from poolcli.report.document import SCHEMA_VERSION
-from poolcli.report.explain import options_of
+from poolcli.report.options import options_of
 
 MOST_WINDOWS = 1_000_000
 
@@ -78,7 +78,7 @@ def answers_document(
         "solve": list(wanted),
         "answers": [
             {
-                "options": options_of(answer),
+                "options": options_of(answer.op),
                 "attributes": answer.plan.attributes,
                 "output": list(answer.plan.output_shape),
             }

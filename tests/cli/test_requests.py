@@ -23,7 +23,7 @@ from tests.conftest import Cli
 
 
 def test_the_commands_are_the_operators_and_what_explains_them() -> None:
-    names = [*OPERATORS, "pyramid", "shape", "check", "compare", "info", "merge", "cache"]
+    names = [*OPERATORS, "pyramid", "shape", "check", "compare", "identify", "info", "merge", "cache"]
     assert list(BY_NAME) == names
 
 

@@ -1,0 +1,39 @@
+"""The `identify` command: which pooling turns one array into another."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from poolcli.cli.requests import IdentifyRequest
+from poolcli.core.errors import FileError, RequestError
+from poolcli.explain.identify import identify
+from poolcli.formats import Tensor, parse_source, read
+from poolcli.formats.isolated import guarded
+
+
+def identify_command(request: IdentifyRequest) -> int:
+    """Prints the poolings that turn `x` into `y`, best first; returns 1 where none fits and the nearest is shown."""
+    x, y = _array(request.x), _array(request.y)
+    layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
+    found = identify(x.array, y.array, op=request.pooling, layout=layout, **request.attributes)
+    if request.json:
+        from poolcli.report.document import to_json
+        from poolcli.report.identify import candidates_document
+
+        print(to_json(candidates_document(x, y, found)))
+    elif not request.quiet:
+        from poolcli.report.console import show
+        from poolcli.report.identify import candidates_view
+
+        show(candidates_view(found), sys.stdout)
+    return 0 if found and found[0].fits else 1
+
+
+def _array(path: str) -> Tensor:
+    """The whole array of a file; one that cannot be read is nothing to compare (exit 2)."""
+    source = parse_source(path)
+    try:
+        return guarded(source.path, partial(read, source))
+    except FileError as error:
+        raise RequestError(error.message) from error

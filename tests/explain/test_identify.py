@@ -1,0 +1,251 @@
+"""From two arrays to the pooling between them, held against dumps of real frameworks, made here."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MinPool,
+    ModePool,
+    RequestError,
+    identify,
+)
+from poolcli.explain.same import same
+from poolcli.plan import make_plan
+from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
+from tests.conftest import Cli
+from tests.profiles import sized
+
+PEERS = [peer for peer in (ONNX, OPENVINO, PYTORCH) if peer is not PYTORCH or find_spec("torch")]
+
+
+def _random(shape: tuple[int, ...]) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (lambda like: MaxPool(3, 2, 1, 1, like=like), (1, 8, 24, 31)),
+        (lambda like: MaxPool(3, 2, 1, 1, rounding_type="ceil", like=like), (1, 8, 24, 31)),
+        (lambda like: MaxPool((3, 2), (2, 1), 1, 1, 2, like=like), (1, 4, 17, 19)),
+        (lambda like: MaxPool((3, 5), (1, 2), (1, 0), (0, 2), like=like), (1, 4, 15, 20)),
+        (lambda like: AvgPool(3, 2, 1, 1, exclude_pad=True, rounding_type="ceil", like=like), (2, 3, 16, 19)),
+        (lambda like: AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil", like=like), (2, 3, 16, 19)),
+        (lambda like: AvgPool((2, 3), (2, 3), (1, 0), (0, 1), exclude_pad=False, like=like), (1, 3, 13, 14)),
+        (lambda like: AvgPool(3, 1, 2, 2, 2, exclude_pad=False, like=like), (1, 3, 13, 14)),
+        (lambda like: AvgPool(7, 7, like=like), (1, 5, 7, 7)),
+        (lambda like: LpPool(3, 2, p=2, like=like), (1, 3, 15, 15)),
+        (lambda like: AvgPool(3, 2, 1, 1, divisor_override=5, like=like), (1, 3, 15, 15)),
+        (lambda like: AdaptiveAvgPool((5, 4), like=like), (1, 3, 13, 14)),
+        (lambda like: AvgPool((3, 2, 2), (2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
+        (lambda like: MaxPool(5, 3, 2, 2, like=like), (1, 3, 40)),
+    ],
+    ids=[
+        "max", "max-ceil", "max-dilated", "max-asymmetric", "exclude-ceil", "include-ceil", "include-asymmetric",
+        "avg-dilated", "global", "lp", "override", "adaptive", "3-d", "1-d",
+    ],
+)  # fmt: skip
+def test_the_dump_of_a_framework_leads_to_what_made_it(peer: Peer, op: Any, shape: tuple[int, ...]) -> None:
+    try:
+        made = op(peer.like)
+        plan = made.plan(shape)
+    except RequestError:
+        return  # the framework has no such operator or attributes
+    if made.name not in peer.dtypes or (getattr(made, "divisor_override", None) and peer is not PYTORCH):
+        return
+    x = _random(shape)
+    ((y, _),) = peer.ask([(made, x)])
+    found = identify(x, y)
+    assert found[0].fits
+    own = [candidate for candidate in found if candidate.op.like == peer.like and same(candidate.plan, plan)]
+    assert own, [(candidate.op, candidate.deviation) for candidate in found]
+    ((again, _),) = peer.ask([(own[0].op, x)])
+    np.testing.assert_allclose(again, y, 1e-5, 1e-6)
+
+
+@st.composite
+def poolings(draw: st.DrawFn) -> Any:
+    rank = draw(st.integers(1, 3))
+    sizes = tuple(draw(st.integers(4, (30, 20, 9)[rank - 1])) for _ in range(rank))
+
+    def each(low: int, high: int) -> int | tuple[int, ...]:
+        numbers = tuple(draw(st.integers(low, high)) for _ in sizes)
+        return numbers if rank < 3 and draw(st.booleans()) else numbers[0]
+
+    geometry: dict[str, Any] = {
+        "kernel": each(1, 5), "strides": each(1, 3), "pads_begin": each(0, 1), "pads_end": each(0, 1),
+        "dilations": draw(st.integers(1, 2)), "rounding_type": draw(st.sampled_from(["floor", "ceil"])),
+    }  # fmt: skip
+    op = draw(st.sampled_from([MaxPool, MinPool, AvgPool, AvgPool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool]))
+    if op in (AdaptiveAvgPool, AdaptiveMaxPool):
+        return op(tuple(draw(st.integers(1, size)) for size in sizes)), (1, 2, *sizes)
+    if op is AvgPool:
+        geometry["exclude_pad"] = draw(st.booleans())
+    if op is LpPool:
+        geometry["p"] = draw(st.sampled_from([1, 2, 3]))
+    return op(**geometry), (1, 2, *sizes)
+
+
+@settings(max_examples=sized(5, 200), derandomize=True)
+@given(poolings())
+def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
+    op, shape = pooling
+    try:
+        plan = op.plan(shape)
+    except RequestError:
+        return
+    if plan.empty_windows:
+        return
+    x = _random(shape)
+    found = identify(x, op(x, engine="numpy"))
+    assert found[0].deviation.exact
+    assert any(same(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
+
+
+def test_labels_that_won_a_vote_are_found() -> None:
+    x = np.random.default_rng(1).integers(0, 3, (1, 1, 20, 20), dtype=np.uint8)
+    first = identify(x, ModePool(3, 2)(x, engine="numpy"))[0]
+    assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("mode", [3, 3], True)
+
+
+def test_channels_last_are_tried_and_a_layout_is_kept() -> None:
+    x = _random((1, 12, 13, 5))
+    first = identify(x, MaxPool(2, 2)(x, layout="NHWC", engine="numpy"))[0]
+    assert (first.plan.layout, first.plan.attributes["kernel"], first.deviation.exact) == ("NHWC", [2, 2], True)
+    same_lengths = _random((2, 4, 4))
+    assert (
+        identify(same_lengths, MaxPool(2, 2)(same_lengths, layout="HWC", engine="numpy"), layout="HWC")[0].plan.layout
+        == "HWC"
+    )
+
+
+def test_what_is_given_is_held_fixed() -> None:
+    x = _random((1, 2, 17, 17))
+    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
+    assert {c.op.like for c in identify(x, y, like="pytorch")} == {"pytorch"}
+    assert {c.op.name for c in identify(x, y, op="max")} == {"max"}
+    held = identify(x, y, kernel=3, rounding_type="ceil")
+    assert {(c.op.name, c.plan.attributes["rounding_type"]) for c in held} == {("max", "ceil")}
+    assert not identify(x, y, kernel=4)[0].fits
+    framed = AvgPool(3, 2, 1, 1, exclude_pad=False)(x, engine="numpy")
+    (only,) = identify(x, framed, exclude_pad=True)
+    assert (only.fits, only.plan.attributes["exclude_pad"], only.deviation.where) == (
+        False, True, "only at the borders: in windows that reach past the input",
+    )  # fmt: skip
+    with pytest.raises(RequestError, match=r"^max has no p$"):
+        identify(x, y, op="max", p=2)
+
+
+def _last_column(y: Any) -> None:
+    y[..., -1] += 1
+
+
+def _channel(y: Any) -> None:
+    y[:, 2] *= 2
+
+
+def _one(y: Any) -> None:
+    y[0, 1, 4, 3] += 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (_last_column, "only at W=7, the last"),
+        (_channel, "only at C=2, the last"),
+        (_one, "only at C=1"),
+    ],
+)
+def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any, where: str) -> None:
+    x = _random((1, 3, 17, 17))
+    y = AvgPool(3, 2, like="pytorch")(x, engine="numpy")
+    spoil(y)
+    (only,) = identify(x, y)
+    assert (only.fits, only.op.name, only.plan.attributes["kernel"], only.deviation.where) == (
+        False, "avg", [3, 3], where,
+    )  # fmt: skip
+
+
+def test_borders_that_differ_are_named() -> None:
+    x = _random((1, 3, 17, 17))
+    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
+    y[..., 0, :] -= 1
+    y[..., :, 0] -= 1
+    (only,) = identify(x, y, op="max")
+    assert only.deviation.where == "only at the borders: in windows that reach past the input"
+
+
+def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
+    x = _random((1, 2, 15, 15))
+    found = identify(x, MaxPool(3, 2)(x, engine="numpy"), op="max", like="openvino")
+    assert [(c.plan.attributes["rounding_type"], c.apart) for c in found] == [
+        ("floor", None), ("ceil", "an input of H=16: 7 or 8 outputs"),
+    ]  # fmt: skip
+    assert [make_plan(c.op, (1, 2, 16, 15)).output_shape[2] for c in found] == [7, 8]
+
+
+def test_arrays_of_no_pooling_are_refused() -> None:
+    for shapes, text in (
+        (((1, 2, 9, 9), (1, 3, 4, 4)), "differ beyond spatial axes; name the axes with layout if they are others"),
+        (((1, 2, 9, 9), (1, 2, 4)), "^the input has 4 axes and the output 3; pooling keeps their number$"),
+        (((1, 2, 0, 9), (1, 2, 4, 4)), "^an array without elements says nothing about what made it$"),
+    ):
+        with pytest.raises(RequestError, match=text):
+            identify(*(np.zeros(shape, np.float32) for shape in shapes))
+
+
+FOUND = """\
+layout NCHW
+
+   as          options                                      off
+1  OpenVINO    max -k 3 -s 2 -p 1 --rounding-type ceil      exact
+2  OpenVINO    max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
+3  ONNX        max -k 3 -s 2 -p 1 --rounding-type ceil      exact
+4  ONNX        max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
+5  PyTorch     max -k 3 -s 2 -p 1 --rounding-type ceil      exact
+6  TensorFlow  max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
+7  nGraph      max -k 3 -s 2 -p 1 --rounding-type ceil      exact
+8  nGraph      max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
+
+what would tell them apart
+1 from 2, 4, 6, 8: an input of W=32: 17 or 16 outputs
+1 from 3, 5, 7:    nothing for lengths within 12 of these: the same windows and
+                   divisors
+"""
+
+
+def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, tmp_path: Path) -> None:
+    x = _random((1, 8, 24, 31))
+    y = MaxPool(3, 2, 1, 1, rounding_type="ceil")(x, engine="numpy")
+    before, after, spoilt = (str(tmp_path / name) for name in ("x.npy", "y.npy", "z.npy"))
+    np.save(before, x)
+    np.save(after, y)
+    _last_column(y)
+    np.save(spoilt, y)
+    done = cli("identify", before, after)
+    assert (done.code, done.out) == (0, FOUND)
+    done = cli("identify", before, spoilt)
+    assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (
+        1,
+        "nothing fits (layout NCHW); the nearest differs only at W=15, the last:",
+        "104 of 1,664 outputs differ by more than roundings can",
+    )
+    assert cli("identify", before, str(tmp_path / "none.npy")).code == 2
+    document = cli("identify", before, after, "--like", "torch", "--json").json
+    assert {key: document["candidates"][0][key] for key in ("op", "like", "exact", "max_abs", "max_ulp")} == {
+        "op": "max", "like": "pytorch", "exact": True, "max_abs": 0, "max_ulp": 0,
+    }  # fmt: skip
