@@ -47,6 +47,7 @@ class AxisExplanation:
     empty: int
     lengths: tuple[tuple[int, int], ...]
     equal_to: tuple[int, int] | None
+    dilation: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def facts(axis: AxisExplanation) -> list[str]:
     """What windows of the axis leave out or reach beyond, one sentence each."""
     found = []
     if axis.extent is not None:
-        found.append(f"receptive extent: each output sees {axis.extent} input positions in a row")
+        found.append(f"receptive extent: each output sees {_seen(axis.extent, axis.dilation)}")
     if axis.equal_to:
         found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
     elif axis.lengths:
@@ -97,6 +98,13 @@ def facts(axis: AxisExplanation) -> list[str]:
     if axis.empty:
         found.append(f"{axis.empty} {_plural('window', axis.empty)} without any input element")
     return found
+
+
+def _seen(extent: int, dilation: int) -> str:
+    taps = (extent - 1) // dilation + 1
+    if dilation == 1 or taps == 1:
+        return f"{taps} input {_plural('position', taps)}" + (" in a row" if taps > 1 else "")
+    return f"{taps} input positions, {dilation} apart, from {extent} in a row"
 
 
 def _plural(noun: str, count: int) -> str:
@@ -119,6 +127,7 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         empty=w.empty_windows,
         lengths=() if sliding or not isinstance(w, Bins) or w.equal_to else _lengths(w),
         equal_to=w.equal_to if isinstance(w, Bins) else None,
+        dilation=w.dilation if isinstance(w, Sliding) else 1,
     )
 
 

@@ -54,13 +54,14 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
         if w.output > last + 1:
             table.add_row("...")
         last = w.output
-        reads = "nothing" if w.first is None else f"{w.first} to {w.last}"
+        step = axis.windows.span(w.output).step
+        reads = "nothing" if w.first is None else f"{w.first} to {w.last}" + (f" by {step}" if step > 1 else "")
         table.add_row(f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, str(w.divisor if mean else w.inside))
     return table
 
 
 def all_windows_view(plan: Plan) -> RenderableType:
-    """Every window of every axis, the middle left out where there are many."""
+    """The windows of every axis, all of them up to 24; of more the first and the last dozen."""
     parts: list[RenderableType] = []
     for axis in plan.axes:
         count = axis.windows.output

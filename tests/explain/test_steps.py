@@ -104,6 +104,20 @@ def test_a_plan_without_a_fact_does_not_mention_it() -> None:
     assert facts(axis) == ["receptive extent: each output sees 2 input positions in a row"]
 
 
+@pytest.mark.parametrize(
+    ("op", "sentence"),
+    [
+        (MaxPool(3, 2), "each output sees 3 input positions in a row"),
+        (MaxPool(3, 2, dilations=2), "each output sees 3 input positions, 2 apart, from 5 in a row"),
+        (MaxPool(1, 2), "each output sees 1 input position"),
+        (MaxPool(1, 2, dilations=3), "each output sees 1 input position"),
+    ],
+)
+def test_what_an_output_sees_is_true_under_dilation(op: MaxPool, sentence: str) -> None:
+    (axis,) = op.plan((1, 1, 9)).explain().axes
+    assert facts(axis)[0] == f"receptive extent: {sentence}"
+
+
 def test_huge_sizes_are_explained_at_once() -> None:
     (axis,) = AvgPool(3, 2, 1, 1).plan((1, 1, 2**62)).explain().axes
     assert axis.windows[-1].output == 2**61 - 1
