@@ -59,7 +59,7 @@ def test_a_plan_notes_what_a_person_should_know(name: str) -> None:
 FACTS: dict[str, tuple[Any, int, list[str]]] = {
     "one element, one overhang, one empty window": (
         AvgPool(1, 2, 0, 0, rounding_type="ceil"), 2,
-        ["receptive extent: each output sees 1 input positions in a row", "1 input element read by no window",
+        ["receptive extent: each output sees 1 input position", "1 input element read by no window",
          "1 window overhangs past the input and its pads", "1 window without any input element"],
     ),
     "several of each": (
