@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from poolcli.core.errors import PoolError as PoolError
     from poolcli.core.errors import RequestError as RequestError
     from poolcli.core.layouts import convert_layout as convert_layout
+    from poolcli.explain.convert import Conversion as Conversion
+    from poolcli.explain.convert import convert as convert
     from poolcli.explain.differences import Difference as Difference
     from poolcli.explain.differences import compare as compare
     from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
+    from poolcli.models.check import Finding as Finding
+    from poolcli.models.check import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
 
@@ -25,9 +29,13 @@ _HOMES = {
     "FileError": "core.errors",
     "PoolError": "core.errors",
     "RequestError": "core.errors",
+    "Conversion": "explain.convert",
     "Difference": "explain.differences",
     "compare": "explain.differences",
+    "check": "models.check",
+    "convert": "explain.convert",
     "convert_layout": "core.layouts",
+    "Finding": "models.check",
     "Plan": "plan",
     "identify": "explain.identify",
     "solve": "explain.solve",

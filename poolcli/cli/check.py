@@ -12,23 +12,8 @@ from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.models.check import Finding, check
-from poolcli.models.layer import Layer
-from poolcli.models.read import read_model
 
 LONGEST = 2**63 - 1
-
-
-def find(request: CheckRequest) -> list[Layer]:
-    """The layers that are asked for; a model without any, or without the named one, is refused."""
-    path, name = request.model, request.layer
-    layers = read_model(path, input_shapes(request.input_shape))
-    if name is not None:
-        chosen = [layer for layer in layers if layer.name == name]
-        if not chosen:
-            known = ", ".join(layer.name for layer in layers[:10]) or "none"
-            raise RequestError(f"{path}: no pooling layer is called {name}; there are: {known}")
-        return chosen
-    return layers
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -51,13 +36,13 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def check_command(request: CheckRequest) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
-    for name, like in (("against", request.against), ("to", request.to)):
-        if like:
-            one_of(name, like, tuple(DIALECTS))
+    if request.to:
+        one_of("to", request.to, tuple(DIALECTS))
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
-    layers = find(request)
-    findings = [check(layer, request.against) for layer in layers]
+    given = input_shapes(request.input_shape)
+    findings = check(request.model, input_shape=given, against=request.against, layer=request.layer)
+    layers = [finding.layer for finding in findings]
     rewritten = None
     if request.to:
         from poolcli.models.rewrite import written

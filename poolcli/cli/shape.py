@@ -38,20 +38,20 @@ def shape(request: ShapeRequest) -> int:
     if request.picture:
         plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.json:
-        print(_document(op, plan, request))
+        print(_document(plan, request))
     elif request.quiet:
         print(",".join(str(size) for size in plan.output_shape))
     else:
-        _show(op, plan, request)
+        _show(plan, request)
     return 0
 
 
-def _show(op: Attributes, plan: Plan, request: ShapeRequest) -> None:
+def _show(plan: Plan, request: ShapeRequest) -> None:
     from poolcli.report.console import show
     from poolcli.report.plan import plan_view
 
     show(plan_view(plan, [fact.message for fact in plan.facts]), sys.stdout)
-    for view in _views(op, plan, request):
+    for view in _views(plan, request):
         print()
         show(view, sys.stdout)
 
@@ -60,12 +60,10 @@ def _asks_more(request: ShapeRequest) -> bool:
     return bool(request.explain or request.windows or request.compare or request.to)
 
 
-def _views(op: Attributes, plan: Plan, request: ShapeRequest) -> list[RenderableType]:
+def _views(plan: Plan, request: ShapeRequest) -> list[RenderableType]:
     """What is asked beyond the plan, in the order of the options."""
     if not _asks_more(request):
         return []
-    from poolcli.explain.compare import compare
-    from poolcli.explain.convert import convert
     from poolcli.report import explain
 
     views = []
@@ -74,19 +72,19 @@ def _views(op: Attributes, plan: Plan, request: ShapeRequest) -> list[Renderable
     if request.windows:
         views.append(explain.all_windows_view(plan))
     if request.compare:
-        views.append(explain.comparison_view(compare(op, plan), plan))
+        views.append(explain.comparison_view(plan.compare(), plan))
     if request.to:
-        views.append(explain.conversion_view(convert(plan, request.to), DIALECTS[request.to].title))
+        views.append(explain.conversion_view(plan.to(request.to), DIALECTS[request.to].title))
     return views
 
 
-def _document(op: Attributes, plan: Plan, request: ShapeRequest) -> str:
+def _document(plan: Plan, request: ShapeRequest) -> str:
     from poolcli.report.document import plan_document, to_json
 
-    return to_json(_asked_for(plan_document(plan), op, plan, request))
+    return to_json(_asked_for(plan_document(plan), plan, request))
 
 
-def _asked_for(document: dict[str, Any], op: Attributes, plan: Plan, request: ShapeRequest) -> dict[str, Any]:
+def _asked_for(document: dict[str, Any], plan: Plan, request: ShapeRequest) -> dict[str, Any]:
     """The document with what is asked beyond the plan."""
     if _asks_more(request):
         from poolcli.report import explained
@@ -96,7 +94,7 @@ def _asked_for(document: dict[str, Any], op: Attributes, plan: Plan, request: Sh
         if request.windows:
             document["windows"] = explained.windows_document(plan)
         if request.compare:
-            document["compare"] = explained.comparison_document(op, plan)
+            document["compare"] = explained.comparison_document(plan)
         if request.to:
             document["to"] = explained.conversion_document(plan, request.to)
     return document
@@ -119,13 +117,13 @@ def _solve(request: ShapeRequest, wanted: str) -> int:
         from poolcli.report.explained import answers_document
 
         document = answers_document(request.op, asked.op.like, shape, lengths, found, near)
-        print(to_json(_asked_for(document, found[0].op, found[0].plan, request) if found else document))
+        print(to_json(_asked_for(document, found[0].plan, request) if found else document))
     else:
         from poolcli.report.console import show
         from poolcli.report.explain import answers_view, no_answers_view
 
         show(answers_view(found) if found else no_answers_view(near, request.attributes), sys.stdout)
-        for view in _views(found[0].op, found[0].plan, request) if found else ():
+        for view in _views(found[0].plan, request) if found else ():
             print()
             show(view, sys.stdout)
     return 0 if found else 1

@@ -31,6 +31,9 @@ class Conversion:
     text: str | None
     reason: str | None
 
+    def __str__(self) -> str:
+        return self.text or f"none: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Words:
@@ -62,6 +65,13 @@ def convert(plan: Plan, like: str) -> Conversion:
 
     Searched are all operators of the framework that do the same with a window's elements, and for fixed windows every
     kernel, stride, dilation and padding that reads the same elements (`equivalents`), under each of its words.
+
+    Raises RequestError for a framework that is not known.
+
+    >>> from poolcli import AdaptiveAvgPool
+    >>> found = convert(AdaptiveAvgPool(3).plan((1, 3, 5, 5)), "onnx")
+    >>> found.op.kernel, found.op.strides, found.op.pads_begin, found.op.exclude_pad
+    ((3, 3), (2, 2), (1, 1), True)
     """
     dialect = dialect_of(like)
     reason: str | None = None
@@ -74,9 +84,9 @@ def convert(plan: Plan, like: str) -> Conversion:
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
-                return Conversion(like, op, dialect.write(other), None)
+                return Conversion(dialect.name, op, dialect.write(other), None)
             reason = reason or unwritten
-    return Conversion(like, None, None, _never(plan, dialect) or reason or _nothing(dialect))
+    return Conversion(dialect.name, None, None, _never(plan, dialect) or reason or _nothing(dialect))
 
 
 def _nothing(dialect: Dialect) -> str:

@@ -59,10 +59,9 @@ class Picture:
 
     def html(self) -> str:
         """A page that stands alone: pointing at an output element shows its window, by the rules of any framework."""
-        from poolcli.explain.compare import compare
         from poolcli.explain.page import page
 
-        rows = compare(self.plan.given, self.plan) if self.plan.given else ()
+        rows = self.plan.compare()
         return page(self.plan, rows, self.theme)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:

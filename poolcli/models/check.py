@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import in_python
 from poolcli.core.layouts import default_layout
+from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
 from poolcli.models.layer import Dim, Layer, Shape, is_number
+from poolcli.models.read import read_model
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.plan.facts import PadsIgnored, WindowsEmpty
@@ -35,7 +38,36 @@ class Finding:
     warnings: tuple[str, ...]
 
 
-def check(layer: Layer, against: str | None = None) -> Finding:
+def check(
+    model: str | os.PathLike[str],
+    *,
+    input_shape: Mapping[str, Sequence[int]] | None = None,
+    against: str | None = None,
+    layer: str | None = None,
+) -> list[Finding]:
+    """What is found out about each pooling layer of a model file, or about the one called `layer`.
+
+    `input_shape` gives the model's inputs their lengths, by name; `against` adds to `warnings` how that framework reads
+    the same attributes. Files are IR, ONNX, TensorFlow Lite and archives of torch.export. Raises RequestError for
+    others, and for a layer that is not in it.
+
+    >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
+    [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
+    """
+    if against is not None:
+        against = one_of("against", against, tuple(DIALECTS))
+    path = os.fspath(model)
+    layers = read_model(path, {name: tuple(lengths) for name, lengths in (input_shape or {}).items()})
+    if layer is not None:
+        chosen = [each for each in layers if each.name == layer]
+        if not chosen:
+            known = ", ".join(each.name for each in layers[:10]) or "none"
+            raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {known}")
+        layers = chosen
+    return [check_layer(each, against) for each in layers]
+
+
+def check_layer(layer: Layer, against: str | None = None) -> Finding:
     """Plans the layer on its input shape and compares."""
     if layer.invalid:
         return Finding(layer, None, "invalid", f"{layer.framework} {layer.invalid}", layer.warnings)

@@ -17,6 +17,8 @@ from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
 
 if TYPE_CHECKING:
+    from poolcli.explain.compare import Row
+    from poolcli.explain.convert import Conversion
     from poolcli.explain.shown import Picture
 
 
@@ -104,6 +106,33 @@ class Plan:
         if path is not None:
             drawn.save(path, overwrite)
         return drawn
+
+    def compare(self) -> tuple[Row, ...]:
+        """The same attributes under the rules of each framework, a row each, those that have the operator first.
+
+        A row has the framework's `title`, its `plan` or the `refusal`, whether it `differs`, and the `causes`, a
+        sentence each. What was not given takes each framework's own default.
+
+        >>> from poolcli import AvgPool
+        >>> rows = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
+        >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
+        [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
+        """
+        rows: tuple[Row, ...] = _explained("compare").compare(self.given, self) if self.given else ()
+        return rows
+
+    def to(self, dialect: str) -> Conversion:
+        """The same pooling in another framework: its record `op` and how it is written there, `text`; both None where
+        there is none, which `reason` explains. As text, the one or the other.
+
+        Raises RequestError for a framework that is not known.
+
+        >>> from poolcli import MaxPool
+        >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
+        torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)
+        """
+        conversion: Conversion = _explained("convert").convert(self, dialect)
+        return conversion
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

@@ -9,11 +9,9 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.windows import Sliding
-from poolcli.explain.compare import compare, sentences
-from poolcli.explain.convert import convert
+from poolcli.explain.compare import sentences
 from poolcli.explain.solve import Answer, Near
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Attributes
 from poolcli.plan.steps import explain, window
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.options import options_of
@@ -37,9 +35,9 @@ def windows_document(plan: Plan) -> dict[str, Any]:
     return {axis.name: [asdict(window(axis, o)) for o in range(axis.windows.output)] for axis in plan.axes}
 
 
-def comparison_document(op: Attributes, plan: Plan) -> dict[str, Any]:
+def comparison_document(plan: Plan) -> dict[str, Any]:
     """Every framework's answer, and what makes the difference."""
-    rows = compare(op, plan)
+    rows = plan.compare()
     return {
         "rows": [
             {
@@ -62,7 +60,7 @@ def comparison_document(op: Attributes, plan: Plan) -> dict[str, Any]:
 
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The same pooling in another framework, or the reason why there is none."""
-    conversion = convert(plan, like)
+    conversion = plan.to(like)
     return {"like": like, "text": conversion.text, "reason": conversion.reason}
 
 

@@ -1,0 +1,89 @@
+"""What is public in Python is what the commands answer with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli import AvgPool
+from tests.conftest import Cli
+
+PLAN = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6))
+SHAPE = ("shape", "avg", "1,1,6,6", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--json")
+X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
+Y = poolcli.max_pool(X, 2, strides=2)
+MODEL = "samples/backbone.xml"
+
+
+def _compared() -> list[Any]:
+    return [(row.title, row.plan.output_shape if row.plan else None, row.refusal) for row in PLAN.compare()]
+
+
+QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
+    "Plan.compare": (
+        (*SHAPE, "--compare"),
+        lambda told: [(r["as"], tuple(r["output"]) if r["output"] else None, r["refusal"])
+                      for r in told["compare"]["rows"]],
+        _compared,
+    ),
+    "Plan.to": ((*SHAPE, "--to", "pytorch"), lambda told: told["to"]["text"], lambda: PLAN.to("pytorch").text),
+    "convert": (
+        (*SHAPE, "--to", "tensorflow"),
+        lambda told: told["to"]["reason"],
+        lambda: poolcli.convert(PLAN, "tensorflow").reason,
+    ),
+    "solve": (
+        ("shape", "max", "1,1,6,6", "--solve", "3", "--json"),
+        lambda told: [a["attributes"] for a in told["answers"]],
+        lambda: [answer.plan.attributes for answer in poolcli.solve("max", (1, 1, 6, 6), 3)],
+    ),
+    "identify": (
+        ("identify", "x.npy", "y.npy", "--json"),
+        lambda told: [(c["op"], c["like"], c["attributes"]) for c in told["candidates"]],
+        lambda: [(c.op.name, c.op.like, c.plan.attributes) for c in poolcli.identify(X, Y)],
+    ),
+    "compare": (
+        ("compare", "x.npy", "z.npy", "--json"),
+        lambda told: (told["different"], told["max_abs"], told["max_ulp"], tuple(told["where"])),
+        lambda: (36, (found := poolcli.compare(X, X + 1)).max_abs, found.max_ulp, found.where),
+    ),
+    "check": (
+        ("check", MODEL, "--against", "pytorch", "--json"),
+        lambda told: [(each["verdict"], tuple(each["computed"]), each["warnings"]) for each in told["layers"]],
+        lambda: [(f.verdict, f.computed, list(f.warnings)) for f in poolcli.check(MODEL, against="pytorch")],
+    ),
+}  # fmt: skip
+
+
+def _message(call: Any) -> str:
+    with pytest.raises(poolcli.RequestError) as raised:
+        call()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_command_and_its_function_give_one_answer(name: str, cli: Cli, tmp_path: Path) -> None:
+    arguments, told, answered = QUESTIONS[name]
+    for path, array in (("x.npy", X), ("y.npy", Y), ("z.npy", X + 1)):
+        np.save(tmp_path / path, array)
+    answer = cli(*(str(tmp_path / each) if each.endswith(".npy") else each for each in arguments))
+    assert told(json.loads(answer.out)) == answered()
+    assert name.startswith("Plan.") or name in poolcli.__all__
+
+
+def test_check_is_of_one_layer_and_of_lengths_where_they_are_given() -> None:
+    names = [finding.layer.name for finding in poolcli.check(MODEL)]
+    assert [f.layer.name for f in poolcli.check(Path(MODEL), layer=names[1])] == names[1:2]
+    assert _message(lambda: poolcli.check(MODEL, layer="none")).startswith(f"{MODEL}: no pooling layer is called none;")
+    assert _message(lambda: poolcli.check(MODEL, against="caffe")).startswith("against is 'caffe', it must be one of")
+    assert _message(lambda: PLAN.to("caffe")).startswith("like is 'caffe', it must be one of")
+
+
+def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
+    assert str(PLAN.to("pytorch")) == PLAN.to("pytorch").text
+    assert str(PLAN.to("tensorflow")) == f"none: {PLAN.to('tensorflow').reason}"
