@@ -76,8 +76,8 @@ def solve(
     its plan. Empty where there is none. Raises RequestError for an operator without a kernel, and for attributes that
     no shape could make right.
 
-    >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:3]
-    [(2,), (3,), (5,)]
+    >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
+    [(2,), (3,)]
     """
     return answers(question(op, given, shape, wanted, layout))
 
