@@ -10,6 +10,7 @@ from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Layer
 
 Given = Mapping[str, tuple[int, ...]]
+READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 HEAD = 64  # bytes by which a format is told
 
 
@@ -21,7 +22,8 @@ def read_model(path: str, given: Given | None = None) -> list[Layer]:
     found = Path(path)
     try:
         if found.is_dir() or not found.is_file():
-            what = "a folder, not a model file" if found.is_dir() else "no file" if found.exists() else "no such file"
+            folder = f"a folder, not a model file; {READ}"
+            what = folder if found.is_dir() else "no file" if found.exists() else "no such file"
             raise RequestError(f"{path}: {what}")
         with open(path, "rb") as stream:
             head = stream.read(HEAD)
@@ -63,7 +65,7 @@ OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
         _begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
         f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}",
     ),
-    (_begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"), "a picture, no model"),
-    (_begins(b"\x93NUMPY"), "an array, no model"),
-    (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), "no model"),
+    (_begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"), f"a picture, no model; {READ}"),
+    (_begins(b"\x93NUMPY"), f"an array, no model; {READ}"),
+    (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), f"no model; {READ}"),
 )

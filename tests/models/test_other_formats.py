@@ -58,6 +58,7 @@ def archive(path: Path, *names: str) -> Path:
     return path
 
 
+READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
 
 
@@ -65,8 +66,8 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
     ("content", "message"),
     [
         (b"", "no model: the file is empty"),
-        (b"\x89PNG\r\n\x1a\n", "a picture, no model"),
-        (b"\x93NUMPY\x01\0", "an array, no model"),
+        (b"\x89PNG\r\n\x1a\n", f"a picture, no model; {READ}"),
+        (b"\x93NUMPY\x01\0", f"an array, no model; {READ}"),
         (b"\x80\x02}q\0.", f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT}"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file; if it is a Keras model, write it in Python: "
          "model.export('model.onnx', format='onnx')"),
@@ -91,8 +92,15 @@ def test_what_is_no_model_that_is_read_is_named_in_one_line(
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
 
 
-@pytest.mark.parametrize(("name", "message"), [("none.onnx", "no such file"), (".", "a folder, not a model file"),
-                                               ("a\0b", "no such file"), ("/dev/null", "no file")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.onnx", "no such file"),
+        (".", f"a folder, not a model file; {READ}"),
+        ("a\0b", "no such file"),
+        ("/dev/null", "no file"),
+    ],
+)
 def test_what_is_no_file_is_refused_in_one_line(
     name: str, message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
