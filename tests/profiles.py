@@ -24,7 +24,7 @@ def sized(quick: Size, full: Size) -> Size:
 
 
 def slow(*values: Any) -> Any:
-    """A row of a table that only full runs test: what it adds to the others is the time to compile its kernels."""
+    """A row of a table that only full runs test: what it adds to the others is not worth the wait."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 

@@ -53,9 +53,9 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
         lambda: (36, (found := poolcli.compare(X, X + 1)).max_abs, found.max_ulp, found.where),
     ),
     "check": (
-        ("check", MODEL, "--against", "pytorch", "--json"),
+        ("check", MODEL, "--against", "tensorflow", "--json"),
         lambda told: [(each["verdict"], tuple(each["computed"]), each["warnings"]) for each in told["layers"]],
-        lambda: [(f.verdict, f.computed, list(f.warnings)) for f in poolcli.check(MODEL, against="pytorch")],
+        lambda: [(f.verdict, f.computed, list(f.warnings)) for f in poolcli.check(MODEL, against="tensorflow")],
     ),
 }  # fmt: skip
 
@@ -76,9 +76,12 @@ def test_a_command_and_its_function_give_one_answer(name: str, cli: Cli, tmp_pat
     assert name.startswith("Plan.") or name in poolcli.__all__
 
 
-def test_check_is_of_one_layer_and_of_lengths_where_they_are_given() -> None:
+def test_check_is_of_one_layer_and_against_a_framework_where_they_are_given() -> None:
     names = [finding.layer.name for finding in poolcli.check(MODEL)]
     assert [f.layer.name for f in poolcli.check(Path(MODEL), layer=names[1])] == names[1:2]
+    assert [f.warnings for f in poolcli.check(MODEL, against="tf")] == [
+        (), ("TensorFlow: refuses it: TensorFlow has no rounding_type ceil; use floor, or another --like",), (),
+    ]  # fmt: skip
     assert _message(lambda: poolcli.check(MODEL, layer="none")).startswith(f"{MODEL}: no pooling layer is called none;")
     assert _message(lambda: poolcli.check(MODEL, against="caffe")).startswith("against is 'caffe', it must be one of")
     assert _message(lambda: PLAN.to("caffe")).startswith("like is 'caffe', it must be one of")

@@ -26,7 +26,7 @@ from poolcli.explain.same import same
 from poolcli.plan import make_plan
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
 from tests.conftest import Cli
-from tests.profiles import sized
+from tests.profiles import sized, slow
 
 PEERS = [peer for peer in (ONNX, OPENVINO, PYTORCH) if peer is not PYTORCH or find_spec("torch")]
 
@@ -35,24 +35,26 @@ def _random(shape: tuple[int, ...]) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", [slow(peer) if peer is PYTORCH else peer for peer in PEERS], ids=lambda peer: peer.name
+)
 @pytest.mark.parametrize(
     ("op", "shape"),
     [
-        (lambda like: MaxPool(3, 2, 1, 1, like=like), (1, 8, 24, 31)),
-        (lambda like: MaxPool(3, 2, 1, 1, rounding_type="ceil", like=like), (1, 8, 24, 31)),
-        (lambda like: MaxPool((3, 2), (2, 1), 1, 1, 2, like=like), (1, 4, 17, 19)),
-        (lambda like: MaxPool((3, 5), (1, 2), (1, 0), (0, 2), like=like), (1, 4, 15, 20)),
+        slow(lambda like: MaxPool(3, 2, 1, 1, like=like), (1, 8, 24, 31)),
+        slow(lambda like: MaxPool(3, 2, 1, 1, rounding_type="ceil", like=like), (1, 8, 24, 31)),
+        slow(lambda like: MaxPool((3, 2), (2, 1), 1, 1, 2, like=like), (1, 4, 17, 19)),
+        slow(lambda like: MaxPool((3, 5), (1, 2), (1, 0), (0, 2), like=like), (1, 4, 15, 20)),
         (lambda like: AvgPool(3, 2, 1, 1, exclude_pad=True, rounding_type="ceil", like=like), (2, 3, 16, 19)),
-        (lambda like: AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil", like=like), (2, 3, 16, 19)),
-        (lambda like: AvgPool((2, 3), (2, 3), (1, 0), (0, 1), exclude_pad=False, like=like), (1, 3, 13, 14)),
-        (lambda like: AvgPool(3, 1, 2, 2, 2, exclude_pad=False, like=like), (1, 3, 13, 14)),
-        (lambda like: AvgPool(7, 7, like=like), (1, 5, 7, 7)),
-        (lambda like: LpPool(3, 2, p=2, like=like), (1, 3, 15, 15)),
-        (lambda like: AvgPool(3, 2, 1, 1, divisor_override=5, like=like), (1, 3, 15, 15)),
-        (lambda like: AdaptiveAvgPool((5, 4), like=like), (1, 3, 13, 14)),
-        (lambda like: AvgPool((3, 2, 2), (2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
-        (lambda like: MaxPool(5, 3, 2, 2, like=like), (1, 3, 40)),
+        slow(lambda like: AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil", like=like), (2, 3, 16, 19)),
+        slow(lambda like: AvgPool((2, 3), (2, 3), (1, 0), (0, 1), exclude_pad=False, like=like), (1, 3, 13, 14)),
+        slow(lambda like: AvgPool(3, 1, 2, 2, 2, exclude_pad=False, like=like), (1, 3, 13, 14)),
+        slow(lambda like: AvgPool(7, 7, like=like), (1, 5, 7, 7)),
+        slow(lambda like: LpPool(3, 2, p=2, like=like), (1, 3, 15, 15)),
+        slow(lambda like: AvgPool(3, 2, 1, 1, divisor_override=5, like=like), (1, 3, 15, 15)),
+        slow(lambda like: AdaptiveAvgPool((5, 4), like=like), (1, 3, 13, 14)),
+        slow(lambda like: AvgPool((3, 2, 2), (2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
+        slow(lambda like: MaxPool(5, 3, 2, 2, like=like), (1, 3, 40)),
     ],
     ids=[
         "max", "max-ceil", "max-dilated", "max-asymmetric", "exclude-ceil", "include-ceil", "include-asymmetric",
@@ -100,7 +102,7 @@ def poolings(draw: st.DrawFn) -> Any:
     return op(**geometry), (1, 2, *sizes)
 
 
-@settings(max_examples=sized(5, 200), derandomize=True)
+@settings(max_examples=sized(1, 200), derandomize=True)
 @given(poolings())
 def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
     op, shape = pooling
@@ -116,6 +118,7 @@ def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
     assert any(same(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
 
 
+@pytest.mark.slow
 def test_labels_that_won_a_vote_are_found() -> None:
     x = np.random.default_rng(1).integers(0, 3, (1, 1, 20, 20), dtype=np.uint8)
     first = identify(x, ModePool(3, 2)(x, engine="numpy"))[0]
@@ -133,6 +136,7 @@ def test_channels_last_are_tried_and_a_layout_is_kept() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_is_given_is_held_fixed() -> None:
     x = _random((1, 2, 17, 17))
     y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
@@ -166,8 +170,8 @@ def _one(y: Any) -> None:
     ("spoil", "where"),
     [
         (_last_column, "only at W=7, the last"),
-        (_channel, "only at C=2, the last"),
-        (_one, "only at C=1"),
+        slow(_channel, "only at C=2, the last"),
+        slow(_one, "only at C=1"),
     ],
 )
 def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any, where: str) -> None:
@@ -228,6 +232,7 @@ what would tell them apart
 """
 
 
+@pytest.mark.slow
 def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, tmp_path: Path) -> None:
     x = _random((1, 8, 24, 31))
     y = MaxPool(3, 2, 1, 1, rounding_type="ceil")(x, engine="numpy")
