@@ -177,7 +177,7 @@ def test_the_source_is_read_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 # Places
 
 
-@settings(max_examples=sized(25, 300), deadline=None)
+@settings(max_examples=sized(25, 100), deadline=None)
 @given(data=st.data())
 def test_what_is_bright_has_the_same_place_on_every_level(data: Any) -> None:
     kernel = tuple(data.draw(st.integers(1, 4)) for _ in range(3))

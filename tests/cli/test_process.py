@@ -140,10 +140,10 @@ def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
 ) -> None:
     """From when Python has started, which is not in anybody's hands, to the end."""
     before = sorted(os.listdir())
-    for i in range(sized(8, 60)):
+    for i in range(sized(8, 24)):
         command = [*POOLCLI, "avg", "x.npy", "photo.png", "-o", "out/", "-k", "2", "-q", "--overwrite"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            time.sleep(0.1 + 0.4 * i / sized(8, 60))
+            time.sleep(0.1 + 0.4 * i / sized(8, 24))
             process.send_signal(number)
             _, err = process.communicate(timeout=10)
         assert process.returncode in (code, -number, 0)

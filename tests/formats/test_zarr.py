@@ -480,7 +480,7 @@ def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["zarr.json", ".zarray", "c/0/0/0"])
-@settings(max_examples=sized(25, 200))
+@settings(max_examples=sized(20, 60))
 @given(data=st.data())
 def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_path_factory: Any, data: Any) -> None:
     path = str(tmp_path_factory.mktemp("store") / "x.zarr")

@@ -19,7 +19,7 @@ from tests.profiles import sized
 LENGTHS = st.lists(st.integers(1, 40), min_size=2, max_size=3)
 
 
-@settings(max_examples=sized(40, 400))
+@settings(max_examples=sized(40, 150))
 @given(data=st.data(), lengths=LENGTHS, most=st.integers(1, 20_000))
 def test_blocks_are_of_whole_units_and_have_every_element_once(data: Any, lengths: list[int], most: int) -> None:
     shape = (2, *lengths)
@@ -51,7 +51,7 @@ def test_blocks_grow_where_that_spares_decoding_the_same_chunks_again() -> None:
     assert shape(3, 1) == (128, 256, 256)  # 64 MiB: 3 x 5 x 5 chunks for 2 x 4 x 4, instead of 3 x 3 x 3 for 2 x 2 x 2
 
 
-@settings(max_examples=sized(40, 400))
+@settings(max_examples=sized(40, 150))
 @given(data=st.data())
 def test_batches_cut_a_region_between_chunks(data: Any) -> None:
     rank = data.draw(st.integers(1, 4))
