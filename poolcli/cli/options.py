@@ -360,7 +360,7 @@ OPTIONS: dict[str, Option | Argument] = {
         example="2G",
     ),
     "explain": Option("--explain", EXPLAIN, "Show the formula of each axis step by step."),
-    "windows": Option("--windows", EXPLAIN, "List every window: start, stop, divisor."),
+    "windows": Option("--windows", EXPLAIN, "List the windows, of many those at both ends: start, stop, divisor."),
     "compare": Option("--compare", EXPLAIN, "Show what each framework would answer, and why it differs."),
     "picture": Option(
         "--picture",

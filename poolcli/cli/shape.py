@@ -72,7 +72,7 @@ def _views(plan: Plan, request: ShapeRequest) -> list[RenderableType]:
     if request.windows:
         views.append(explain.all_windows_view(plan))
     if request.compare:
-        views.append(explain.comparison_view(plan.compare(), plan))
+        views.append(explain.comparison_view(plan.compare()))
     if request.to:
         views.append(explain.conversion_view(plan.to(request.to), DIALECTS[request.to].title))
     return views

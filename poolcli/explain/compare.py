@@ -8,6 +8,7 @@ from math import prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import on_command_line
+from poolcli.core.windows import Sliding
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.explain.same import same_divisors, same_reduction
 from poolcli.plan import Plan, make_plan
@@ -113,12 +114,11 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
     elif chosen.reducer.divides and not (chosen.output_shape == other.output_shape and same_divisors(chosen, other)):
-        if a.get("exclude_pad") != b.get("exclude_pad"):
+        padded = _padded(chosen, other)
+        if padded and a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} where nothing is said")
-        elif a.get("exclude_pad") is False and [_counted(w) for w in chosen.windows] != [
-            _counted(w) for w in other.windows
-        ]:
+        elif padded and a.get("exclude_pad") is False and _counts(chosen) != _counts(other):
             causes.append(
                 "it counts only the part of an overhanging window that lies in the input and its pads"
                 if _counted(other.windows[0]) == "clipped"
@@ -148,6 +148,15 @@ def _listed(value: object) -> str:
 
 def _places(w: object) -> tuple[object, ...]:
     return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
+
+
+def _padded(*plans: Plan) -> bool:
+    """Whether there is any padding that a divisor could count."""
+    return any(isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0 for plan in plans for w in plan.windows)
+
+
+def _counts(plan: Plan) -> list[object]:
+    return [_counted(w) for w in plan.windows]
 
 
 def _counted(w: object) -> object:

@@ -121,8 +121,9 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
     largest = prod(min(axis.windows.size, getattr(axis.windows, "kernel", 1)) for axis in axes)
     ends = [value * count / override for value in source.limits for count in (0, largest)]
     if min(ends) < target.limits[0] or max(ends) > target.limits[1]:
+        low, high = round(min(ends)), round(max(ends))  # never -0
         raise RequestError(
-            f"{field('divisor_override', override)} can give results from {min(ends):.0f} to {max(ends):.0f}, outside "
+            f"{field('divisor_override', override)} can give results from {low} to {high}, outside "
             f"{target.name}; use {field('dtype', 'float64')} or a wider integer type"
         )
 

@@ -34,7 +34,8 @@ class Window:
 class AxisExplanation:
     """One spatial axis: the steps to its length, some windows, and what its windows leave out or reach beyond.
 
-    `overhanging` windows end past the input and its padding; `lengths` of bins: (length, how many), longest last.
+    `overhanging` windows, at most the last one, end past the input and its padding; `lengths` of bins: (length, how
+    many), longest last. `padded`: there is padding.
     """
 
     name: str
@@ -48,6 +49,7 @@ class AxisExplanation:
     lengths: tuple[tuple[int, int], ...]
     equal_to: tuple[int, int] | None
     dilation: int = 1
+    padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def facts(axis: AxisExplanation) -> list[str]:
     """What windows of the axis leave out or reach beyond, one sentence each."""
     found = []
     if axis.extent is not None:
-        found.append(f"receptive extent: each output sees {_seen(axis.extent, axis.dilation)}")
+        found.append(f"receptive extent: {_seen(axis.extent, axis.dilation)}")
     if axis.equal_to:
         found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
     elif axis.lengths:
@@ -93,8 +95,7 @@ def facts(axis: AxisExplanation) -> list[str]:
     if axis.unused:
         found.append(f"{axis.unused} input {_plural('element', axis.unused)} read by no window")
     if axis.overhanging:
-        overhang = "window overhangs" if axis.overhanging == 1 else "windows overhang"
-        found.append(f"{axis.overhanging} {overhang} past the input and its pads")
+        found.append("1 window overhangs past the input" + (" and its pads" if axis.padded else ""))
     if axis.empty:
         found.append(f"{axis.empty} {_plural('window', axis.empty)} without any input element")
     return found
@@ -103,8 +104,8 @@ def facts(axis: AxisExplanation) -> list[str]:
 def _seen(extent: int, dilation: int) -> str:
     taps = (extent - 1) // dilation + 1
     if dilation == 1 or taps == 1:
-        return f"{taps} input {_plural('position', taps)}" + (" in a row" if taps > 1 else "")
-    return f"{taps} input positions, {dilation} apart, from {extent} in a row"
+        return f"{taps} {_plural('position', taps)}" + (" in a row" if taps > 1 else "")
+    return f"{taps} positions, {dilation} apart, from {extent} in a row"
 
 
 def _plural(noun: str, count: int) -> str:
@@ -128,6 +129,7 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         lengths=() if sliding or not isinstance(w, Bins) or w.equal_to else _lengths(w),
         equal_to=w.equal_to if isinstance(w, Bins) else None,
         dilation=w.dilation if isinstance(w, Sliding) else 1,
+        padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
     )
 
 
@@ -140,10 +142,11 @@ def _overhanging(w: Sliding) -> int:
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     auto_pad, rounding = str(plan.attributes["auto_pad"]), str(plan.attributes["rounding_type"])
     steps = []
+    positions = f"{w.extent} {_plural('position', w.extent)}"
     if w.dilation > 1:
-        steps.append(f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {w.extent} positions (kernel and dilation)")
+        steps.append(f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {positions} (kernel and dilation)")
     else:
-        steps.append(f"window: {w.extent} positions (the kernel)")
+        steps.append(f"window: {positions} (the kernel)")
     if auto_pad.startswith("same"):
         wanted = ceil_div(w.size, w.stride)
         total = (wanted - 1) * w.stride + w.extent - w.size

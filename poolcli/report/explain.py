@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -31,13 +32,18 @@ def explanation_view(plan: Plan) -> RenderableType:
         if same and [a.name for a in plan.axes].index(same) < [a.name for a in plan.axes].index(axis.name):
             parts += ["", Text(f"axis {axis.name}: as axis {same}", style="bold")]
             continue
-        lines = [*(f"  {step}" for step in explained.steps), *(f"  {fact}" for fact in facts(explained))]
-        parts += ["", Text(f"axis {axis.name}", style="bold"), *(Text(line) for line in lines)]
+        lines = [*explained.steps, *facts(explained)]
+        parts += ["", Text(f"axis {axis.name}", style="bold"), *map(_indented, lines)]
         parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
         picture = drawing(axis)
         if picture:
             parts += ["", picture]
     return Group(*parts[1:])
+
+
+def _indented(line: str) -> Padding:
+    """A line that stays indented where it is wrapped."""
+    return Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
 def _equal(a: AxisExplanation, b: AxisExplanation) -> bool:
@@ -55,7 +61,11 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
             table.add_row("...")
         last = w.output
         step = axis.windows.span(w.output).step
-        reads = "nothing" if w.first is None else f"{w.first} to {w.last}" + (f" by {step}" if step > 1 else "")
+        reads = (
+            "nothing"
+            if w.first is None
+            else f"{w.first} to {w.last}" + (f" by {step}" if w.inside > 1 and step > 1 else "")
+        )
         table.add_row(f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, str(w.divisor if mean else w.inside))
     return table
 
@@ -67,6 +77,8 @@ def all_windows_view(plan: Plan) -> RenderableType:
         count = axis.windows.output
         shown = range(count) if count <= FOLDED else [*range(FOLDED // 2), *range(count - FOLDED // 2, count)]
         parts += ["", windows_table(axis, [window(axis, o) for o in shown], plan.reducer.divides)]
+        if len(shown) < count:
+            parts.append(Text(f"left out: {count - len(shown)} of {count} windows", style="dim"))
     return Group(*parts[1:])
 
 
@@ -97,10 +109,10 @@ def drawing(axis: AxisPlan) -> Table | None:
     return table
 
 
-def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
+def comparison_view(rows: Sequence[Row]) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
-    table = plain_table()
-    for heading in ("", "as", "output", "pads", *(("divisors",) if plan.reducer.divides else ())):
+    table, divided = plain_table(), any(row.divisors for row in rows)
+    for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
         table.add_column(heading, no_wrap=heading != "output", overflow="fold")
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""
@@ -112,7 +124,7 @@ def comparison_view(rows: Sequence[Row], plan: Plan) -> RenderableType:
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
     parts: list[RenderableType] = [table]
-    legend = "= chosen, * differs" + ("; divisors of the first and last window" if plan.reducer.divides else "")
+    legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
     parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
     told = Table.grid(padding=(0, 1))
     told.add_column(no_wrap=True)

@@ -16,7 +16,7 @@ axis H
   room to move: 7 - 3 = 4
   moves: 4 / 2 = 2
   outputs: 2 + 1 = 3
-  receptive extent: each output sees 3 input positions in a row
+  receptive extent: 3 positions in a row
 window    spans   reads  divides by
    H 0  [-1, 2)  0 to 1           2
    H 1   [1, 4)  1 to 3           3

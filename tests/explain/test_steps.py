@@ -79,7 +79,7 @@ def test_the_text_fills_in_the_numbers() -> None:
         "  room to move: 34 - 5 = 29",
         "  moves: 29 / 3 = 9 and 2/3, rounded down (floor) to 9",
         "  outputs: 9 + 1 = 10",
-        "  receptive extent: each output sees 5 input positions in a row",
+        "  receptive extent: 5 positions in a row",
         "  1 input element read by no window",
     ]
 
@@ -101,16 +101,16 @@ def test_steps_that_only_some_attributes_have(op: MaxPool, size: int, expected: 
 
 def test_a_plan_without_a_fact_does_not_mention_it() -> None:
     (axis,) = MaxPool(2, 2).plan((1, 1, 8)).explain().axes
-    assert facts(axis) == ["receptive extent: each output sees 2 input positions in a row"]
+    assert facts(axis) == ["receptive extent: 2 positions in a row"]
 
 
 @pytest.mark.parametrize(
     ("op", "sentence"),
     [
-        (MaxPool(3, 2), "each output sees 3 input positions in a row"),
-        (MaxPool(3, 2, dilations=2), "each output sees 3 input positions, 2 apart, from 5 in a row"),
-        (MaxPool(1, 2), "each output sees 1 input position"),
-        (MaxPool(1, 2, dilations=3), "each output sees 1 input position"),
+        (MaxPool(3, 2), "3 positions in a row"),
+        (MaxPool(3, 2, dilations=2), "3 positions, 2 apart, from 5 in a row"),
+        (MaxPool(1, 2), "1 position"),
+        (MaxPool(1, 2, dilations=3), "1 position"),
     ],
 )
 def test_what_an_output_sees_is_true_under_dilation(op: MaxPool, sentence: str) -> None:

@@ -1,0 +1,176 @@
+"""Every sentence that `--explain`, `--windows` and `--compare` can print, each with a case that prints it, whole."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from inspect import getsource
+from types import ModuleType
+
+import pytest
+
+from poolcli import AvgPool, RequestError
+from poolcli.explain import compare
+from poolcli.plan import steps
+from poolcli.report import explain
+from tests.conftest import Cli
+
+HUGE = 2**62
+SOURCES = {
+    steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
+    compare: ("sentences", "_causes", "_rounding_rule"),
+    explain: ("explanation_view", "windows_table", "all_windows_view", "drawing", "comparison_view"),
+}
+CEIL = "--rounding-type ceil"
+CASES = {
+    "max 1,1,1 -k 1 --explain": ["window: 1 position (the kernel)", "receptive extent: 1 position"],
+    "max 1,1,30 -k 3 -s 1 --dilations 2 -p 2 --explain --windows": [
+        "window: (3 - 1) * 2 + 1 = 5 positions (kernel and dilation)", "padded size: 30 + 2 + 2 = 34",
+        "room to move: 34 - 5 = 29", "moves: 29 / 1 = 29", "outputs: 29 + 1 = 30",
+        "receptive extent: 3 positions, 2 apart, from 5 in a row",
+        "W 29 [27, 32) 27 to 29 by 2 2", "left out: 6 of 30 windows",
+    ],
+    "max 1,1,8 -k 1 --dilations 3 -s 4 --rounding-type ceil_torch --explain": [
+        "window: (1 - 1) * 3 + 1 = 1 position (kernel and dilation)",
+        "moves: 7 / 4 = 1 and 3/4, rounded up (ceil_torch) to 2",
+        "window 2 would start at 8, past the input of 8: dropped", "outputs: 2 + 1 - 1 = 2",
+        "6 input elements read by no window", "W 1 [4, 5) 4 to 4 1",
+        "i input, p padding, . past it; # read, + window outside the input",
+    ],
+    "max 1,1,6 -k 1 -s 2 --auto-pad same_upper --explain": [
+        "same_upper wants ceil(6 / 2) = 3 outputs", "padding in all: (3 - 1) * 2 + 1 - 6 = -1, at least 0",
+        "split: 0 before, 0 after", "moves: 5 / 2 = 2 and 1/2, rounded down (floor) to 2",
+    ],
+    "max 1,1,6 -k 3 -s 2 --auto-pad same_upper --explain": ["split: 0 before, 1 after, the odd one after"],
+    "max 1,1,6 -k 3 -s 2 --auto-pad same_lower --explain": ["split: 1 before, 0 after, the odd one before"],
+    "max 1,1,8,8 -k 3 -s 2 --auto-pad valid --explain": [
+        "valid: no padding", "receptive extent: 3 positions in a row", "1 input element read by no window",
+        "axis W: as axis H",
+    ],
+    "max 1,1,3 -k 2 -p 3 -s 1 --explain --windows": [
+        "4 windows without any input element", "W 0 [-3, -1) nothing 0",
+    ],
+    f"avg 1,1,6 -k 3 -s 2 {CEIL} --include-pad --explain": [
+        "1 window overhangs past the input", "window spans reads divides by",
+    ],
+    f"max 1,1,3 -k 2 -s 2 -p 1 {CEIL} --explain": [
+        "1 window overhangs past the input and its pads", "1 window without any input element",
+    ],
+    "adaptive-avg 1,1,5 --output-size 3 --explain": [
+        "bin i reads from floor(i * 5 / 3) to ceil((i + 1) * 5 / 3)",
+        "bin 1: 5/3 = 1 and 2/3, down to 1; 10/3 = 3 and 1/3, up to 4: 3 long",
+        "no fixed kernel and stride give these windows: 2 of length 2, 1 of length 3",
+    ],
+    f"avg 1,1,6 -k 3 -s 2 {CEIL} --compare": [
+        "= chosen, * differs; divisors of the first and last window",
+        "* OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
+        "* TensorFlow refused: TensorFlow has no rounding_type ceil; use floor, or another --like",
+    ],
+    "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": [
+        "* OpenVINO ceil, OpenVINO ceil_torch: rounds up: a last window that overhangs is kept (ceil)",
+    ],
+    "avg 1,1,8 -k 3 -p 1 --like onnx --compare": [
+        "* PyTorch: PyTorch takes 3 as strides where none are given",
+        "* PyTorch: PyTorch counts padding in the divisor where nothing is said",
+    ],
+    "avg 1,1,8 -k 3 -s 2 -p 1 --like pytorch --compare": [
+        "* ONNX: ONNX leaves padding out of the divisor where nothing is said",
+    ],
+    f"avg 1,1,8 -k 3 -s 2 -p 1 --include-pad {CEIL} --like onnx --compare": [
+        "* OpenVINO floor, OpenVINO ceil, OpenVINO ceil_torch, nGraph: it counts the whole window, overhang included, "
+        "as soon as any pad is not 0",
+    ],
+    f"avg 1,1,8 -k 3 -s 2 -p 1 --include-pad {CEIL} --compare": [
+        "* ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads",
+    ],
+    f"avg 1,1,7 -k 2 -s 3 -p 1 --include-pad {CEIL} --compare": [
+        "* OpenVINO ceil_torch, ONNX, PyTorch: drops a last window that would start past the input (ceil_torch: "
+        "PyTorch, ONNX, OpenVINO AvgPool-14 on)",
+    ],
+    f"avg 1,1,7 -k 2 -s 3 -p 1 --include-pad {CEIL} --like pytorch --compare": [
+        "* OpenVINO ceil, nGraph: keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)",
+    ],
+    "lp 1,1,6 -k 3 --p 3 -s 1 --like onnx --compare": [
+        "as output pads divisors",
+        "* PyTorch: it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum",
+    ],
+    "lp 1,1,6 -k 3 --p 3 -s 1 --like pytorch --compare": [
+        "* ONNX: it adds abs(x)**p, and a window's sum is what lies in it",
+    ],
+    f"avg 1,1,{HUGE} -k 3 -s 2 --explain --windows": [
+        f"moves: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down (floor) to {HUGE // 2 - 2}",
+        f"left out: {HUGE // 2 - 25} of {HUGE // 2 - 1} windows",
+    ],
+    f"adaptive-avg 1,1,{HUGE} --output-size {HUGE - 1} --explain": [
+        f"bin i reads from floor(i * {HUGE} / {HUGE - 1}) to ceil((i + 1) * {HUGE} / {HUGE - 1})",
+        f"bin 0: 0/{HUGE - 1} = 0, down to 0; {HUGE}/{HUGE - 1} = 1 and 1/{HUGE - 1}, up to 2: 2 long",
+    ],
+    "adaptive-avg 1,1,7 --output-size 3 --explain": ["equals kernel 3, stride 2 exactly"],
+}  # fmt: skip
+NO_PAIR_YET = {r"its\ windows\ lie\ elsewhere", r"its\ divisors\ differ"}  # no two of today's frameworks differ so
+UNTRUE = {
+    "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": ("padding out of the divisor", "as soon as any pad"),
+    f"avg 1,1,6 -k 3 -s 2 {CEIL} --include-pad --explain": ("and its pads",),
+    "max 1,1,8 -k 1 --dilations 3 -s 4 --rounding-type ceil_torch --explain": ("by 3", "3 apart"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_sentence_is_printed_whole_at_any_width(case: str, cli: Cli) -> None:
+    wide = {" ".join(line.split()) for line in cli("shape", *case.split(), columns=400).out.splitlines()}
+    assert set(CASES[case]) <= wide
+    narrow = cli("shape", *case.split(), columns=80).out
+    assert max(map(len, narrow.splitlines())) <= 80
+    for sentence in CASES[case]:
+        assert sentence.startswith("* TensorFlow") or sentence in " ".join(narrow.split())
+
+
+@pytest.mark.parametrize("case", UNTRUE)
+def test_what_is_not_true_is_not_said(case: str, cli: Cli) -> None:
+    said = cli("shape", *case.split(), columns=400).out
+    assert [words for words in UNTRUE[case] if words in said] == []
+
+
+def test_huge_lengths_keep_their_formula_and_wrapped_steps_their_indent(cli: Cli) -> None:
+    lines = cli("shape", "max", f"1,1,{HUGE}", "-k", 3, "-s", 2, "--explain", columns=80).out.splitlines()
+    at = lines.index(f"  moves: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down")
+    assert f"formula   ({HUGE}+0+0-3)//2 + 1 = {HUGE // 2 - 1}" in lines
+    assert lines[at + 1] == f"  (floor) to {HUGE // 2 - 2}"
+
+
+def test_every_sentence_has_a_case() -> None:
+    said = "\n".join(sentence for sentences in CASES.values() for sentence in sentences)
+    templates = [text for module, names in SOURCES.items() for text in _templates(module, names)]
+    assert len(templates) > 40
+    assert {text for text in templates if not re.search(text, said)} == NO_PAIR_YET
+
+
+def _templates(module: ModuleType, names: tuple[str, ...]) -> Iterator[str]:
+    """The sentences, and parts of them, that the functions are written with: patterns of what can be printed."""
+    tree = ast.parse(getsource(module))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    assert len(functions) == len(names)
+    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module is compare]
+    for part in [*functions, *tops]:
+        docs = {id(node.value) for node in ast.walk(part) if isinstance(node, ast.Expr)}
+        inner = {id(value) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for value in node.values}
+        for node in ast.walk(part):
+            if id(node) in docs | inner:
+                continue
+            text = ""
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            if re.search(r"[a-z]{3}.* |: |^ .*[a-z]{3}", text):
+                yield ".+?".join(map(re.escape, text.strip().split("{}")))
+
+
+def test_bounds_of_results_are_never_minus_0() -> None:
+    with pytest.raises(RequestError) as raised:
+        AvgPool(4, divisor_override=3).plan((1, 1, 4), "int8")
+    assert str(raised.value).startswith("divisor_override=3 can give results from -171 to 169, outside int8;")
+    with pytest.raises(RequestError) as raised:
+        AvgPool(2, divisor_override=-3).plan((1, 1, 4), "uint8")
+    assert str(raised.value).startswith("divisor_override=-3 can give results from -170 to 0, outside uint8;")
