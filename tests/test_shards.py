@@ -143,6 +143,12 @@ def gone(cli: Any) -> None:
     Path("out/0.npy").unlink()
 
 
+def linked(cli: Any) -> None:
+    sharded(cli, "out", "1/1")
+    Path("out/.poolcli-1-of-1.jsonl").rename("part")
+    Path("out/.poolcli-1-of-1.jsonl").symlink_to(Path("part").resolve())
+
+
 def none(cli: Any) -> None:
     assert pooled(cli, "out").code == 0
 
@@ -165,6 +171,7 @@ def none(cli: Any) -> None:
             gone, 1,
             "out/0.npy: is not there, though shard 1/1 made it; run that shard again with --resume, then merge",
         ),
+        (linked, 1, "out/.poolcli-1-of-1.jsonl: is a link, which is not followed"),
         (none, 2, "out holds no part of any shard; run with --shard 1/4 and so on first"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

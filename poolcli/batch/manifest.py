@@ -45,6 +45,21 @@ RUNNING = (
 )  # change no output
 
 
+def opened(path: str, flags: int) -> int:
+    """A manifest itself, as a regular file: what a link leads to is somebody else's, and a pipe would wait."""
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return handle
+
+
+def failed(path: str, error: OSError) -> FileError:
+    """Why a manifest was not opened."""
+    reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+    return FileError(f"{path}: {reason}")
+
+
 class Manifest:
     """The records of one folder; only one run at a time may hold it.
 
@@ -67,11 +82,11 @@ class Manifest:
         self.records: dict[str, Record] = {}
         self.begun: set[str | None] = set()
         try:
-            stream = os.fdopen(self._opened(os.O_RDONLY), "rb")
+            stream = os.fdopen(opened(self._path, os.O_RDONLY), "rb")
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._failed(error) from error
+            raise failed(self._path, error) from error
         own, any_line = False, False
         with stream:
             while line := stream.readline(LONGEST_LINE):
@@ -92,26 +107,14 @@ class Manifest:
         except (ValueError, TypeError, KeyError, RecursionError):
             return
 
-    def _opened(self, flags: int) -> int:
-        """The manifest itself, as a regular file: what a link leads to is somebody else's, and a pipe would wait."""
-        handle = os.open(self._path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise OSError(errno.EINVAL, "is not a regular file")
-        return handle
-
-    def _failed(self, error: OSError) -> FileError:
-        reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-        return FileError(f"{self._path}: {reason}")
-
     @contextmanager
     def held(self) -> Iterator[None]:
         """Opens the file for appending, alone, and reads what it holds."""
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._stream = self._opened(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._stream = opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as error:
-            raise self._failed(error) from error
+            raise failed(self._path, error) from error
         try:
             self._lock()
             self._read()  # another run may have ended since

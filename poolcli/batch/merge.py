@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from heapq import merge as in_order
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest
+from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest, failed, opened
 from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
@@ -116,11 +115,11 @@ def _ended(folder: str, shard: Shard) -> str | None:
 
 
 def _opened(folder: str, shard: Shard) -> BinaryIO:
-    path = Path(folder, shard.manifest)
+    path = os.path.join(folder, shard.manifest)
     try:
-        return path.open("rb")
+        return os.fdopen(opened(path, os.O_RDONLY), "rb")
     except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+        raise failed(path, error) from error
 
 
 def _lines(stream: BinaryIO, place: int) -> Iterator[Line]:
