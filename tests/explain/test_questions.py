@@ -108,6 +108,7 @@ def plans(draw: st.DrawFn) -> Plan | None:
     return plan
 
 
+@pytest.mark.slow
 @settings(max_examples=sized(15, 150), derandomize=True)
 @given(plans())
 def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(plan: Plan | None) -> None:
@@ -323,7 +324,7 @@ def _reached(op: str, size: int, given: dict[str, Any]) -> set[int]:
 @pytest.mark.parametrize(
     ("op", "given"),
     [
-        ("max", {}),
+        slow("max", {}),
         ("avg", {"like": "pytorch"}),
         slow("max", {"like": "onnx", "strides": 3}),
         ("avg", {"kernel": 4, "rounding_type": "ceil"}),
