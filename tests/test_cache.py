@@ -93,6 +93,7 @@ def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(t
     assert entries(tmp_path, "*.part") == []
 
 
+@pytest.mark.slow
 def test_flipped_machine_code_is_never_run_and_built_anew(warm: Path) -> None:
     for path in entries(warm, "*.kernel"):
         text = bytearray(path.read_bytes())
@@ -332,6 +333,7 @@ def test_on_a_full_disk_kernels_are_built_for_the_run(tmp_path: Path) -> None:
     assert [path for path in entries(tmp_path, "*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_without_a_writable_place_kernels_are_compiled_for_the_run(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the cache folder would be")

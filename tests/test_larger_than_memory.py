@@ -12,6 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.profiles import slow
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space")
 LIMITED = """
 import resource, sys
@@ -47,6 +49,7 @@ def test_a_npy_larger_than_the_limit_is_pooled(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_array_equal(np.load("y.npy"), expected)
 
 
+@pytest.mark.slow
 def test_one_plane_larger_than_the_limit_is_cut_along_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sparse_npy("x.npy", (1, 1, 16_000, 20_000), {(0, 0, 15_000, 3): 9.0})
@@ -77,7 +80,7 @@ def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
         assert y[99, 3, 250, 125] == 2.0
 
 
-@pytest.mark.parametrize("limit", ["200K", "1M", "1G"])
+@pytest.mark.parametrize("limit", [slow("200K"), "1M", slow("1G")])
 def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)
@@ -88,6 +91,7 @@ def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(np.load("x-y.npy"), np.load("whole.npy"))
 
 
+@pytest.mark.slow
 def test_fortran_order_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)

@@ -45,7 +45,7 @@ def contents(folder: str) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
 
 
-@given(st.text(min_size=1), st.integers(1, 9))
+@given(st.text("aZ.0_/ \u00e4\u0308", min_size=1), st.integers(1, 9))
 def test_each_name_belongs_to_one_shard(name: str, count: int) -> None:
     assert sum(Shard(number, count).takes(name) for number in range(1, count + 1)) == 1
 
