@@ -7,8 +7,8 @@ input alone (windows that do not overlap, in chunks that they divide), the work 
 
 >>> import dask.array as da
 >>> y = avg_pool(da.ones((1, 1, 512, 512), chunks=(1, 1, 128, 128)), 2, strides=2)
->>> y
-dask.array<avg_pool, shape=(1, 1, 256, 256), dtype=float64, chunksize=(1, 1, 64, 64), chunktype=numpy.ndarray>
+>>> y.shape, y.dtype, y.chunksize
+((1, 1, 256, 256), dtype('float64'), (1, 1, 64, 64))
 >>> float(y.sum().compute())
 65536.0
 """

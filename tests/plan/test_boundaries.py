@@ -200,7 +200,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "a negative divisor_override of signed and of unsigned integers": (
         avg(dtype="int8", kernel=2, divisor_override=-3), avg(dtype="uint8", kernel=2, divisor_override=-3),
-        "divisor_override=-3 can give results from -170 to -0, outside uint8; use dtype='float64' or a wider "
+        "divisor_override=-3 can give results from -170 to 0, outside uint8; use dtype='float64' or a wider "
         "integer type",
     ),
     "a divisor_override as large as the window, and smaller": (
