@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from poolcli.cli.requests import CompareRequest
-from poolcli.core.errors import RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import SPATIAL, convert_layout, default_layout
 from poolcli.explain.differences import Difference, compare
@@ -27,7 +27,10 @@ def compare_command(request: CompareRequest) -> int:
     look = partial(_compared, sources[0], sources[1], request.atol, request.rtol)
     for source in sources:
         look = partial(guarded, source.path, look)
-    layout, found = look()
+    try:
+        layout, found = look()
+    except FileError as error:  # 1 would say that they differ
+        raise RequestError(error.message) from error
     if request.json:
         from poolcli.report.differences import difference_document
         from poolcli.report.document import to_json

@@ -146,6 +146,11 @@ def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder:
     assert result.json["error"] == {"kind": "request", "message": message, "field": None}
 
 
+def test_a_file_that_is_not_there_is_nothing_that_differs(cli: Cli, folder: Path) -> None:
+    for names in (("x.npy", "nope.npy"), ("bad.npy", "x.npy")):
+        assert cli("compare", *names).code == 2
+
+
 def test_a_picture_is_compared_with_the_tensor_that_was_made_of_it(cli: Cli, folder: Path) -> None:
     for output in ("a.png", "a.npy"):
         assert cli("avg", "photo.png", "-o", output, "-k", "2", "-s", "2", "-q").code == 0
