@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.lazy import need
 from poolcli.models.layer import Layer, Shape
 
 
 def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     """The layers with the input shapes that follow from lengths of the model's inputs."""
-    (frontend,) = need("openvino.frontend", why=f"{path}: --input-shape of an IR needs openvino")
+    (frontend,) = need("openvino.frontend", why=f"{path}: {field('input_shape')} of an IR needs openvino")
     reader = frontend.FrontEndManager().load_by_framework("ir")  # others would try too, and write what they think of it
     try:
         model = reader.convert(reader.load(path))
