@@ -6,12 +6,14 @@ import faulthandler
 import os
 import resource
 import signal
+import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from poolcli.core.processes import CONTEXT
 
@@ -51,6 +53,28 @@ def forked(folder: Path, *arguments: str) -> Run:
     process.join()
     out, err, peak = ((folder.parent / name).read_bytes() for name in ("out", "err", "peak"))
     return Run(process.exitcode, out, err.decode(), int(peak))
+
+
+MEASURED = """
+import resource, sys
+from poolcli.__main__ import main
+try:
+    main()
+finally:
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    with open("../peak", "w") as stream:
+        stream.write(str(max(peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)))
+"""
+
+
+def fresh(folder: Path, *arguments: str, timeout: float | None = 10, stdin: IO[bytes] | None = None) -> Run:
+    """poolcli in a process that has loaded nothing yet; `peak` is all that it takes.
+
+    The process reads its peak itself: what `wait4` tells counts the memory of the one that started it, too.
+    """
+    command = [sys.executable, "-c", MEASURED, *arguments]
+    result = subprocess.run(command, cwd=folder, stdin=stdin, capture_output=True, timeout=timeout, check=False)
+    return Run(result.returncode, result.stdout, result.stderr.decode(), int((folder.parent / "peak").read_text()))
 
 
 @cache

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.processes import Run, forked
+from tests.processes import forked, fresh
 from tests.profiles import sized
 
 ALLOWANCE = 64 * 1024  # KiB
@@ -395,25 +395,6 @@ def lzma_broken() -> bytes:
     return data[:300] + bytes(60) + data[360:]
 
 
-MEASURED = """
-import resource, sys
-from poolcli.__main__ import main
-try:
-    main()
-finally:
-    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-    with open("../peak", "w") as stream:
-        stream.write(str(max(peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)))
-"""
-
-
-def fresh(folder: Path, *arguments: str) -> Run:
-    """poolcli in a process that has loaded nothing yet."""
-    command = [sys.executable, "-c", MEASURED, *arguments]
-    result = subprocess.run(command, cwd=folder, capture_output=True, timeout=10, check=False)
-    return Run(result.returncode, result.stdout, result.stderr.decode(), int((folder.parent / "peak").read_text()))
-
-
 poolcli = sized(forked, fresh)  # what starts in a tenth of the time, or what a user starts
 
 
@@ -508,19 +489,12 @@ def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_
     more = [] if name == "less than it claims" else ["/dev/zero"]
     with subprocess.Popen(["cat", "../head", *more], cwd=folder, stdout=subprocess.PIPE) as stream:
         arguments = ["avg", "-", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "100M"]
-        done = subprocess.run(
-            [sys.executable, "-c", MEASURED, *arguments],
-            cwd=folder,
-            stdin=stream.stdout,
-            stderr=subprocess.PIPE,
-            timeout=20,
-        )
+        done = fresh(folder, *arguments, timeout=20, stdin=stream.stdout)
         stream.kill()
-    said = done.stderr.decode()
-    assert (done.returncode, said.count("\n")) == (1, 1)
-    assert said.startswith("poolcli: " + message.removesuffix("..."))
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith("poolcli: " + message.removesuffix("..."))
     assert os.listdir(folder) == []
-    assert int((folder.parent / "peak").read_text()) < 100 * 1024 + ALLOWANCE
+    assert done.peak < 100 * 1024 + ALLOWANCE
 
 
 FULL = """
