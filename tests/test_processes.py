@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from poolcli.core.processes import start
+from poolcli.core.stop import install_handlers
 from tests.processes import forked, hear_signals
 
 
@@ -36,6 +38,17 @@ def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
     child = start(_say_whether_crashes_are_printed)
     child.join()
     assert child.exitcode == 0
+
+
+def _be_stopped_before_any_work() -> None:
+    install_handlers()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    child = start(_be_stopped_before_any_work)
+    child.join()
+    assert (child.exitcode, *capfd.readouterr()) == (143, "", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")

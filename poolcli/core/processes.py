@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from poolcli.core.stop import WORDS, held
+from poolcli.core.stop import WORDS, Stopped, held
 
 # A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
 CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
@@ -27,11 +28,17 @@ def start(target: Callable[..., None], *arguments: object) -> Any:
 
 
 def _begin(target: Callable[..., None], *arguments: object) -> None:
-    """The start of a process, until which its signals wait."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
-    target(*arguments)
+    """The life of a process, until which its signals wait; one that stops it, wherever in it, is no error to print."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
+        target(*arguments)
+        sys.stdout.flush()
+        code = 0
+    except Stopped as stop:
+        code = stop.exit_code
+    os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
 
 
 def ending(process: Any) -> str:

@@ -134,7 +134,7 @@ def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
         assert os.listdir("out") == [".poolcli.jsonl"]
 
 
-@pytest.mark.parametrize(("number", "code"), [slow(signal.SIGINT, 130), slow(signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143)])
 def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
     number: signal.Signals, code: int, folder: Path
 ) -> None:

@@ -8,7 +8,6 @@ library may be in no state to go on.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
 from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, ending, start
-from poolcli.core.stop import Stopped, check_stopped, held, install_handlers
+from poolcli.core.stop import check_stopped, held, install_handlers
 from poolcli.formats.atomic import remove_part
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
@@ -194,7 +193,6 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
         other.close()  # else this process would keep alive what only the parent should
     install_handlers()
     _keep_freed_memory()
-    code = 0
     try:
         while True:
             task = pipe.recv()
@@ -205,10 +203,6 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
                 break
     except (EOFError, BrokenPipeError, ConnectionError):
         pass
-    except Stopped as stop:
-        code = stop.exit_code
-    sys.stdout.flush()
-    os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
 
 
 def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
