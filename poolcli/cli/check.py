@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from poolcli.cli.requests import CheckRequest
+from poolcli.cli.requests.check import CheckRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from poolcli.cli.requests import (
-    CacheRequest,
-    CheckRequest,
-    CompareRequest,
-    IdentifyRequest,
-    InfoRequest,
-    MergeRequest,
-    PoolRequest,
-    PyramidRequest,
-    Request,
-    ShapeRequest,
-)
+from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
@@ -27,13 +18,14 @@ EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is 
 class Command:
     """One command.
 
-    `body` is `module.function` of this package, imported when the command runs: it takes a request of the class
-    `request` and returns the exit code. A command that is an operator names it in `op`, and in `without` the fields
-    that it does not offer. `needs` are options that have a default and yet are needed as a rule, for the line of usage.
+    `asked` is `module.Class` of `poolcli.cli.requests`, `body` `module.function` of this package: imported when the
+    command is named. The body takes a request and returns the exit code. A command that is an operator names it in
+    `op`, and in `without` the fields that it does not offer. `needs` are options that have a default and yet are needed
+    as a rule, for the line of usage.
     """
 
     name: str
-    request: type[Request]
+    asked: str
     body: str
     text: str
     examples: tuple[str, ...]
@@ -42,6 +34,23 @@ class Command:
     without: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
+    @property
+    def request(self) -> type[Request]:
+        """The class of its requests."""
+        found: type[Request] = _named(f"requests.{self.asked}")
+        return found
+
+    def run(self, request: Request) -> int:
+        """Does what is asked; returns the exit code."""
+        code: int = _named(self.body)(request)
+        return code
+
+
+def _named(path: str) -> Any:
+    """What a module of this package calls so."""
+    module, name = path.rsplit(".", 1)
+    return getattr(import_module(f"poolcli.cli.{module}"), name)
+
 
 def _pooling(op: str) -> Command:
     words, reducer = OPERATOR_WORDS[op], OPERATORS[op].reducer
@@ -49,14 +58,14 @@ def _pooling(op: str) -> Command:
     without = tuple(name for name, has in offered.items() if not has)
     window = "output_size" if issubclass(OPERATORS[op], BinAttributes) else "kernel"
     needs = (window, "output")
-    return Command(op, PoolRequest, "pool.pool", words.text, words.examples, EXIT_CODES, op, without, needs)
+    return Command(op, "pool.PoolRequest", "pool.pool", words.text, words.examples, EXIT_CODES, op, without, needs)
 
 
 COMMANDS = (
     *map(_pooling, OPERATORS),
     Command(
         "pyramid",
-        PyramidRequest,
+        "pyramid.PyramidRequest",
         "pyramid.pyramid",
         "An OME-Zarr store of an array and of ever smaller levels of it.",
         (
@@ -68,7 +77,7 @@ COMMANDS = (
     ),
     Command(
         "shape",
-        ShapeRequest,
+        "shape.ShapeRequest",
         "shape.shape",
         "The output shape and why, from a typed shape or a file's header.",
         (
@@ -81,7 +90,7 @@ COMMANDS = (
     ),
     Command(
         "check",
-        CheckRequest,
+        "check.CheckRequest",
         "check.check_command",
         "The pooling layers of a model file: declared shapes against computed ones.",
         ("poolcli check samples/backbone.xml", "poolcli check samples/backbone.xml --against pytorch"),
@@ -89,7 +98,7 @@ COMMANDS = (
     ),
     Command(
         "compare",
-        CompareRequest,
+        "compare.CompareRequest",
         "compare.compare_command",
         "How far two files are from each other, and where.",
         (
@@ -101,7 +110,7 @@ COMMANDS = (
     ),
     Command(
         "identify",
-        IdentifyRequest,
+        "identify.IdentifyRequest",
         "identify.identify_command",
         "Which operator, attributes and framework turn one array into another.",
         ("poolcli identify x.npy y.npy", "poolcli identify dump.npz:input dump.npz:output --op avg --like onnx"),
@@ -109,19 +118,22 @@ COMMANDS = (
     ),
     Command(
         "info",
-        InfoRequest,
+        "info.InfoRequest",
         "info.info",
         "What files hold: arrays, shapes, types.",
         ("poolcli info samples/volume.h5 samples/astronaut.png",),
+        without=("quiet",),
     ),
     Command(
         "merge",
-        MergeRequest,
+        "merge.MergeRequest",
         "merge.merge_command",
         "One manifest, or one store, of all shards of a run, when each has ended.",
         ("poolcli merge pooled",),
         "Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
     ),
-    Command("cache", CacheRequest, "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)),
+    Command(
+        "cache", "cache.CacheRequest", "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)
+    ),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from poolcli.cli.requests import CompareRequest
+from poolcli.cli.requests.compare import CompareRequest
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import SPATIAL, convert_layout, default_layout

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poolcli.cli.requests import PoolRequest
+from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.formats.table import FORMATS, Format, with_suffix

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from poolcli.cli.commands import COMMANDS, EXIT_CODES, Command
-from poolcli.cli.options import FIRST, SETTINGS, Argument, Option
+from poolcli.cli.options import PANELS, SETTINGS, Argument, Option
 from poolcli.cli.parameters import Parameter, needed, parameters
 
 WIDEST = 100  # columns
@@ -17,6 +17,13 @@ BESIDE = 26  # columns of what is explained, where the explanation stands beside
 STACKED = 60  # columns, below which it stands under it
 Rows = Sequence[tuple[str, str]]
 HELP = ("-h, --help", "This help; --help-all shows every option.")
+# What `--help` shows, in this order; `--help-all` shows everything.
+FIRST = (
+    "operator", "kernel", "levels", "levels_from", "edge", "scale", "unit", "output_size", "strides", "pads",
+    "output", "p", "rounding_type", "auto_pad", "exclude_pad", "like", "indices", "layout", "dtype", "explain",
+    "windows", "compare", "picture", "solve", "to", "recursive", "format", "overwrite", "resume", "dry_run", "json",
+    "quiet",
+)  # fmt: skip
 
 
 def root_help() -> str:
@@ -98,10 +105,8 @@ def _is_shown_later(each: Parameter) -> bool:
 
 
 def _panels(taken: Sequence[Parameter]) -> Iterator[tuple[str, list[str]]]:
-    rows = [each.row for each in taken if isinstance(each.row, Option)]
-    for panel in dict.fromkeys(row.panel for row in rows):
-        inside = [each for each in taken if isinstance(each.row, Option) and each.row.panel == panel]
-        yield panel, _columns(option_rows(inside))
+    for panel, rows in PANELS.items():
+        yield panel, _columns(option_rows(each for each in taken if each.name in rows))
 
 
 def _foreign(taken: Sequence[Parameter]) -> Rows:

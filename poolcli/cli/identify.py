@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from poolcli.cli.requests import IdentifyRequest
+from poolcli.cli.requests.identify import IdentifyRequest
 from poolcli.core.errors import FileError, RequestError
 from poolcli.explain.identify import identify
 from poolcli.formats import Tensor, parse_source, read

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 
 from poolcli.cli.messages import complain
-from poolcli.cli.requests import InfoRequest
+from poolcli.cli.requests.info import InfoRequest
 from poolcli.core.errors import PoolError
 from poolcli.core.layouts import named_shape
 from poolcli.formats import Header, list_arrays

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolcli.batch.merge import merge
-from poolcli.cli.requests import MergeRequest
+from poolcli.cli.requests.merge import MergeRequest
 
 
 def merge_command(request: MergeRequest) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from poolcli.cli.messages import complain, complain_of_all, say
-from poolcli.cli.requests import PoolRequest
+from poolcli.cli.requests.pool import PoolRequest
 from poolcli.job.outcome import Outcome, Tally
 from poolcli.plan.attributes import Attributes
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 from poolcli.cli.attributes import all_attribute_options, attribute_options, parse_attributes
 from poolcli.cli.commands import Command
 from poolcli.cli.options import ELEMENTS, OPTIONS, TYPES, Argument, Option
-from poolcli.cli.requests import Request
+from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS, operator_called
 from poolcli.core.dtypes import spoken
 from poolcli.core.errors import RequestError
@@ -48,10 +48,16 @@ class Parameter:
 
 
 def parameters(command: Command) -> Iterator[Parameter]:
-    """What a command takes, in the order of its request's fields; attributes stand for those of operators.
+    """What a command takes, in the order of the table of options; attributes stand for those of operators.
 
-    A TypeError for a field that has no row in the table of options.
+    A TypeError for a field that has no row in the table.
     """
+    found = {each.name: each for each in _parameters(command)}
+    yield from (found[name] for name in OPTIONS if name in found)
+
+
+def _parameters(command: Command) -> Iterator[Parameter]:
+    """The same in the order of the fields."""
     hints = get_type_hints(command.request)
     elements = OPERATOR_WORDS[command.op].elements if command.op else ""
     for field in fields(command.request):

@@ -18,7 +18,7 @@ from poolcli.cli.messages import say
 from poolcli.cli.outcomes import Reporter
 from poolcli.cli.preview import check_preview, show_preview
 from poolcli.cli.progress import progress
-from poolcli.cli.requests import PoolRequest
+from poolcli.cli.requests.pool import PoolRequest
 from poolcli.cli.settings import dataset_of, settings_of
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field

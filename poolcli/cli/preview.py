@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from poolcli.cli.requests import PoolRequest
+from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.formats.atomic import is_device

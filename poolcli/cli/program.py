@@ -132,9 +132,7 @@ def _made(command: Command, taken: Sequence[Parameter], complete: Complete | Non
     """The command as Typer has it; its body is imported when it runs. `complete` knows what words may become."""
 
     def run(**typed: Any) -> None:
-        request = request_of(command, typed)
-        module, name = command.body.split(".")
-        raise typer.Exit(getattr(import_module(f"poolcli.cli.{module}"), name)(request))
+        raise typer.Exit(command.run(request_of(command, typed)))
 
     signed = [*(_signed(each, complete) for each in taken), *(_HELP if complete else ())]
     run.__signature__ = inspect.Signature(signed)  # type: ignore[attr-defined]  # typer reads it

@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from poolcli.batch.memory import memory_limit
 from poolcli.cli.progress import Bytes, progress
-from poolcli.cli.requests import PyramidRequest
-from poolcli.cli.settings import missing_of, numbers_of
+from poolcli.cli.requests.pyramid import PyramidRequest
+from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
@@ -28,7 +27,7 @@ _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
 def pyramid(request: PyramidRequest) -> int:
     """Makes a pyramid; returns the exit code."""
-    settings = _settings(request)
+    settings = array_settings(request)
     asked = _asked(request)
     output = _output(request)
     source = parse_source(request.source, next(iter(request.dataset), None))
@@ -82,26 +81,6 @@ def _scale(text: str | None) -> dict[str, float]:
             raise RequestError(f"{field('scale')} has {part.strip()[:30]!r}; write it as z=2,y=0.5,x=0.5")
         found[match[1].lower()] = step
     return found
-
-
-def _settings(request: PyramidRequest) -> Settings:
-    limit = memory_limit(request.max_memory)
-    return Settings(
-        layout=request.layout,
-        engine=request.engine,
-        threads=request.threads,
-        max_memory=limit,
-        allowed=limit if request.max_memory else None,
-        pages=request.pages,
-        max_pixels=request.max_pixels,
-        allow_external=request.allow_external,
-        missing=missing_of(request.missing),
-        dry_run=request.dry_run,
-        overwrite=request.overwrite,
-        resume=request.resume,
-        chunks=numbers_of("chunks", request.chunks),
-        shards=numbers_of("shards", request.shards),
-    )
 
 
 def _output(request: PyramidRequest) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from poolcli.batch.memory import memory_limit
-from poolcli.cli.requests import PoolRequest
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
@@ -15,19 +16,40 @@ from poolcli.job.outcome import Settings
 from poolcli.job.rescale import Limits
 from poolcli.plan.missing import Missing
 
+if TYPE_CHECKING:  # to make a record takes longer than to fill it
+    from poolcli.cli.requests.arrays import ArraysRequest
+    from poolcli.cli.requests.pool import PoolRequest
+
 OWN_LIMITS = "auto"  # what --rescale stands for alone
 NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
 
 
 def settings_of(request: PoolRequest) -> Settings:
     """The settings of the request's jobs; refuses what contradicts itself and numbers that can mean nothing."""
-    _refuse_numbers(request)
+    _refuse_below_one("jobs", request.jobs)
+    if request.quality is not None and not 1 <= request.quality <= 100:
+        raise RequestError(f"{field('quality')} is {request.quality}, it must be from 1 to 100")
     _refuse_contradictions(request)
+    return replace(
+        array_settings(request),
+        output_layout=request.output_layout,
+        dtype=request.dtype,
+        quality=request.quality,
+        linear_light=request.linear_light,
+        rescale=_limits(request.rescale),
+        raw=raw_from(request.raw) if request.raw else None,
+        arrays=_arrays(request),
+        skip_existing=request.skip_existing,
+    )
+
+
+def array_settings(request: ArraysRequest) -> Settings:
+    """The settings that pooling and pyramids have in common; refuses numbers that can mean nothing."""
+    _refuse_below_one("threads", request.threads)
+    _refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_limit(request.max_memory)
     return Settings(
         layout=request.layout,
-        output_layout=request.output_layout,
-        dtype=request.dtype,
         engine=request.engine,
         threads=request.threads,
         max_memory=limit,
@@ -35,18 +57,12 @@ def settings_of(request: PoolRequest) -> Settings:
         pages=request.pages,
         max_pixels=request.max_pixels,
         allow_external=request.allow_external,
-        quality=request.quality,
-        linear_light=request.linear_light,
-        rescale=_limits(request.rescale),
-        missing=missing_of(request.missing),
-        raw=raw_from(request.raw) if request.raw else None,
-        arrays=_arrays(request),
+        missing=_missing(request.missing),
         dry_run=request.dry_run,
         overwrite=request.overwrite,
-        skip_existing=request.skip_existing,
         resume=request.resume,
-        chunks=numbers_of("chunks", request.chunks),
-        shards=numbers_of("shards", request.shards),
+        chunks=_numbers("chunks", request.chunks),
+        shards=_numbers("shards", request.shards),
     )
 
 
@@ -62,7 +78,7 @@ def _arrays(request: PoolRequest) -> tuple[str, ...] | None:
     return request.dataset if len(request.dataset) > 1 else None
 
 
-def missing_of(typed: Sequence[str]) -> Missing | None:
+def _missing(typed: Sequence[str]) -> Missing | None:
     """The numbers that stand for no value: () where `none` says that there are none, None where nothing is said."""
     if not typed:
         return None
@@ -102,18 +118,14 @@ def _number(text: str) -> int | float:
         ) from None
 
 
-def numbers_of(name: str, text: str | None) -> tuple[int, ...] | None:
+def _numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     """The numbers that were typed for a field, None for none."""
     return None if text is None else parse_numbers(field(name), text)
 
 
-def _refuse_numbers(request: PoolRequest) -> None:
-    counts = {"threads": request.threads, "jobs": request.jobs, "max_pixels": request.max_pixels}
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise RequestError(f"{field(name)} is {count}, it must be at least 1")
-    if request.quality is not None and not 1 <= request.quality <= 100:
-        raise RequestError(f"{field('quality')} is {request.quality}, it must be from 1 to 100")
+def _refuse_below_one(name: str, count: int | None) -> None:
+    if count is not None and count < 1:
+        raise RequestError(f"{field(name)} is {count}, it must be at least 1")
 
 
 def _refuse_contradictions(request: PoolRequest) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.cli.attributes import operator_of
-from poolcli.cli.requests import ShapeRequest
+from poolcli.cli.requests.shape import ShapeRequest
 from poolcli.cli.values import is_number_list, parse_numbers, refuse_shape
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, get_type_hints
@@ -11,9 +11,12 @@ import pytest
 
 from poolcli.cli.attributes import attribute_options, parse_attributes
 from poolcli.cli.commands import BY_NAME, COMMANDS, Command
-from poolcli.cli.options import FIRST, OPTIONS, SETTINGS, Option
+from poolcli.cli.help import FIRST
+from poolcli.cli.options import OPTIONS, SETTINGS, Option
 from poolcli.cli.parameters import parameters, request_of
-from poolcli.cli.requests import CacheRequest, CheckRequest, PoolRequest
+from poolcli.cli.requests import cache
+from poolcli.cli.requests.check import CheckRequest
+from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.core.values import PerAxis
@@ -32,13 +35,14 @@ def test_every_option_is_a_field_and_every_field_an_option() -> None:
     assert taken == set(OPTIONS)
 
 
-def test_a_field_without_an_option_ends_the_program_where_its_command_is_made() -> None:
+def test_a_field_without_an_option_ends_the_program_where_its_command_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True)
-    class Misspelt(CacheRequest):
+    class Misspelt(cache.CacheRequest):
         quite: bool = False
 
+    monkeypatch.setattr(cache, "CacheRequest", Misspelt)
     with pytest.raises(TypeError, match=r"^the field quite has no row in OPTIONS$"):
-        list(parameters(replace(BY_NAME["cache"], request=Misspelt)))
+        list(parameters(BY_NAME["cache"]))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=BY_NAME)
@@ -144,6 +148,11 @@ def test_a_count_of_nothing_is_refused_once_before_any_file(
     result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", *options)
     assert (result.code, result.out, result.err) == (2, "", f"poolcli: {message}\n")
     assert not Path("out").exists()
+
+
+def test_a_pyramid_is_not_made_by_fewer_than_one_thread(cli: Cli, folder: Path) -> None:
+    result = cli("pyramid", "x.npy", "-o", "y.ome.zarr", "--threads", "0")
+    assert (result.code, result.out, result.err) == (2, "", "poolcli: --threads is 0, it must be at least 1\n")
 
 
 @pytest.mark.parametrize("option", ["--threads", "--jobs", "--max-pixels", "--quality"])

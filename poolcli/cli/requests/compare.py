@@ -1,0 +1,17 @@
+"""What `compare` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poolcli.cli.requests.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest(Request):
+    """How far two files are from each other."""
+
+    first: str
+    second: str
+    atol: float = 0.0
+    rtol: float = 0.0

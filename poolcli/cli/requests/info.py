@@ -1,0 +1,14 @@
+"""What `info` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poolcli.cli.requests.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoRequest(Request):
+    """What files hold."""
+
+    files: tuple[str, ...]
