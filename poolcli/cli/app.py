@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
 
+HELP = {"-h", "--help", "--help-all"}
+
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
@@ -18,16 +20,9 @@ def run(arguments: Sequence[str]) -> int:
         print(version_line())
         return 0
     from poolcli.cli.arguments import arranged
-    from poolcli.cli.program import run_words
 
     try:
-        words = arranged(arguments)
-        if words == ["--man"]:
-            from poolcli.cli.manual import manual
-
-            print(manual(), end="")
-            return 0
-        return run_words(words)
+        return _run(arranged(arguments))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (on_command_line(error.message),)  # what the traceback ends in
@@ -40,3 +35,28 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read standard output is gone; keep the interpreter from flushing into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _run(words: Sequence[str]) -> int:
+    if words == ["--man"]:
+        from poolcli.cli.manual import manual
+
+        print(manual(), end="")
+        return 0
+    if not HELP.isdisjoint(words):
+        from poolcli.cli.help import help_asked, styled
+
+        text = help_asked(words)
+        if text:
+            print(styled(text))
+            return 0
+    from poolcli.cli.parameters import request_of
+    from poolcli.cli.plain import plainly_typed
+
+    plain = plainly_typed(words)
+    if plain:
+        command, typed = plain
+        return command.run(request_of(command, typed))
+    from poolcli.cli.program import run_words
+
+    return run_words(words)

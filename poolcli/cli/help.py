@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from poolcli.cli.commands import COMMANDS, EXIT_CODES, Command
 from poolcli.cli.options import PANELS, SETTINGS, Argument, Option
 from poolcli.cli.parameters import Parameter, needed, parameters
+from poolcli.cli.which import command_called
 
 WIDEST = 100  # columns
 BESIDE = 26  # columns of what is explained, where the explanation stands beside it
@@ -24,6 +25,14 @@ FIRST = (
     "windows", "compare", "picture", "solve", "to", "recursive", "format", "overwrite", "resume", "dry_run", "json",
     "quiet",
 )  # fmt: skip
+
+
+def help_asked(words: Sequence[str]) -> str | None:
+    """What a line shows that asks for help; None where it names nothing that there is."""
+    if words[0] in ("-h", "--help"):
+        return root_help()
+    command = command_called(words[0])
+    return command_help(command, "--help-all" in words) if command else None
 
 
 def root_help() -> str:

@@ -15,15 +15,14 @@ from typer.main import get_command
 
 from poolcli.cli.about import version_line
 from poolcli.cli.commands import BY_NAME, Command
-from poolcli.cli.help import command_help, root_help, styled
+from poolcli.cli.help import root_help
 from poolcli.cli.options import Argument
 from poolcli.cli.parameters import Parameter, parameters, request_of
+from poolcli.cli.plain import COMPLETE
 from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
 
-HELP = {"-h", "--help", "--help-all"}
-COMPLETE = "_POOLCLI_COMPLETE"  # which shells set when they ask
 MORE = {"allow_extra_args": True}  # refused by poolcli, which knows what was meant
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "add_help_option": False}
 
@@ -67,34 +66,30 @@ class _Program(TyperGroup):
         return _made(found, list(parameters(found))) if found else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command with those options alone that the words name: to make one takes longer than to parse it."""
+        """The command and its words, spelt as the table has them."""
         found = command_called(args[0])
         if found is None:
             return super().resolve_command(ctx, args)
         taken = list(parameters(found))
         if ctx.resilient_parsing:
             return found.name, _completed(found, taken, args[1:]), []
-        words = spelt(taken, args[1:])
-        return found.name, _made(found, [each for each in taken if _is_named(each, words)]), words
+        return found.name, _made(found, taken), spelt(taken, args[1:])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         left = super().parse_args(ctx, args)
-        if not ctx.resilient_parsing and (ctx.params["help"] or ctx.params["version"]):
-            print(styled(root_help()) if ctx.params["help"] else version_line())
+        if not ctx.resilient_parsing and ctx.params["version"]:
+            print(version_line())
             ctx.exit()
         return left
 
 
 class _Command(TyperCommand):
-    """One command, with the help of poolcli."""
+    """One command, whose words have their places."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # where a shell asks about a line that is not finished
             return []
         command = BY_NAME[str(self.name)]
-        if not HELP.isdisjoint(args):
-            print(styled(command_help(command, "--help-all" in args)))
-            ctx.exit()
         left = super().parse_args(ctx, args)
         places = [each.name for each in parameters(command) if isinstance(each.row, Argument) and not each.many]
         placed = [ctx.params[name] for name in places if ctx.params[name]]
@@ -118,16 +113,6 @@ def _completed(command: Command, taken: Sequence[Parameter], words: Sequence[str
     return _made(command, left, complete)
 
 
-def _is_named(each: Parameter, words: Sequence[str]) -> bool:
-    """Whether the words may name a parameter: by its place, by a flag, or by its letter among others."""
-    if isinstance(each.row, Argument):
-        return True
-    together = any(word[:1] == "-" and word[1:2] != "-" and len(word) > 2 for word in words)  # -qn
-    return any(
-        (together and len(flag) == 2) or any(word.startswith(flag) for word in words) for flag in each.row.all_flags
-    )
-
-
 def _made(command: Command, taken: Sequence[Parameter], complete: Complete | None = None) -> Any:
     """The command as Typer has it; its body is imported when it runs. `complete` knows what words may become."""
 
@@ -135,7 +120,7 @@ def _made(command: Command, taken: Sequence[Parameter], complete: Complete | Non
         raise typer.Exit(command.run(request_of(command, typed)))
 
     signed = [*(_signed(each, complete) for each in taken), *(_HELP if complete else ())]
-    run.__signature__ = inspect.Signature(signed)  # type: ignore[attr-defined]  # typer reads it
+    vars(run)["__signature__"] = inspect.Signature(signed)  # typer reads it
     run.__annotations__ = {each.name: each.annotation for each in signed}
     app = typer.Typer(add_completion=False, **PLAIN)
     app.command(command.name, cls=_Command, help=command.text, context_settings=MORE, add_help_option=False)(run)
@@ -148,7 +133,7 @@ def _signed(each: Parameter, complete: Complete | None) -> inspect.Parameter:
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
 
 
-_HELP = [  # seen in parse_args; options for whoever completes them
+_HELP = [  # seen before; options for whoever completes them
     inspect.Parameter(
         name.strip("-").replace("-", "_"),
         inspect.Parameter.KEYWORD_ONLY,
@@ -173,6 +158,6 @@ def _annotation(each: Parameter, complete: Complete | None) -> Any:
 
 def _root(
     version: Annotated[bool, typer.Option("-V", "--version")] = False,
-    help: Annotated[bool, typer.Option("-h", "--help")] = False,  # noqa: A002  # what it is called
+    helps: Annotated[bool, typer.Option("-h", "--help")] = False,  # seen before
 ) -> None:
     """Pooling of tensors and images, exactly as OpenVINO's operators define it."""
