@@ -1,4 +1,7 @@
-"""What an unfinished word may become: values of options, files by their suffix, arrays in a file."""
+"""What an unfinished word may become: values of options, files by their suffix, arrays in a file.
+
+Formats are imported where a file is looked for: whoever waits for the value of an option need not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from typing import Any
 from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter
 from poolcli.core.errors import PoolError
-from poolcli.formats import Header, list_arrays, parse_source
-from poolcli.formats.isolated import guarded
-from poolcli.formats.table import suffixes_of
 
 MODELS = (".xml", ".onnx", ".tflite", ".pt2")
 
 
 def completions(parameter: Parameter, files: Sequence[str], unfinished: str) -> list[str]:
-    """What the word of a parameter may become; `files` are the inputs that the line names already."""
+    """What the word of a parameter may become; `files` are the inputs that the line names already.
+
+    What a line of text cannot hold is left out.
+    """
     if parameter.row.words:
         return [word for word in parameter.row.words if word.startswith(unfinished.lower())]
     found = _PATHS.get(parameter.row.path)
-    return list(found(files, unfinished)) if found else []
+    return [word for word in found(files, unfinished) if word.isprintable()] if found else []
 
 
 def placed_in(taken: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any]:
@@ -36,17 +39,18 @@ def placed_in(taken: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any
 
 
 def _inputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
-    if files[-1:] == [":"]:  # where bash splits a word
-        yield from (key for key in _arrays_in(files[-2:-1]) if key.startswith(unfinished))
-        return
     path, colon, _ = unfinished.rpartition(":")
     if colon and os.path.isfile(path):
         yield from (f"{path}:{key}" for key in _arrays_in([path]) if f"{path}:{key}".startswith(unfinished))
         return
+    from poolcli.formats.table import suffixes_of
+
     yield from _named(unfinished, suffixes_of(lambda row: row.reads))
 
 
 def _outputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
+    from poolcli.formats.table import suffixes_of
+
     return _named(unfinished, suffixes_of(lambda row: row.writes))
 
 
@@ -64,6 +68,9 @@ def _arrays(files: Sequence[str], unfinished: str) -> Iterator[str]:
 
 def _arrays_in(files: Iterable[str]) -> Iterator[str]:
     """The keys of the arrays in the files; of what cannot be read, none."""
+    from poolcli.formats import Header, list_arrays, parse_source
+    from poolcli.formats.isolated import guarded
+
     for file in files:
         path = parse_source(file).path
         try:

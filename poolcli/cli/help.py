@@ -42,8 +42,8 @@ def root_help() -> str:
     options = (
         ("-h, --help", "This help; behind a command, the help of that command."),
         ("-V, --version", "The version."),
-        ("--install-completion", "Lets the shell complete commands, options, values and files."),
-        ("--show-completion", "The same, only shown."),
+        ("--install-completion", "Let the shell complete words; or name one: bash, zsh, fish."),
+        ("--show-completion", "The same, only shown; --show-completion zsh names the shell."),
     )
     examples = (
         "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",

@@ -6,7 +6,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +18,7 @@ from poolcli.cli.help import root_help
 from poolcli.cli.options import Argument
 from poolcli.cli.parameters import Parameter, parameters, request_of
 from poolcli.cli.plain import COMPLETE
+from poolcli.cli.shells import INSTALL, SHELLS, SHOW, complete_in, hear_question
 from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
@@ -27,9 +27,9 @@ MORE = {"allow_extra_args": True}  # refused by poolcli, which knows what was me
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "add_help_option": False}
 
 
-def program(completes: bool = False) -> Any:
-    """The command line: `main(words, ...)` runs it; where it `completes` words, with what installs and shows that."""
-    app = typer.Typer(name="poolcli", cls=_Program, add_completion=completes, **PLAIN)
+def program() -> Any:
+    """The command line: `main(words, ...)` runs it."""
+    app = typer.Typer(name="poolcli", cls=_Program, add_completion=False, **PLAIN)
     app.callback()(_root)
     return get_command(app)
 
@@ -39,11 +39,12 @@ def run_words(words: Sequence[str]) -> int:
     if not words and COMPLETE not in os.environ:
         print(root_help(), file=sys.stderr)
         return 2
-    completes = any("-completion" in word for word in words[:1])
+    if words and words[0].partition("=")[0] in (SHOW, INSTALL):
+        return complete_in(words)
     if COMPLETE in os.environ:
-        import_module("typer.completion").completion_init()
+        hear_question()
     try:
-        return program(completes).main(list(words), prog_name="poolcli", standalone_mode=False) or 0
+        return program().main(list(words), prog_name="poolcli", standalone_mode=False) or 0
     except typer.Exit as stop:
         return stop.exit_code
     except typer.exceptions.TyperException as error:
@@ -75,6 +76,9 @@ class _Program(TyperGroup):
             return found.name, _completed(found, taken, args[1:]), []
         return found.name, _made(found, taken), spelt(taken, args[1:])
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return _explained(super().shell_complete(ctx, incomplete))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         left = super().parse_args(ctx, args)
         if not ctx.resilient_parsing and ctx.params["version"]:
@@ -85,6 +89,9 @@ class _Program(TyperGroup):
 
 class _Command(TyperCommand):
     """One command, whose words have their places."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return _explained(super().shell_complete(ctx, incomplete))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # where a shell asks about a line that is not finished
@@ -98,6 +105,13 @@ class _Command(TyperCommand):
 
             refuse_misplaced(command.name, placed, left)
         return left
+
+
+def _explained(items: list[Any]) -> list[Any]:
+    """The completions with what explains them in one line, as fish reads it: Typer would load Rich for that."""
+    for item in items:
+        item.value, item.help = f"{item.value}\t{item.help}" if item.help else item.value, None
+    return items
 
 
 def _completed(command: Command, taken: Sequence[Parameter], words: Sequence[str]) -> Any:
@@ -123,7 +137,8 @@ def _made(command: Command, taken: Sequence[Parameter], complete: Complete | Non
     vars(run)["__signature__"] = inspect.Signature(signed)  # typer reads it
     run.__annotations__ = {each.name: each.annotation for each in signed}
     app = typer.Typer(add_completion=False, **PLAIN)
-    app.command(command.name, cls=_Command, help=command.text, context_settings=MORE, add_help_option=False)(run)
+    told: dict[str, Any] = {"help": command.text, "short_help": command.text, "add_help_option": False}
+    app.command(command.name, cls=_Command, context_settings=MORE, **told)(run)
     return get_command(app)
 
 
@@ -159,5 +174,7 @@ def _annotation(each: Parameter, complete: Complete | None) -> Any:
 def _root(
     version: Annotated[bool, typer.Option("-V", "--version")] = False,
     helps: Annotated[bool, typer.Option("-h", "--help")] = False,  # seen before
+    show: Annotated[str, typer.Option(SHOW, autocompletion=lambda: SHELLS)] = "",  # seen before Typer, here for shells
+    install: Annotated[str, typer.Option(INSTALL, autocompletion=lambda: SHELLS)] = "",
 ) -> None:
     """Pooling of tensors and images, exactly as OpenVINO's operators define it."""

@@ -1,0 +1,142 @@
+"""What an unfinished word may become: as the program answers, and as shells put it into their lines."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from poolcli.cli.app import run
+from poolcli.cli.options import OPTIONS
+from tests.cli.shells import SHELLS, Typist
+from tests.conftest import Cli
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+    """What the scripts are answered for the last word of a line: words, some with an explanation behind a tabulator."""
+    for name, value in {
+        "_POOLCLI_COMPLETE": "complete_fish",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": line,
+    }.items():
+        monkeypatch.setenv(name, value)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        run([])
+    return capsys.readouterr().out.splitlines()
+
+
+LINES = {
+    "poolcli av": ["avg\tAverage of every window (OpenVINO AvgPool, nGraph AvgPool)."],
+    "poolcli help av": ["avg\tAverage of every window (OpenVINO AvgPool, nGraph AvgPool)."],
+    "poolcli --sh": ["--show-completion"],
+    "poolcli --show-completion ": ["bash", "zsh", "fish"],
+    "poolcli avg --ker": ["--kernel\tWindow size: 3, or 3,5 (order D,H,W)."],
+    "poolcli avg x.npy --output-l": ["--output-layout\tAxes of the output."],
+    "poolcli avg x.npy --like p": ["pytorch"],
+    "poolcli avg x.npy --like=p": ["pytorch"],
+    "poolcli avg x.npy --dtype floa": ["float16", "float32", "float64"],
+    "poolcli avg x.npy -k 2 --auto-pad same": ["same_upper", "same_lower"],
+    "poolcli avg ": ["a b.npy", "bad.npy", "in/", "photo.png", "volume.h5", "x.npy"],
+    "poolcli avg 'a ": ["a b.npy"],
+    "poolcli avg in/": ["in/deep/"],
+    "poolcli avg volume.h5:/f": ["volume.h5:/features"],
+    "poolcli avg volume.h5 --dataset ": ["/features", "/weights"],
+    "poolcli avg x.npy -k 2 -o ph": ["photo.png"],
+    "poolcli avg x.npy -k ": [],
+    "poolcli shape ma": ["max"],
+    "poolcli shape max x": ["x.npy"],
+    "poolcli check ": ["in/", "m.onnx"],
+    "poolcli cache c": ["clear"],
+    "poolcli avg bad.npy --dataset ": [],
+    "poolcli avg nowhere/": [],
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_shell_completes_commands_options_values_files_and_arrays(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File("volume.h5", "w") as file:
+        file["features"], file["weights"] = np.zeros((1, 1, 4)), np.zeros((1, 1, 4))
+    Path("in/deep").mkdir(parents=True)
+    for name in ("m.onnx", "notes.txt", "a b.npy", "two\nlines.npy", "tab\t.npy", os.fsdecode(b"\xff.npy")):
+        Path(name).touch()
+    assert [word for word in completed(monkeypatch, capsys, line) if word] == LINES[line]
+
+
+def test_every_path_that_an_option_takes_is_known() -> None:
+    from poolcli.cli.completing import _PATHS
+
+    assert {row.path for row in OPTIONS.values()} - {""} <= set(_PATHS)
+
+
+EVIL = '$(touch taken)`touch taken`\\$(touch taken);"it\'s".npy'
+TYPED = {
+    "poolcli avg x.npy --overw": "poolcli avg x.npy --overwrite ",
+    "poolcli avg x.npy --dtype=float3": "poolcli avg x.npy --dtype=float32 ",
+    "poolcli avg i": "poolcli avg in/",
+    "poolcli avg volume.h5:/f": "poolcli avg volume.h5:/features ",
+    "poolcli avg 'a ": "poolcli avg 'a b.npy' ",
+    "poolcli avg a\\ ": "poolcli avg a\\ b.npy ",
+    "poolcli avg ~/i": "poolcli avg ~/in/",
+}
+NAMES = {"poolcli avg c": "c:d.npy", "poolcli avg \\$": EVIL}
+
+
+@pytest.fixture(params=SHELLS)
+def typist(request: pytest.FixtureRequest, folder: Path, cli: Cli) -> Iterator[Typist]:
+    """A shell with poolcli's completion, in a folder that is its home as well."""
+    shell = str(request.param)
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} is installed")
+    with h5py.File("volume.h5", "w") as file:
+        file["features"], file["weights"] = np.zeros((1, 1, 4)), np.zeros((1, 1, 4))
+    Path("in").mkdir()
+    for name in ("a b.npy", "c:d.npy", "in/q.npy", EVIL):
+        Path(name).touch()
+    program = folder / "bin" / "poolcli"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m poolcli "$@"\n')
+    program.chmod(0o755)
+    Path("script").write_text(cli("--show-completion", shell).out)
+    with Typist(SHELLS[shell], folder, os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}) as typist:
+        yield typist
+
+
+@pytest.mark.slow
+def test_shells_put_what_was_meant_into_their_lines_and_evaluate_no_name(typist: Typist) -> None:
+    assert {typed: typist.completed(typed) for typed in TYPED} == TYPED
+    lines = {typed: typist.completed(typed) for typed in NAMES}
+    assert {typed: shlex.split(line)[-1] for typed, line in lines.items()} == NAMES
+    assert not Path("taken").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_of_a_shell_is_put_where_it_looks_for_it(
+    shell: str, cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    places = {
+        "bash": ".bash_completions/poolcli.sh",
+        "zsh": ".zfunc/_poolcli",
+        "fish": ".config/fish/completions/poolcli.fish",
+    }
+    where = folder / places[shell]
+    result = cli("--install-completion", shell)
+    assert (result.code, result.out) == (0, f"wrote {where}; a new {shell} completes words of poolcli\n")
+    assert where.read_text() == cli("--show-completion", shell).out
+    where.unlink()
+    where.mkdir()
+    refused = cli(f"--install-completion={shell}")
+    assert (refused.code, refused.err) == (
+        1,
+        f"poolcli: {where}: Is a directory; poolcli --show-completion {shell} prints what belongs there\n",
+    )
