@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -101,9 +101,10 @@ def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
 def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(tasks: list[Task], runner: Runner, count: int, progress: object) -> Iterator[tuple[int, Outcome]]:
+    def run(tasks: Iterable[Task], runner: Runner, count: int, progress: object) -> Iterator[tuple[int, Outcome]]:
+        given = list(tasks)
         for number in (3, 1):
-            yield number, runner(tasks[number], nothing)
+            yield number, runner(given[number], nothing)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("poolcli.batch.executors.here.run", run)
@@ -112,7 +113,7 @@ def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
         for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
             told.append(outcome.job.output)
     assert told == ["out/1.npy", "out/3.npy"]
-    assert sorted(Manifest("out").records) == ["1.npy", "3.npy"]
+    assert [record.output for record in Manifest("out").records()] == ["1.npy", "3.npy"]
 
 
 def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(

@@ -5,19 +5,24 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from poolcli.batch.shards import WHOLE, Shard
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
+from poolcli.core.spool import Spool, in_order
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_left_by_writing
 from poolcli.formats.table import FORMATS, with_suffix
 
+BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Item:
     """One input, and its path below the folder that was named (its own name for a single file)."""
 
@@ -31,9 +36,9 @@ class Found:
     folders among them is no input.
     """
 
-    items: tuple[Item, ...]
+    items: Collection[Item]
     several: bool
-    passed_over: tuple[str, ...] = ()
+    passed_over: Collection[str] = ()
 
 
 def find_inputs(
@@ -47,8 +52,7 @@ def find_inputs(
     """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
     them.
     """
-    items: list[Item] = []
-    passed_over: list[str] = []
+    items, passed_over = Spool[Item](), Spool[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
@@ -56,35 +60,46 @@ def find_inputs(
         )
     for text in texts:
         if text != "-" and Path(text).is_dir() and not folder_format(text):
-            found, others = _folder_items(text, dataset, recursive, output, shard)
-            passed_over += others
+            items.extend(_folder_items(text, dataset, recursive, output, shard, passed_over))
             several = True
         elif _is_pattern(text):
-            found = _glob_items(text, dataset, shard)
+            items.extend(_glob_items(text, dataset, shard))
             several = True
         else:
             source = parse_source(text, dataset)
-            found = [Item(source, Path(source.path).name)]
-            found = found if len(texts) == 1 or shard.takes(found[0].relative) else []
-        items.extend(found)
+            item = Item(source, Path(source.path).name)
+            items.extend([item] if len(texts) == 1 or shard.takes(item.relative) else [])
     if files_from is not None:
-        items += _listed_items(files_from, dataset, shard)
+        items.extend(_listed_items(files_from, dataset, shard))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
-    return Found(tuple(items), several, tuple(passed_over))
+    return Found(items, several, passed_over)
 
 
-def _listed_items(path: str, dataset: str | None, shard: Shard) -> list[Item]:
+def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
     """The files that a list names, one a line, or ended by NUL as `find -print0` writes them."""
+    any_name = False
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+            for name in map(os.fsdecode, _names(stream)):
+                any_name = True
+                if shard.takes(_below(name)):
+                    source = parse_source(name, dataset)
+                    yield Item(source, _below(source.path))
     except OSError as error:
         raise RequestError(f"{field('files_from', path)}: {error.strerror}") from error
-    names = [os.fsdecode(name) for name in (data.split(b"\0") if b"\0" in data else data.splitlines()) if name]
-    if not names:
+    if not any_name:
         raise RequestError(f"{field('files_from', path)}: names no file")
-    own = (parse_source(name, dataset) for name in names if shard.takes(_below(name)))
-    return [Item(source, _below(source.path)) for source in own]
+
+
+def _names(stream: BinaryIO) -> Iterator[bytes]:
+    """The names in a list, of which a block is in memory: its first one shows how they are ended."""
+    rest, end = b"", b""
+    while block := stream.read(BLOCK):
+        end = end or (b"\0" if b"\0" in block else b"\n")
+        whole, _, rest = (rest + block).rpartition(end)
+        yield from filter(None, whole.split(end) if end == b"\0" else whole.splitlines())
+    yield from filter(None, rest.splitlines() if end == b"\n" else [rest])
 
 
 def _below(path: str) -> str:
@@ -97,15 +112,18 @@ def _is_pattern(text: str) -> bool:
     return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
-def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> list[Item]:
+def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
     root = _fixed_part(pattern)
-    every = sorted(glob.glob(pattern, recursive=True))
-    found = [path for path in every if shard.takes(os.path.relpath(path, root))]
-    whole = {path for path in found if folder_format(path)}
-    paths = [path for path in found if path in whole or (Path(path).is_file() and not _lies_in_one(path, pattern))]
-    if not paths and len(found) == len(every):
+    several = False  # whether something is a shard's, or another's
+    for path in in_order(glob.iglob(pattern, recursive=True)):
+        relative = os.path.relpath(path, root)
+        if not shard.takes(relative):
+            several = True
+        elif folder_format(path) or (os.path.isfile(path) and not _lies_in_one(path, pattern)):
+            several = True
+            yield Item(Source(path, dataset), relative)
+    if not several:
         raise RequestError(f"{pattern} matches no file")
-    return [Item(Source(path, dataset), os.path.relpath(path, root)) for path in paths]
 
 
 def _lies_in_one(path: str, pattern: str) -> bool:
@@ -126,22 +144,24 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard
-) -> tuple[list[Item], list[str]]:
-    """The shard's inputs in a folder, and its names in it that are none."""
+    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: Spool[str]
+) -> Iterator[Item]:
+    """The shard's inputs in a folder; its names in it that are none are added to those that were passed over."""
     readable = [row for row in FORMATS.values() if row.reads]
-    found, others, several = list[Item](), list[str](), False
+    several = False  # whether something is a shard's, or another's
+    above = len(os.path.join(folder, ""))
     for path, may_be_one in _walk(folder, recursive, output):
-        if not shard.takes(os.path.relpath(path, folder)):
+        relative = path[above:]
+        if not shard.takes(relative):
             several = True
         elif may_be_one and (with_suffix(path, readable) or folder_format(path)):
-            found.append(Item(Source(path, dataset), os.path.relpath(path, folder)))
+            several = True
+            yield Item(Source(path, dataset), relative)
         else:
-            others.append(path)
-    if not found and not several:
+            passed_over.add(path)
+    if not several:
         deeper = "" if recursive else "; -r takes its subfolders too"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
-    return found, others
 
 
 def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool]]:
@@ -157,23 +177,35 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[st
         current = waiting.pop()
         entered = []
         for entry in _entries(current):
-            hidden, is_folder = entry.name.startswith("."), _leads_to_folder(entry)
-            if is_left_by_writing(entry.name) or (is_folder and os.path.realpath(entry.path) == own):
+            path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
+            if is_left_by_writing(entry.name) or (entry.leads_to_folder and os.path.realpath(path) == own):
                 continue
-            if hidden or not is_folder or folder_format(entry.path):
-                yield entry.path, not hidden
-            elif recursive and entry.is_dir(follow_symlinks=False):
-                entered.append(entry.path)
+            if hidden or not entry.leads_to_folder or folder_format(path):
+                yield path, not hidden
+            elif recursive and entry.is_folder:
+                entered.append(path)
             else:
-                yield entry.path if recursive else f"{entry.path}/", False
+                yield path if recursive else f"{path}/", False
         waiting.extend(reversed(entered))
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+class _Entry(NamedTuple):
+    """What a folder holds: `leads_to_folder` is also true of links to one."""
+
+    name: str
+    leads_to_folder: bool
+    is_folder: bool
+
+
+def _entries(folder: str) -> Iterator[_Entry]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            yield from in_order(
+                _Entry(entry.name, _leads_to_folder(entry), entry.is_dir(follow_symlinks=False)) for entry in entries
+            )
     except OSError as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"{folder}: {error.strerror}") from error
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
 from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.nearest import did_you_mean
+from poolcli.core.spool import Spool, in_order
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
@@ -26,21 +29,22 @@ ANY_WORD = re.compile(r"\{(\w+)\}")
 
 
 def plan_jobs(
-    items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
-) -> tuple[Job, ...]:
+    items: Collection[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
+) -> Collection[Job]:
     """One job for each item; refuses clashes among outputs and outputs that are inputs."""
     _refuse_words(output, several)
     _refuse_words(indices, several)
     if suffix:
         _refuse_suffix(suffix.lstrip("."))
     (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
+    in_folders = _is_folder(output), _is_folder(indices)
     if several and (output_key or indices_key):
         raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
-    jobs = tuple(
+    jobs = Spool(
         Job(
             item.source,
-            _path_for(item, output, several, suffix, "output"),
-            _path_for(item, indices, several, TENSOR_SUFFIX, "indices"),
+            _path_for(item, output, in_folders[0], several, suffix, "output"),
+            _path_for(item, indices, in_folders[1], several, TENSOR_SUFFIX, "indices"),
             output_key,
             indices_key,
         )
@@ -66,13 +70,21 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
     return source.path, source.key
 
 
-def _path_for(item: Item, target: str | None, several: bool, suffix: str | None, name: str) -> str | None:
+def _is_folder(target: str | None) -> bool:
+    """Whether an output is a folder that takes several."""
+    if target is None or target == "-" or names_folder_output(target):
+        return False
+    return target.endswith(("/", os.sep)) or os.path.isdir(target)
+
+
+def _path_for(
+    item: Item, target: str | None, in_folder: bool, several: bool, suffix: str | None, name: str
+) -> str | None:
     if target is None:
         return None
     if WORD.search(target):
         return _filled(target, item)
-    folder = (target.endswith(("/", os.sep)) or Path(target).is_dir()) and not names_folder_output(target)
-    if target != "-" and folder:
+    if in_folder:
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
         path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
@@ -121,36 +133,41 @@ def _filled(template: str, item: Item) -> str:
     return os.path.normpath(path)
 
 
-def _refuse_clashes(jobs: Sequence[Job]) -> None:
+def _refuse_clashes(jobs: Collection[Job]) -> None:
     """Compares names as the least careful file system does: without case and in one Unicode form."""
-    taken: dict[str, str] = {}
-    for job in jobs:
-        for path in job.outputs:
-            name = unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
-            if name in taken:
-                raise RequestError(
-                    f"{taken[name]} and {job.source.path} would both be written to {path}; "
-                    "pool them into different folders or rename one"
-                )
-            taken[name] = job.source.path
+    outputs = ((_folded(path), job.source.path, path) for job in jobs for path in job.outputs)
+    for (name, first, _), (other, second, path) in pairwise(in_order(outputs, itemgetter(0))):
+        if name == other:
+            raise RequestError(
+                f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
+            )
 
 
-def _refuse_inputs(jobs: Sequence[Job]) -> None:
-    inputs = {identity: job.source.path for job in jobs for identity in _identity(job.source.path)}
-    for job in jobs:
-        for target in job.targets:
-            for identity in _identity(target.path) if target.key is None else ():
-                if identity in inputs and not is_device(target.path):
-                    raise RequestError(f"output {target} is the input {inputs[identity]}; name another file or folder")
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
 
 
-def _identity(path: str) -> Iterator[tuple[int, int] | str]:
+def _refuse_inputs(jobs: Collection[Job]) -> None:
+    """Only what exists can be an input; so where no output does, inputs need not be looked at."""
+    targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
+    outputs = Spool((found, True, str(target)) for target in targets for found in _identity(target.path))
+    if not outputs:
+        return
+    inputs = ((found, False, job.source.path) for job in jobs for found in _identity(job.source.path))
+    every = in_order((each for several in (inputs, outputs) for each in several), itemgetter(0))
+    for _, same in groupby(every, itemgetter(0)):
+        (_, is_output, name), *others = same
+        if not is_output and others and others[-1][1]:
+            raise RequestError(f"output {others[-1][2]} is the input {name}; name another file or folder")
+
+
+def _identity(path: str) -> Iterator[tuple[int, int, str]]:
     """Device and inode of the file behind `path`, links followed; nothing where there is none. A URL is itself."""
     if is_url(path):
-        yield path.rstrip("/")
+        yield 0, 0, path.rstrip("/")
         return
     try:
         status = os.stat(path)
     except OSError:
         return
-    yield status.st_dev, status.st_ino
+    yield status.st_dev, status.st_ino, ""

@@ -14,23 +14,30 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from hashlib import sha256
+from heapq import merge
+from itertools import chain, groupby, islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.batch.record import name_in
 from poolcli.batch.shards import Shard
+from poolcli.batch.task import Task
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
+from poolcli.core.spool import Spool, in_order
 from poolcli.formats.atomic import byte_stream
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record, Settings
 from poolcli.plan.attributes import Attributes
 
 NAME = ".poolcli.jsonl"
+AT_ONCE = 1000  # lines that are written as one
+BY_OUTPUT = attrgetter("output")
 OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
 RUNNING = (
@@ -60,8 +67,17 @@ def failed(path: str, error: OSError) -> FileError:
     return FileError(f"{path}: {reason}")
 
 
+class _Wanted(NamedTuple):
+    """What is about one output: a record of it, or the job of a number that makes it."""
+
+    output: str
+    number: int
+    what: Record | Job
+
+
 class Manifest:
-    """The records of one folder; only one run at a time may hold it.
+    """The records of one folder; only one run at a time may hold it. None of them stays in memory: what is asked of
+    them is answered by going through them in the order of their names, beside what is asked about.
 
     A shard keeps a part of its own, beside what is known from runs before.
     """
@@ -70,42 +86,81 @@ class Manifest:
         self._folder, self._shard = folder, shard
         self._path = os.path.join(folder, shard.manifest if shard else NAME)
         self._before = Manifest(folder) if shard else None
-        self._read()
+        self._check()
 
-    @property
-    def known(self) -> dict[str, Record]:
-        """What is known of outputs, from runs before too."""
-        return {**self._before.records, **self.records} if self._before else self.records
+    def records(self) -> Iterator[Record]:
+        """The last record of each output, in the order of their names, those of runs before among them."""
+        before = self._before.records() if self._before else iter(())
+        for _, same in groupby(merge(before, self._own(), key=BY_OUTPUT), BY_OUTPUT):
+            *_, last = same
+            yield last
 
-    def _read(self) -> None:
-        """Takes in the lines of the file, which may hold anything: it is refused where it is not poolcli's own."""
-        self.records: dict[str, Record] = {}
-        self.begun: set[str | None] = set()
+    def _own(self) -> Iterator[Record]:
+        """All records in this file, in the order of their names, and of each name in that of the file."""
+        return in_order(filter(None, map(_record, self._contents())), BY_OUTPUT)
+
+    def tasks(self, jobs: Iterable[Job]) -> Collection[Task]:
+        """A task of each job, with the last record of its output where there is one."""
+        wanted = (_Wanted(self._name(job.output) or "", number, job) for number, job in enumerate(jobs))
+        known = (_Wanted(record.output, -1, record) for record in self.records())
+        found: Spool[tuple[int, Task]] = Spool()
+        for _, same in groupby(merge(known, in_order(wanted, BY_OUTPUT), key=BY_OUTPUT), BY_OUTPUT):
+            record: Record | None = None
+            for each in same:
+                if isinstance(each.what, Record):
+                    record = each.what
+                else:
+                    found.add((each.number, Task(each.what, record)))
+        return Spool(task for _, task in in_order(found, itemgetter(0)))
+
+    def not_its_own(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of some outputs that no run has made, or begun to."""
+        asked = in_order(((self._name(path) or "", path) for path in paths), itemgetter(0))
+        first = next(asked, None)
+        if first is None:
+            return
+        own = ((name, "") for name in in_order(self._begun()))
+        for _, same in groupby(merge(own, chain([first], asked), key=itemgetter(0)), itemgetter(0)):
+            (_, path), *_ = same
+            if path:
+                yield path
+
+    def _begun(self) -> Iterator[str]:
+        """The names of outputs that were begun, in whatever order."""
+        if self._before:
+            yield from self._before._begun()
+        for content in self._contents():
+            yield from (name for name in (content["output"], content["indices"]) if name is not None)
+
+    def _check(self) -> None:
+        """Refuses a file that is not poolcli's own."""
+        any_line, own = False, False
+        for line in self._lines():
+            any_line, own = True, line.startswith(OWN_LINE)
+            if own:
+                return
+        if any_line and not own:
+            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another {field('output')}")
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines of the file, which may hold anything."""
         try:
             stream = os.fdopen(opened(self._path, os.O_RDONLY), "rb")
         except FileNotFoundError:
             return
         except OSError as error:
             raise failed(self._path, error) from error
-        own, any_line = False, False
         with stream:
             while line := stream.readline(LONGEST_LINE):
-                any_line, own = True, line.startswith(OWN_LINE) or own
-                self._take(line)
-        if any_line and not own:
-            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another {field('output')}")
+                yield line
 
-    def _take(self, line: bytes) -> None:
-        try:
-            content: dict[str, Any] = json.loads(line)
-            names = (content["output"], content["indices"])
-            if not isinstance(names[0], str) or not isinstance(names[1], str | None):
-                return
-            self.begun.update(names)
-            if "options" in content:
-                self.records[names[0]] = Record(**content)
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return
+    def _contents(self) -> Iterator[dict[str, Any]]:
+        """What the lines say that make sense."""
+        for line in self._lines():
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                content: dict[str, Any] = json.loads(line)
+                if isinstance(content["output"], str) and isinstance(content["indices"], str | None):
+                    yield content
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -117,36 +172,34 @@ class Manifest:
             raise failed(self._path, error) from error
         try:
             self._lock()
-            self._read()  # another run may have ended since
+            self._check()  # another run may have begun it since
             yield
         finally:
             os.close(self._stream)
 
     def append(self, record: Record) -> None:
         """Notes that a job is done."""
-        _append(self._path, self._stream, json.dumps(asdict(record)) + "\n")
+        _append(self._path, self._stream, line_of(record))
 
-    def begin(self, jobs: Sequence[Job]) -> None:
+    def begin(self, jobs: Iterable[Job]) -> None:
         """Notes that the outputs of the jobs are about to be made."""
         names = ({key: self._name(path) for key, path in _outputs(job).items()} for job in jobs)
-        _append(self._path, self._stream, "".join(json.dumps(content) + "\n" for content in names))
+        lines = (json.dumps(content) + "\n" for content in names)
+        while some := "".join(islice(lines, AT_ONCE)):
+            _append(self._path, self._stream, some)
 
     def tidy(self, options: str) -> None:
         """Writes the records in the order of their names, without those whose outputs are gone; behind those of a shard
         that it has ended, and its options.
         """
-        self._read()
-        kept = [r for name, r in sorted(self.records.items()) if os.path.exists(os.path.join(self._folder, name))]
         with byte_stream(self._path, True) as stream:
-            for record in kept:
-                stream.write((json.dumps(asdict(record)) + "\n").encode())
+            for _, same in groupby(self._own(), BY_OUTPUT):
+                *_, record = same
+                if os.path.exists(os.path.join(self._folder, record.output)):
+                    stream.write(line_of(record).encode())
             if self._shard:
                 ended = {"output": None, "shard": str(self._shard), "options": options}
                 stream.write((json.dumps(ended) + "\n").encode())
-
-    def is_own(self, path: str) -> bool:
-        """Whether a run made the output, or began to."""
-        return self._name(path) in self.begun or (self._before is not None and self._before.is_own(path))
 
     def _name(self, path: str | None) -> str | None:
         return name_in(self._folder, path)
@@ -178,6 +231,19 @@ def _append(path: str, stream: int, lines: str) -> None:
             raise OSError(28, os.strerror(28))
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
+
+
+def line_of(record: Record) -> str:
+    """A record as a line."""
+    return json.dumps(vars(record)) + "\n"
+
+
+def _record(content: dict[str, Any]) -> Record | None:
+    """The record of a line; None of one that only says what was begun, or is of another kind."""
+    try:
+        return Record(**content) if "options" in content else None
+    except TypeError:
+        return None
 
 
 def _outputs(job: Job) -> dict[str, str | None]:

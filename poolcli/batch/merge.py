@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import merge as in_order
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, BinaryIO
 
-from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest, failed, opened
+from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest, failed, line_of, opened
 from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
@@ -43,7 +43,7 @@ def merge(folder: str) -> Merged:
         return Merged(folder, finish(folder), 1)
     shards = _shards(folder)
     _check_options(folder, shards)
-    own = [(name, 0, _line(record)) for name, record in sorted(Manifest(folder).records.items())]
+    own = ((record.output, 0, line_of(record).encode()) for record in Manifest(folder).records())
     path = os.path.join(folder, NAME)
     outputs = 0
     with ExitStack() as stack:
@@ -136,10 +136,6 @@ def _content(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _line(record: Any) -> bytes:
-    return (json.dumps(asdict(record)) + "\n").encode()
 
 
 def _gone(folder: str, name: str, shard: Shard) -> FileError:

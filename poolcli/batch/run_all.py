@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator
 from dataclasses import replace
+from heapq import heappop, heappush
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from poolcli.batch.executors.table import EXECUTORS, Outcomes
-from poolcli.batch.record import name_in
 from poolcli.batch.shards import Shard
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
+from poolcli.core.spool import Each
 from poolcli.engine.threads import allowed_threads
 from poolcli.formats import can_crash
 from poolcli.job.job import Job, existing_outputs
@@ -22,9 +24,11 @@ from poolcli.plan.attributes import Attributes
 if TYPE_CHECKING:
     from poolcli.batch.manifest import Manifest
 
+MOST_READY = 1000  # outcomes that wait for those of jobs before them
+
 
 def run_all(
-    jobs: Sequence[Job],
+    jobs: Collection[Job],
     op: Attributes,
     settings: Settings,
     *,
@@ -35,22 +39,22 @@ def run_all(
     cluster: str | None = None,
     shard: Shard | None = None,
 ) -> Generator[Outcome, None, None]:
-    """The outcomes in the order of the jobs, of which `count` run at once; `folder` is where a manifest is kept, None
-    for none; `cluster` is that of an executor that needs one; `shard` the one whose jobs these are.
+    """The outcomes in the order of the jobs, unless very many would have to wait for one, of which `count` run at once;
+    `folder` is where a manifest is kept, None for none; `cluster` is that of an executor that needs one; `shard` the
+    one whose jobs these are.
     """
     run = EXECUTORS[executor].run_on(cluster)
     if folder is None or settings.dry_run:
-        yield from _in_order(run([Task(job) for job in jobs], Runner(op, settings), count, progress))
+        yield from _in_order(run(Each(Task, jobs), Runner(op, settings), count, progress))
         return
     from poolcli.batch.manifest import Manifest, options_of
 
     manifest, options = Manifest(folder, shard), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.held():
-        manifest.begin([job for job in jobs if not (settings.skip_existing and existing_outputs((job,)))])
+        manifest.begin(job for job in jobs if not (settings.skip_existing and any(existing_outputs((job,)))))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
-        known = manifest.known if settings.resume else {}
-        tasks = [Task(job, known.get(str(name_in(folder, job.output)))) for job in jobs]
+        tasks = manifest.tasks(jobs) if settings.resume else Each(Task, jobs)
         failed = False
         for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
             failed = failed or outcome.error is not None
@@ -59,7 +63,7 @@ def run_all(
             manifest.tidy(options)
 
 
-def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:
+def choose_executor(jobs: Collection[Job], debug: bool, cluster: str | None = None) -> str:
     """Where the jobs run: on a cluster that is named; in workers if a crash of a native library must not end this
     process, or several are to run at once; here if standard input or output is theirs, or where a traceback is wanted.
     """
@@ -100,29 +104,31 @@ def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:
 
 
 def _in_order(outcomes: Outcomes) -> Generator[Outcome, None, None]:
-    """The outcomes in the order of the jobs; when the run is stopped, all that there are, and then the exception."""
-    ready: dict[int, Outcome] = {}
+    """The outcomes in the order of the jobs, as far as no more than some wait for one; when the run is stopped, all
+    that there are, and then the exception.
+    """
+    ready: list[tuple[int, Outcome]] = []  # a heap
     following = 0
     try:
-        for number, outcome in outcomes:
-            ready[number] = outcome
-            while following in ready:
-                yield ready.pop(following)
-                following += 1
+        for each in outcomes:
+            heappush(ready, each)
+            while ready and (ready[0][0] <= following or len(ready) > MOST_READY):
+                number, outcome = heappop(ready)
+                following = max(following, number + 1)
+                yield outcome
     except GeneratorExit:
         outcomes.close()
         raise
     except BaseException:
-        yield from (ready.pop(number) for number in sorted(ready))
+        yield from (outcome for _, outcome in sorted(ready, key=itemgetter(0)))
         raise
 
 
-def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job], settings: Settings) -> None:
+def _refuse_unowned(manifest: Manifest, jobs: Collection[Job], settings: Settings) -> None:
     if settings.overwrite or settings.skip_existing:
         return
-    for path in existing_outputs(jobs):
-        if not manifest.is_own(path):
-            raise RequestError(
-                f"{path} exists and was made by no run that {field('resume')} could continue; "
-                f"use {field('overwrite')} or {field('skip_existing')}, or another {field('output')}"
-            )
+    for path in manifest.not_its_own(existing_outputs(jobs)):
+        raise RequestError(
+            f"{path} exists and was made by no run that {field('resume')} could continue; "
+            f"use {field('overwrite')} or {field('skip_existing')}, or another {field('output')}"
+        )

@@ -15,7 +15,7 @@ from poolcli.job.spread import Spread
 from poolcli.plan.attributes import Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Task:
     """A job, and its record by an earlier run that is to be continued."""
 

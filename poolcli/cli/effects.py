@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,8 @@ class Work:
     """A request, and the formats that its inputs and outputs are of by their names; None among them for any other."""
 
     request: PoolRequest
-    inputs: tuple[Format | None, ...]
-    outputs: tuple[Format | None, ...]
+    inputs: Collection[Format | None]
+    outputs: Collection[Format | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,13 @@ EFFECTS = (
 )
 
 
-def refuse_without_effect(request: PoolRequest, jobs: Sequence[Job]) -> None:
+def refuse_without_effect(request: PoolRequest, jobs: Collection[Job]) -> None:
     """Refuses the first option that was given and has no effect on these jobs."""
-    known = list(FORMATS.values())
-    sources = tuple(with_suffix(job.source.path, known) for job in jobs)
-    targets = tuple(with_suffix(job.output, known) for job in jobs if job.output)
-    work = Work(request, sources, targets)
+    work = Work(
+        request,
+        _formats(job.source.path for job in jobs),
+        _formats(job.output for job in jobs if job.output),
+    )
     for effect in EFFECTS:
         given = (
             request.attributes.get(effect.name)
@@ -84,6 +85,12 @@ def refuse_without_effect(request: PoolRequest, jobs: Sequence[Job]) -> None:
         )
         if given and jobs and not effect.has(work):
             raise RequestError(f"{field(effect.name)} {effect.purpose}; leave it out")
+
+
+def _formats(paths: Iterable[str]) -> list[Format | None]:
+    known = list(FORMATS.values())
+    found = {row.name if row else "": row for row in (with_suffix(path, known) for path in paths)}
+    return list(found.values())
 
 
 def _is_folder(text: str) -> bool:

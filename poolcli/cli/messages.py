@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from poolcli.core.errors import PoolError
@@ -21,18 +22,32 @@ def complain(error: PoolError) -> None:
     _complain(error.message)
 
 
-def complain_of_all(errors: Sequence[PoolError]) -> None:
+@dataclass(slots=True)
+class _Alike:
+    """Errors that say the same: the first one, the first places, and how many places there are."""
+
+    first: str
+    places: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, place: str | None) -> None:
+        if place is not None:
+            self.count += 1
+            self.places += [place] if self.count <= NAMED else []
+
+
+def complain_of_all(errors: Iterable[PoolError]) -> None:
     """Writes the errors of a run over several files: those that say the same of several files once."""
-    alike: dict[str, list[PoolError]] = {}
+    alike: dict[str, _Alike] = {}
     for error in errors:
-        alike.setdefault(error.message if error.place is None else error.bare, []).append(error)
+        same = error.message if error.place is None else error.bare
+        alike.setdefault(same, _Alike(error.message)).add(error.place)
     for bare, found in alike.items():
-        places = [error.place for error in found if error.place is not None]
-        if len(places) < 2:
-            _complain(found[0].message)
+        if found.count < 2:
+            _complain(found.first)
             continue
-        more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
-        _complain(f"{', '.join(places[:NAMED])}{more}: {bare}")
+        more = f" and {found.count - NAMED} more" if found.count > NAMED else ""
+        _complain(f"{', '.join(found.places)}{more}: {bare}")
 
 
 def refuse(error: PoolError, arguments: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 
 from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.cli.requests.pool import PoolRequest
@@ -13,7 +14,7 @@ from poolcli.plan.attributes import Attributes
 class Reporter:
     """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
 
-    def __init__(self, request: PoolRequest, op: Attributes, several: bool, passed_over: tuple[str, ...] = ()) -> None:
+    def __init__(self, request: PoolRequest, op: Attributes, several: bool, passed_over: Collection[str] = ()) -> None:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
@@ -39,14 +40,15 @@ class Reporter:
         """Sums up a run over several inputs; returns the exit code of the run."""
         errors = self.tally.errors
         if not self._several:
-            return errors[0].exit_code if errors else 0
+            return next((error.exit_code for error in errors), 0)
         if not self._request.quiet:
             self._name_passed_over() if self._request.json else self._sum_up()
         complain_of_all(errors)
         if not errors:
             return 0
-        refused = len(errors) == self.tally.total and all(error.bare == errors[0].bare for error in errors)
-        return errors[0].exit_code if refused else 1
+        first = next(iter(errors))
+        refused = len(errors) == self.tally.total and all(error.bare == first.bare for error in errors)
+        return first.exit_code if refused else 1
 
     def _wanted(self) -> bool:
         return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))

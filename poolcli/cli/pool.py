@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import replace
 
@@ -62,13 +62,13 @@ def pool(request: PoolRequest) -> int:
 
 
 def _run(
-    jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolRequest, several: bool, reporter: Reporter
+    jobs: Collection[Job], op: Attributes, settings: Settings, request: PoolRequest, several: bool, reporter: Reporter
 ) -> None:
     count, settings = shared_out(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (
-        progress([job.source.path for job in jobs], request.quiet) as (step, bytes_done),
+        progress(next((job.source.path for job in jobs), ""), len(jobs), request.quiet) as (step, bytes_done),
         closing(
             run_all(
                 jobs,
@@ -110,14 +110,15 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
 
 
-def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
+def _refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
     if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
-    if existing:
-        more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+    first, others = next(existing, None), sum(1 for _ in existing)
+    if first is not None:
+        more = f" (and {others} more)" if others else ""
         raise RequestError(
-            f"{existing[0]} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
+            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
             f"or another {field('output')}"
         )
 

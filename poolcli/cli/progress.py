@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,12 +20,12 @@ Bytes = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(inputs: Sequence[str], quiet: bool) -> Iterator[tuple[Step, Bytes]]:
-    """Two callables: one more of the inputs has ended; so many of so many bytes of the only one are done."""
+def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
+    """Two callables: one more of `total` inputs has ended; so many of so many bytes of the only one are done."""
     if quiet or not sys.stderr.isatty():
         yield (lambda outcome: None), (lambda done, whole: None)
         return
-    bar = _Bar(inputs)
+    bar = _Bar(first, total)
     try:
         yield bar.step, bar.bytes
     finally:
@@ -35,9 +35,9 @@ def progress(inputs: Sequence[str], quiet: bool) -> Iterator[tuple[Step, Bytes]]
 class _Bar:
     """Drawn by this thread alone: workers are forked beside no other."""
 
-    def __init__(self, inputs: Sequence[str]) -> None:
-        self._total, self._done, self._failed, self._start = len(inputs), 0, 0, time.monotonic()
-        self._name = inputs[0] if inputs else ""
+    def __init__(self, first: str, total: int) -> None:
+        self._total, self._done, self._failed, self._start = total, 0, 0, time.monotonic()
+        self._name = first
         self._drawn = 0.0
         self._bar: Any = None
         self._task: Any = None

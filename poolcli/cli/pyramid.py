@@ -31,7 +31,7 @@ def pyramid(request: PyramidRequest) -> int:
     asked = _asked(request)
     output = _output(request)
     source = parse_source(request.source, next(iter(request.dataset), None))
-    with progress([source.path], request.quiet) as (_, bytes_done):
+    with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
             found, made = guarded(source.path, partial(_made, asked, source, output, settings, bytes_done))
         except Exception as error:

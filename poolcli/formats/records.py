@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from poolcli.formats.raw import Raw
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Source:
     """A file (`-` is a .npy stream on stdin) and the array in it: a .npz key or an HDF5 dataset."""
 

@@ -148,7 +148,8 @@ def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
 
 def with_suffix(path: str, rows: Iterable[Format]) -> Format | None:
     """The first of the formats that has the suffix of `path`."""
-    return next((row for row in rows if Path(path).name.lower().endswith(row.suffixes)), None)
+    name = Path(path).name.lower()
+    return next((row for row in rows if name.endswith(row.suffixes)), None)
 
 
 def without_suffix(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from poolcli.formats import Source, holds_array
@@ -10,7 +10,7 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.places import exists
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Job:
     """One input and where its results go; None for output in a dry run without one.
 
@@ -35,9 +35,9 @@ class Job:
         return tuple(Source(path, key) for path, key in both if path and path != "-")
 
 
-def existing_outputs(jobs: Sequence[Job]) -> tuple[str, ...]:
+def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
     """The outputs that exist already, devices and pipes left out; of what is added to a file, the array in it."""
-    return tuple(str(target) for job in jobs for target in job.targets if _exists(target))
+    return (str(target) for job in jobs for target in job.targets if _exists(target))
 
 
 def _exists(target: Source) -> bool:

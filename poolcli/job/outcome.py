@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from poolcli.core.errors import PoolError
+from poolcli.core.spool import Spool
 from poolcli.formats import Header, ReadOptions
 from poolcli.formats.raw import Raw
 from poolcli.job.colour import PLAIN, Colour
@@ -67,7 +69,7 @@ class Stored:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
     """How one output came to be; hashes are SHA-256, None for an input that is too large to be hashed."""
 
@@ -127,16 +129,16 @@ class Tally:
     names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
     """
 
-    passed_over: tuple[str, ...] = ()
+    passed_over: Collection[str] = ()
     done: int = 0
     skipped: int = 0
     notes: dict[str, Noted] = field(default_factory=dict)
-    errors: list[PoolError] = field(default_factory=list)
+    errors: Spool[PoolError] = field(default_factory=Spool)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome."""
         if outcome.error:
-            self.errors.append(outcome.error)
+            self.errors.add(outcome.error)
         elif outcome.skipped:
             self.skipped += 1
         else:

@@ -31,7 +31,7 @@ def run_job(
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
-        if settings.skip_existing and existing_outputs((job,)):
+        if settings.skip_existing and any(existing_outputs((job,))):
             return Outcome(job, skipped=True)
         if settings.arrays is not None and holds_several(job.source.path):
             return run_bundle(job, op, settings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -71,11 +72,11 @@ def _counted(noted: Noted, total: int) -> str:
     return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
 
-def not_taken(names: Sequence[str]) -> str:
+def not_taken(names: Collection[str]) -> str:
     """The first of the names in folders that are no inputs."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     deeper = "; -r takes subfolders" if any(name.endswith("/") for name in names) else ""
-    return f"not taken: {', '.join(printable(name) for name in names[:SHOWN])}{more}{deeper}"
+    return f"not taken: {', '.join(printable(name) for name in islice(names, SHOWN))}{more}{deeper}"
 
 
 def shapes_view(outcomes: Sequence[Outcome]) -> Table:

@@ -253,7 +253,7 @@ def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypa
     monkeypatch.setattr(progress, "SOON", -1)
     monkeypatch.setenv("COLUMNS", "100")
     names = [f"{'long' * 9}/{i}.npy" for i in range(3)]
-    with progress.progress(names, False) as (step, _):
+    with progress.progress(names[0], len(names), False) as (step, _):
         for i, name in enumerate(names):
             monkeypatch.setattr(progress, "BETWEEN", -1)
             step(Outcome(Job(Source(name), None), error=FileError("no") if i == 1 else None))

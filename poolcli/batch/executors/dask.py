@@ -4,7 +4,7 @@ written in regions is shared out region by region, and this process alone begins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +23,13 @@ from poolcli.job.spread import Parts
 distributed = Lazy("distributed")
 
 
-def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
+def run(
+    tasks: Collection[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None
+) -> Outcomes:
     """The outcomes as they come, of workers of `cluster`; without one, of `count` processes of this machine."""
     with connected(cluster or f"local:{count}") as client:
-        if len(tasks) == 1 and _is_written_in_regions(tasks[0]):
-            yield 0, replace(runner, spread=_Regions(client))(tasks[0], progress)
+        if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
+            yield 0, replace(runner, spread=_Regions(client))(next(iter(tasks)), progress)
             return
         flow = Flow(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), slots_of(client))
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -18,11 +18,13 @@ Outcomes = Generator[tuple[int, Outcome], None, None]
 class Run(Protocol):
     """Runs tasks, at most `count` at once, and yields the place of each among them with its outcome, as they come.
 
+    Tasks may be more than memory holds: they are gone through once, and those that run or are about to are held.
+
     A task's failure is in its outcome and ends nothing. When it is stopped, it yields what was done until then, ends
     whatever it has started, and only then lets the exception go on.
     """
 
-    def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
+    def __call__(self, tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
 
 
 @dataclass(frozen=True, slots=True)

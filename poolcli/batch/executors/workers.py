@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -35,7 +35,7 @@ PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
 
-def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
+def run(tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
     """The outcomes as they come."""
     with Workers(tasks, runner, count) as workers:
         try:
@@ -52,15 +52,16 @@ class _Worker:
     process: Any
     owner: str  # of what it is writing
     pipe: Connection
-    number: int | None = None  # of the task that it holds
+    given: tuple[int, Task] | None = None  # the task that it was given, and the number of that
 
 
 class Workers:
     """At most `count` processes that run tasks; a context manager, at whose end none is left."""
 
-    def __init__(self, tasks: Sequence[Task], runner: Runner, count: int) -> None:
-        self._tasks, self._runner, self._count = tasks, runner, count
-        self._waiting = list(range(len(tasks) - 1, -1, -1))
+    def __init__(self, tasks: Collection[Task], runner: Runner, count: int) -> None:
+        self._total, self._runner, self._count = len(tasks), runner, count
+        self._tasks = enumerate(tasks)
+        self._again: list[tuple[int, Task]] = []
         self._tries: dict[int, int] = {}
         self._workers: list[_Worker] = []
         self._unreached = 0  # workers in a row that no task could be sent to
@@ -74,12 +75,12 @@ class Workers:
             for worker in self._workers:
                 worker.pipe.close()
             for worker in at_work:
-                if worker.number is not None:
-                    _sweep(self._tasks[worker.number].job, worker.owner)
+                if worker.given is not None:
+                    _sweep(worker.given[1].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
         """Ends all processes; returns those that were at work."""
-        at_work = [worker for worker in self._workers if worker.number is not None]
+        at_work = [worker for worker in self._workers if worker.given is not None]
         for worker in self._workers:
             if worker in at_work:
                 worker.process.terminate()
@@ -94,7 +95,7 @@ class Workers:
 
     def run(self, progress: Progress) -> Outcomes:
         """The outcomes as they come."""
-        left = len(self._tasks)
+        left = self._total
         while left:
             check_stopped()
             self._assign()
@@ -108,24 +109,26 @@ class Workers:
         """Ends all workers; the outcomes that they had sent by then."""
         for worker in self._end():
             with suppress(EOFError, OSError):
-                while worker.number is not None and worker.pipe.poll():
+                while worker.given is not None and worker.pipe.poll():
                     found = self._take(worker, worker.pipe.recv(), progress)
                     if found is not None:
                         yield found
 
     def _assign(self) -> None:
         """Gives a task to every idle worker, and starts workers while there are more tasks."""
-        while self._waiting:
-            idle = next((worker for worker in self._workers if worker.number is None), None)
-            if idle is None:
-                if len(self._workers) >= self._count:
-                    return
-                idle = self._start()
-            idle.number = self._waiting.pop()
+        while True:
+            idle = next((worker for worker in self._workers if worker.given is None), None)
+            if idle is None and len(self._workers) >= self._count:
+                return
+            following = self._again.pop() if self._again else next(self._tasks, None)
+            if following is None:
+                return
+            idle = idle or self._start()
+            idle.given = following
             try:
-                idle.pipe.send(self._tasks[idle.number])
+                idle.pipe.send(following[1])
             except OSError as error:  # it died while it was idle, which is no task's fault
-                self._waiting.append(idle.number)
+                self._again.append(following)
                 self._bury(idle)
                 self._unreached += 1
                 if self._unreached > MOST_UNREACHED:
@@ -143,7 +146,7 @@ class Workers:
         return worker
 
     def _heard(self) -> list[_Worker]:
-        busy = {worker.pipe: worker for worker in self._workers if worker.number is not None}
+        busy = {worker.pipe: worker for worker in self._workers if worker.given is not None}
         return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
 
     def _hear(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
@@ -151,29 +154,29 @@ class Workers:
         try:
             return self._take(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
-            number, how = worker.number, self._bury(worker)
-        if number is None:
+            given, how = worker.given, self._bury(worker)
+        if given is None:
             return None
-        job = self._tasks[number].job
+        number, job = given[0], given[1].job
         _sweep(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
         if self._tries[number] < TRIES:
-            self._waiting.append(number)
+            self._again.append(given)
             return None
         why = f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
         return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
 
     def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
         kind, *content = message
-        number = worker.number
+        given = worker.given
         if kind == "progress":
             progress(*content)
-        if kind == "progress" or number is None:
+        if kind == "progress" or given is None:
             return None
-        worker.number = None
+        worker.given = None
         if kind == "last":
             self._bury(worker)
-        return number, content[0]
+        return given[0], content[0]
 
     def _bury(self, worker: _Worker) -> str:
         worker.pipe.close()  # which ends it, if it still lives
