@@ -24,6 +24,7 @@ from poolcli.batch.run_all import run_all
 from poolcli.batch.task import Runner, Task
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
+from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.tiles import parts_for
@@ -174,6 +175,21 @@ def test_only_inputs_of_up_to_256_mib_are_known_by_their_hash(tmp_path: Path) ->
 def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:
     with pytest.raises(FileError, match=r"^inner: is broken$"), reported("outer"):
         raise FileError("inner: is broken")
+
+
+def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) -> None:
+    class TooFewError(OSError):  # as that of distributed: numbers where the system has its words
+        def __init__(self, available: int, expected: int, waited: int) -> None:
+            super().__init__(available, expected, waited)
+
+        def __str__(self) -> str:
+            return f"only {self.args[0]} of {self.args[1]}"
+
+    with pytest.raises(TooFewError) as raised, reported("y.zarr"):
+        raise TooFewError(1, 2, 60)
+    assert str(failure(raised.value, "x.zarr")) == (
+        "x.zarr: could not be done (unexpected TooFewError: only 1 of 2; --debug shows where)"
+    )
 
 
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:

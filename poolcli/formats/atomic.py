@@ -84,11 +84,11 @@ def is_device(path: str) -> bool:
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Errors of the system become one line with the name of the file."""
+    """Errors of the system become one line with the name of the file; what only has their type stays what it is."""
     try:
         yield
     except OSError as error:
-        if isinstance(error, FileError):
+        if isinstance(error, FileError) or not isinstance(error.strerror, str | None):
             raise
         raise FileError(f"{path}: {error.strerror or error}") from error
 

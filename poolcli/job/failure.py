@@ -16,7 +16,7 @@ def failure(error: Exception, place: str) -> PoolError:
         return located(error, place)
     if isinstance(error, MemoryError):
         return FileError(f"{place}: there is not enough memory for this input")
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and isinstance(error.strerror, str) and error.strerror:
         named = f"{error.filename}: " if error.filename and error.filename != place else ""
         return FileError(f"{place}: {named}{error.strerror}")
     return unexpected(error, place)
