@@ -330,7 +330,7 @@ def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
 def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poolcli.engine.allowed_threads", lambda asked: asked or 1)
+    monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
     monkeypatch.setattr("poolcli.engine.compiled.tasks.SMALLEST_TILE", 100)
     monkeypatch.setattr("poolcli.engine.compiled.tasks.WORTH_SHARING", 0)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)

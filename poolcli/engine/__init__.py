@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
 from poolcli.engine.choose import WORTH_LOADING, choose_engine
-from poolcli.engine.indices import plane_to_plan
-from poolcli.engine.threads import allowed_threads
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
 
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from poolcli.engine.call import Call
     from poolcli.engine.table import Engine, Pool
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
@@ -52,49 +50,10 @@ def run_region(
     return call_of(region, indices=indices, engine=engine)(slab, out, threads)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A region and the function that pools it: all that need not be found anew for another array of that shape."""
-
-    region: Region
-    indices: bool
-    pool: Pool
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def __call__(
-        self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-        """Pooled values and indices, as `run_region` gives them."""
-        import numpy as np
-
-        if slab.shape != self.input_shape:
-            raise RequestError(f"the input has shape {slab.shape}, the plan reads {self.input_shape}")
-        if threads is not None:
-            threads = allowed_threads(threads)
-        if out is None:
-            target = _new(self.output_shape, self.dtype)
-        else:
-            target, slab = self._given(out), slab.copy() if np.may_share_memory(slab, out) else slab
-        if target.size:
-            flat = self.pool(slab, target, threads)
-        else:
-            flat = np.empty(target.shape, np.int64) if self.indices else None
-        index = self.region.plan.index
-        return target, None if flat is None or index is None else plane_to_plan(flat, self.region, index)
-
-    def _given(self, out: NDArray[Any]) -> NDArray[Any]:
-        if out.shape != self.output_shape or out.dtype != self.dtype:
-            wanted = f"the result has {self.output_shape} and {self.dtype}"
-            raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, {wanted}")
-        if not out.flags.writeable:
-            raise RequestError("out cannot be written to (its writeable flag is off)")
-        return out
-
-
 def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> Call:
     """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it."""
+    from poolcli.engine.call import Call, too_large
+
     plan = region.plan
     chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
@@ -102,11 +61,11 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> C
     _check_size(plan)
     dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
     if prod(shapes[1]) >= LARGEST_OUTPUT:
-        raise _too_large(shapes[1], dtype)
+        raise too_large(shapes[1], dtype)
     try:
         pool: Pool = _pool_of(chosen, region, indices) if prod(shapes[1]) else _nothing
     except MemoryError as error:  # of what goes along an axis of the output
-        raise _too_large(shapes[1], dtype) from error
+        raise too_large(shapes[1], dtype) from error
     return Call(region, indices, pool, *shapes, dtype)
 
 
@@ -137,19 +96,6 @@ def _check_size(plan: Plan) -> None:
             raise RequestError(
                 f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
             )
-
-
-def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    import numpy as np
-
-    try:
-        return np.empty(shape, dtype)
-    except (MemoryError, ValueError) as error:
-        raise _too_large(shape, dtype) from error
-
-
-def _too_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> RequestError:
-    return RequestError(f"the output needs {prod(shape) * dtype.itemsize:,} bytes, more than can be allocated")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

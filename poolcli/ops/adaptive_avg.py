@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Single
+from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import BinAttributes
 from poolcli.plan.reducers import MEAN, Reducer
 
@@ -49,6 +49,5 @@ def adaptive_avg_pool(
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)
     """
-    return AdaptiveAvgPool(output_size, like)(
-        x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads
-    )
+    op = made(AdaptiveAvgPool, output_size, like)
+    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

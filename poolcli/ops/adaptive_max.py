@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Picking, PickingBinOptions, made
+from poolcli.ops.record import Picking, PickingBinOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingBinAttributes
 from poolcli.plan.reducers import MAXIMUM, Reducer
 
@@ -66,13 +66,4 @@ def adaptive_max_pool(
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
     op = made(AdaptiveMaxPool, output_size, like, index_element_type)
-    return op(
-        x,
-        return_indices=return_indices,
-        layout=layout,
-        dtype=dtype,
-        missing=missing,
-        out=out,
-        engine=engine,
-        threads=threads,
-    )
+    return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Single, made
+from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import DividingAttributes
 from poolcli.plan.reducers import MEAN, Reducer
 
@@ -78,4 +78,4 @@ def avg_pool(
         exclude_pad,
         divisor_override,
     )
-    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)
+    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

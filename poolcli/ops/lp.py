@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.record import Single, made
+from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import SlidingAttributes
 from poolcli.plan.reducers import Reducer
 
@@ -72,4 +72,4 @@ def lp_pool(
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
     op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p)
-    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)
+    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

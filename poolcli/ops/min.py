@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Picking, PickingOptions, made
+from poolcli.ops.record import Picking, PickingOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingAttributes
 from poolcli.plan.reducers import Reducer
 
@@ -93,13 +93,4 @@ def min_pool(
         axis,
         index_element_type,
     )
-    return op(
-        x,
-        return_indices=return_indices,
-        layout=layout,
-        dtype=dtype,
-        missing=missing,
-        out=out,
-        engine=engine,
-        threads=threads,
-    )
+    return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))

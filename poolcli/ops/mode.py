@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.core.values import PerAxis
-from poolcli.ops.record import Single, made
+from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import SlidingAttributes
 from poolcli.plan.reducers import Reducer
 
@@ -63,4 +63,4 @@ def mode_pool(
     array([[[3, 9]]], dtype=uint16)
     """
     op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    return op(x, layout=layout, dtype=dtype, missing=missing, out=out, engine=engine, threads=threads)
+    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

@@ -17,7 +17,7 @@ from poolcli.plan.region import whole
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine import Call
+    from poolcli.engine.call import Call
     from poolcli.ops.foreign import Given
 
     Array = NDArray[Any]
@@ -84,21 +84,13 @@ class Runs:
         attributes: Attributes = self
         return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
 
-    def _run(self: Any, x: Given, indices: bool, options: RunOptions) -> tuple[Array, Array | None]:
-        _check(options)
-        array = as_array(x)
-        words = options.get("layout"), options.get("dtype"), options.get("engine", "auto")
-        missing = missing_from(options.get("missing"))
-        call = _call(self, array.shape, array.dtype, *words, missing, indices)
-        return call(array, options.get("out"), options.get("threads"))
-
 
 class Single(Runs):
     """Gives values alone."""
 
     def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Array:
         """The pooled `x`; keywords as in the function of the operator."""
-        return self._run(x, False, options)[0]
+        return run(self, x, False, **options)[0]
 
 
 class Picking(Runs):
@@ -119,8 +111,32 @@ class Picking(Runs):
         self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]:
         """The pooled `x`, and where its elements were when `return_indices` is true; keywords as in the function."""
-        values, indices = self._run(x, return_indices, options)
-        return values if indices is None else (values, indices)
+        return asked_for(run(self, x, return_indices, **options))
+
+
+def run(
+    op: Any,
+    x: Given,
+    indices: bool,
+    layout: str | None = None,
+    dtype: object = None,
+    missing: float | Sequence[float] | None = None,
+    out: Array | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> tuple[Array, Array | None]:
+    """The pooled `x`, and where its elements were where that is asked for; keywords are those of RunOptions."""
+    if layout is not None or out is not None or threads is not None:
+        _check(layout, out, threads)
+    array = as_array(x)
+    call = _call(op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
+    return call(array, out, threads)
+
+
+def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
+    """Values alone, or with their indices where they were asked for."""
+    values, indices = found
+    return values if indices is None else (values, indices)
 
 
 def made(record: type[Record], *values: Any) -> Record:
@@ -128,14 +144,17 @@ def made(record: type[Record], *values: Any) -> Record:
 
     Records are kept by whole numbers and words alone, because other values may equal them and yet be refused.
     """
-    for value in values:
-        if type(value) is tuple and any(type(number) is not int for number in value):
-            return record(*values)
+    if tuple in map(type, values) and not all(map(_is_of_whole_numbers, values)):
+        return record(*values)
     try:
         kept: Record = _kept_record(record, *values)  # type: ignore[arg-type]  # values that are no keys are caught
     except TypeError:  # lists, arrays
         return record(*values)
     return kept
+
+
+def _is_of_whole_numbers(value: object) -> bool:
+    return type(value) is not tuple or all(type(number) is int for number in value)
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -172,9 +191,8 @@ def _new_call(
 _kept_call = lru_cache(maxsize=64)(_new_call)
 
 
-def _check(options: RunOptions) -> None:
+def _check(layout: object, out: object, threads: object) -> None:
     """Refuses keywords of other types than they are read as."""
-    layout, out, threads = options.get("layout"), options.get("out"), options.get("threads")
     if layout is not None and not isinstance(layout, str):
         raise RequestError(f"layout is {layout!r}, a word such as 'NCHW' is needed")
     if out is not None:

@@ -5,6 +5,7 @@ Whatever decides about an order of additions asks the whole axes, so that every 
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -118,8 +119,11 @@ class Choice:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where its elements begin."""
-    return int(array.__array_interface__["data"][0])
+    """Where its elements begin, of an array that is contiguous."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # in a quarter of the time of what follows
+    except (TypeError, ValueError, BufferError):  # without elements, read-only, or of a type that buffers lack
+        return int(array.__array_interface__["data"][0])
 
 
 def choose_kernel(region: Region, indices: bool = False) -> Choice:

@@ -29,15 +29,20 @@ def gathered_sums(region: Region, dtype: Any) -> Callable[[Array], Array] | None
         return None
     places, axes = _places(region, nowhere=size), len(region.plan.axes)
 
+    padded, zero = bool((places == size).any()), np.zeros((), dtype)  # an array is added in half the time of a number
+
     def sums(x: Array) -> Array:
-        numbers = np.zeros(size + 1, dtype)  # the last one is for taps outside of the input
-        numbers[:-1] = x.reshape(-1)
+        if padded:
+            numbers = np.zeros(size + 1, dtype)  # the last one is for taps outside of the input
+            np.add(x.reshape(-1), zero, out=numbers[:-1])
+        else:
+            numbers = x.reshape(-1) + zero  # where -0 becomes 0, as in sums from 0 on
         total = numbers[places]
         for _ in range(axes):
             terms, total = total[1:], total[0]
             for term in terms:
                 total = total + term
-        return total + 0  # -0 alone is 0, as sums from 0 on are
+        return total
 
     return sums
 

@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from poolcli.engine.table import Pool
 
 
+_silently = np.errstate(all="ignore")  # around a function it takes half the time of a block
+
+
 def prepare(region: Region, indices: bool) -> Pool:
     """What pools the region, of any array that it reads."""
     reducer = region.plan.reducer
     if reducer.better is not None:
         best = best_of(region, reducer.better)
 
+        @_silently
         def pick(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-            with np.errstate(all="ignore"):
-                out[...], positions = best(x)
+            out[...], positions = best(x)
             return positions if indices else None
 
         return pick
@@ -39,8 +42,8 @@ def prepare(region: Region, indices: bool) -> Pool:
         return mode_of(region)
     mean = mean_of(region) if reducer.power is None else power_mean_of(region)
 
+    @_silently
     def pool(x: Array, out: Array, threads: int | None) -> None:
-        with np.errstate(all="ignore"):
-            out[...] = mean(x)
+        out[...] = mean(x)
 
     return pool
