@@ -11,6 +11,7 @@ from poolcli.core.fields import field
 from poolcli.core.lazy import need
 from poolcli.formats.arrays import byte_count, check_expansion, human_bytes
 from poolcli.formats.hdf5.library import h5py
+from poolcli.formats.hdf5.unpack import number_of
 from poolcli.formats.records import ReadOptions
 
 SMALL = 1024  # bytes that any filter may add to a chunk
@@ -40,8 +41,11 @@ def check_place(where: str, path: str, properties: Any, name: str, allow_externa
         raise FileError(f"{where}: keeps its data in other files ({other}); {field('allow_external')} reads them")
 
 
-def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> None:
-    """Refuses what takes far more memory than it is stored in, the chunks that it is read in included."""
+def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> frozenset[int] | None:
+    """Refuses what takes far more memory than it is stored in, the chunks that it is read in included.
+
+    The numbers of the chunks that are there; None where none is packed.
+    """
     size = found.dtype.itemsize
     filtered = properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters()
     chunk = byte_count(properties.get_chunk(), size) if filtered else 0
@@ -55,21 +59,22 @@ def check_memory(where: str, path: str, found: Any, properties: Any, options: Re
         stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is what the file says
         check_expansion(where, stored, whole, None)
         check_expansion(where, min(stored, whole), chunk, None)
-    if chunk:
-        check_chunks(where, found, chunk)
+    return _packed_chunks(where, found, properties.get_chunk(), chunk) if filtered else None
 
 
-def check_chunks(where: str, found: Any, chunk: int) -> None:
+def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> frozenset[int]:
     """Refuses a chunk that is stored in far more bytes than it has: it would be unpacked to its end all the same."""
-    largest = 0
+    largest, numbers, lengths = 0, set[int](), found.shape
 
     def look(info: Any) -> None:
         nonlocal largest
         largest = max(largest, int(info.size))
+        numbers.add(number_of(info.chunk_offset, lengths, shape))
 
     found.chunk_iter(look)
     if largest > 2 * chunk + SMALL:
         raise FileError(f"{where}: has a chunk of {human_bytes(chunk)} that is stored in {human_bytes(largest)}")
+    return frozenset(numbers)
 
 
 def check_filters(where: str, properties: Any) -> None:

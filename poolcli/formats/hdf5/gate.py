@@ -17,10 +17,10 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
 from poolcli.formats.arrays import check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
-from poolcli.formats.hdf5.inflate import inflated
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.names import above, find, text_of, walk
 from poolcli.formats.hdf5.storage import storage_of
+from poolcli.formats.hdf5.unpack import read_chunks
 from poolcli.formats.records import Header, ReadOptions, slices
 from poolcli.plan.region import Ranges
 
@@ -91,8 +91,8 @@ class Gate:
         check_place(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
         check_filters(where, properties)
-        check_memory(where, self.path, found, properties, self.options)
-        return Dataset(self, name, h5py.Dataset(found))
+        packed = check_memory(where, self.path, found, properties, self.options)
+        return Dataset(self, name, h5py.Dataset(found), packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ class Dataset:
     gate: Gate
     name: str
     _dataset: Any
+    _packed: frozenset[int] | None  # the numbers of its chunks that are there, where filters have packed them
 
     @property
     def header(self) -> Header:
@@ -135,8 +136,9 @@ class Dataset:
     def read(self, region: Ranges) -> NDArray[Any]:
         """A part of it."""
         with translated(self.gate.path):
-            array = inflated(f"{self.gate.path}:{self.name}", self._dataset, region)
-            found: NDArray[Any] = self._dataset[slices(region)] if array is None else array
+            if self._packed is not None:
+                return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._packed, region)
+            found: NDArray[Any] = self._dataset[slices(region)]
         return found
 
 

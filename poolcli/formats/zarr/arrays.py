@@ -16,7 +16,7 @@ from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
 from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.chunks import batches
-from poolcli.formats.zarr.library import opening, side_by_side, translated
+from poolcli.formats.zarr.library import opening, side_by_side, translated, unpacking
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
@@ -169,7 +169,7 @@ def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
     import numpy as np
 
     out = np.empty(tuple(map(len, region)), array.dtype)
-    with translated(where):
+    with translated(where), unpacking(where, byte_count(array.chunks, array.dtype.itemsize)):
         for part in batches(region, array.chunks):
             place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
             out[place] = array[slices(part)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +11,11 @@ from typing import Any
 
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.lazy import Lazy
+from poolcli.core.room import room_for
 
 zarr: Any = Lazy("zarr")
 
+STACK = 2**23  # bytes of a thread
 KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
 
 
@@ -44,6 +48,15 @@ def side_by_side(chunk: int, room: int) -> Iterator[None]:
     """Lets zarr work on no more chunks of so many bytes at once than there is room for."""
     count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
     with zarr.config.set({"async.concurrency": count}):
+        yield
+
+
+@contextmanager
+def unpacking(where: str, chunk: int) -> Iterator[None]:
+    """Room for the chunks of so many bytes that zarr works on at once, and for the threads that it has yet to start."""
+    threads = min(32, (os.cpu_count() or 1) + 4)  # as many as its executor has
+    stacks = max(0, threads - threading.active_count()) * STACK
+    with room_for(where, chunk * int(zarr.config.get("async.concurrency")), stacks):
         yield
 
 
