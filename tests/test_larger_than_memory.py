@@ -68,17 +68,18 @@ def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with h5py.File("x.h5", "w") as file:
-        data = file.create_dataset("x", (100, 4, 1024, 512), "f4", chunks=(1, 1, 256, 512), compression="gzip")
-        data[:] = 1.0
-        data[99, 3, 1000, 500] = 17.0
+        form: Any = {"chunks": (1, 1, 256, 512), "compression": "gzip", "fillvalue": 1.0}
+        data = file.create_dataset("x", (100, 4, 1024, 512), "f4", **form)
+        noise = np.random.default_rng(0).integers(2**20, size=(4, 4, 1024, 512)).astype("f4")
+        data[::33] = noise  # what is between is never written
     assert os.path.getsize("x.h5") < 2**26
     result = limited("avg", "x.h5", "-o", "y.h5", "-k", "4", "-s", "4", "-q")
     assert (result.returncode, result.stderr) == (0, "")
     with h5py.File("y.h5") as file:
         y = file["x"]
         assert (y.shape, y.chunks, y.compression) == ((100, 4, 256, 128), (1, 1, 256, 128), "gzip")
-        assert (y[0] == 1).all()
-        assert y[99, 3, 250, 125] == 2.0
+        np.testing.assert_array_equal(y[::33], noise.reshape(4, 4, 256, 4, 128, 4).mean((3, 5)))
+        assert (y[34:66] == 1).all()
 
 
 @pytest.mark.parametrize("limit", [slow("200K"), "1M", slow("1G")])
@@ -118,18 +119,20 @@ def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, mo
 
 
 @pytest.mark.slow
-def test_a_sparse_zarr_store_of_20_gb_is_pooled_under_1_gb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sparse_zarr_store_larger_than_the_limit_is_pooled_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import zarr
 
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     names = ("z", "y", "x")
-    array = zarr.create_array("x.zarr", shape=(2750,) * 3, dtype="u1", chunks=(250,) * 3, dimension_names=names)
-    array[0, 0, 0], array[1249:1251, 7, 2499], array[2749, 2749, 2749] = 255, 252, 250
-    words = ("max", "x.zarr", "-o", "y.zarr", "-k", "25", "-s", "25", "--max-memory", "1G", "-q")
+    array = zarr.create_array("x.zarr", shape=(1375,) * 3, dtype="u1", chunks=(125,) * 3, dimension_names=names)
+    array[0, 0, 0], array[624:626, 7, 1249], array[1374, 1374, 1374] = 255, 252, 250
+    words = ("max", "x.zarr", "-o", "y.zarr", "-k", "25", "-s", "25", "--max-memory", "512M", "-q")
     run = fresh(folder, *words, timeout=None)
-    assert (run.code, run.err, run.peak < 2**20) == (0, "", True)
+    assert (run.code, run.err, run.peak < 2**19) == (0, "", True)
     y: Any = zarr.open_array("y.zarr", mode="r")[:]
     places = {tuple(map(int, place)): int(y[tuple(place)]) for place in np.argwhere(y)}
-    assert places == {(0, 0, 0): 255, (49, 0, 99): 252, (50, 0, 99): 252, (109, 109, 109): 250}
+    assert places == {(0, 0, 0): 255, (24, 0, 49): 252, (25, 0, 49): 252, (54, 54, 54): 250}
