@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -51,13 +52,12 @@ class Flow(Generic[Item, Result]):
         self._send()
         while self._flying:
             check_stopped()
-            yield from self._taken(next(self._landing))
+            yield from self._taken(self._landing.next_batch())
             self._send()
 
     def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """What was done by now; the rest is taken back."""
-        for future in [future for future in self._flying if future.status == "finished"]:
-            yield from self._taken(future)
+        yield from self._taken([future for future in self._flying if future.status == "finished"])
         self.cancel()
 
     def cancel(self) -> None:
@@ -65,32 +65,43 @@ class Flow(Generic[Item, Result]):
         self._client.cancel(list(self._flying), force=True)
 
     def _send(self) -> None:
-        """Keeps as many messages in flight as are allowed; suspects go alone, when nothing else is left."""
-        while len(self._flying) < IN_FLIGHT * self._slots:
-            fair = max(1, self._left // (IN_FLIGHT * self._slots))
-            items = list(islice(self._waiting, min(self._size, fair)))
-            self._left -= len(items)
-            if not items:
-                break
-            self._submit(items)
+        """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
+        most = IN_FLIGHT * self._slots
+        if 2 * len(self._flying) <= most:
+            self._submit(list(islice(iter(self._following, []), most - len(self._flying))))
         if self._suspects and not self._flying:
-            self._trial = self._submit([self._suspects.pop()])
+            (self._trial,) = self._submit([[self._suspects.pop()]])
 
-    def _submit(self, items: list[Item]) -> Any:
-        future = self._client.submit(_timed, self._work, items, os.getcwd(), retries=RETRIES, pure=False)
-        self._flying[future] = items
-        self._landing.add(future)
-        return future
+    def _following(self) -> list[Item]:
+        """The items of the next message; none when there are no more."""
+        fair = max(1, self._left // (IN_FLIGHT * self._slots))
+        items = list(islice(self._waiting, min(self._size, fair)))
+        self._left -= len(items)
+        return items
 
-    def _taken(self, future: Any) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of a message that has landed; none yet of one whose workers died beside others."""
-        items = self._flying.pop(future)
-        error = future.exception() if future.status == "error" else None
-        if error is None:
-            seconds, results = future.result()
+    def _submit(self, several: list[list[Item]]) -> list[Any]:
+        """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
+        messages = [_Message(self._work, items, os.getcwd()) for items in several]
+        futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
+        self._flying.update(zip(futures, several, strict=True))
+        self._landing.update(futures)
+        return futures
+
+    def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results of messages that have landed, which are fetched together."""
+        good = [future for future in landed if future.status != "error"]
+        for future, (seconds, results) in zip(good, self._client.gather(good), strict=True):
+            items = self._flying.pop(future)
             self._weigh(seconds, len(items))
             yield from zip(items, results, strict=True)
-        elif isinstance(error, distributed.KilledWorker) and future is not self._trial:
+        for future in landed:
+            if future in self._flying:
+                yield from self._lost(future)
+
+    def _lost(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
+        """The items of a message that has failed; none yet of one whose workers died beside others."""
+        items, error = self._flying.pop(future), future.exception()
+        if isinstance(error, distributed.KilledWorker) and future is not self._trial:
             self._suspects += items
         else:
             yield from ((item, error) for item in items)
@@ -103,16 +114,25 @@ class Flow(Generic[Item, Result]):
             self._size = max(1, self._size // 2)
 
 
-def _timed(work: Callable[[Sequence[Any]], Sequence[Any]], items: Sequence[Any], folder: str) -> tuple[float, Any]:
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What a worker is to do. Dask looks into lists, for what is its own; it does not look into this."""
+
+    work: Callable[[Sequence[Any]], Sequence[Any]]
+    items: Sequence[Any]
+    folder: str
+
+
+def _timed(message: _Message) -> tuple[float, Any]:
     """On a worker: the results of some items, whose names are meant in `folder`, and the seconds that they took."""
     start = time.perf_counter()
     try:
-        os.chdir(folder)
+        os.chdir(message.folder)
     except OSError as error:
         raise FileError(
-            f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
+            f"{message.folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
-    results = work(items)
+    results = message.work(message.items)
     return time.perf_counter() - start, results
 
 
