@@ -203,7 +203,7 @@ def test_one_input_has_nothing_to_share_out(folder: Path, cli: Any) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--shard", "1/2")
     said = (
         "poolcli: --shard shares out several inputs (a folder, a quoted glob or a list), or one array that goes to "
-        ".zarr in a folder\n"
+        ".zarr\n"
     )
     assert (result.code, result.err) == (2, said)
     assert not Path(NAME).exists()

@@ -17,8 +17,10 @@ from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.places import is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.shared import finish
+from poolcli.formats.zarr.remote_shards import finish_store
 
 Line = tuple[str, int, bytes]  # the name of an output, the place of its manifest among all, and what that says of it
 SOME = 5  # shards that a message names
@@ -40,7 +42,7 @@ def merge(folder: str) -> Merged:
     Memory does not grow with the parts, which are in the order of their outputs: the ends of shards see to that.
     """
     if names_folder_output(folder):
-        return Merged(folder, finish(folder), 1)
+        return Merged(folder, finish_store(folder) if is_url(folder) else finish(folder), 1)
     shards = _shards(folder)
     _check_options(folder, shards)
     own = ((record.output, 0, line_of(record).encode()) for record in Manifest(folder).records())

@@ -98,11 +98,11 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     if shard is None or several:
         return settings
     written = with_suffix(request.output or "", FORMATS.values())
-    if written is None or not written.spreads or is_url(request.output or ""):
+    if written is None or not written.spreads:
         kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
         raise RequestError(
             f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
-            f"to {kinds} in a folder"
+            f"to {kinds}"
         )
     if request.cluster:
         raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
@@ -113,6 +113,8 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
 def _refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
     if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
+    if settings.part and any(is_url(job.output) for job in jobs):
+        return  # where other shards may have begun: whether a store is there is looked at when the work begins
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     if first is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def shared_folder(
 ) -> Iterator[tuple[str, Journal]]:
     """As `continued_folder`, for one `part` (number, count) of what `identity` names; the folder stays hidden."""
     target = os.path.realpath(path)
-    note = ".shard-{}-of-{}".format(*part)
+    note = note_of(part)
     with reported(path):
         if os.path.lexists(target) and not overwrite:
             raise FileError(f"{path}: exists; it appeared while this run was working")
@@ -53,18 +53,8 @@ def finish(path: str) -> int:
     target = os.path.realpath(path)
     folder = _unfinished(path, target)
     notes = [name for name in os.listdir(folder) if _NOTE.fullmatch(name)]
-    counts = sorted({_numbers(name)[1] for name in notes})
-    if len(counts) > 1:
-        raise RequestError(
-            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {folder}, begin anew"
-        )
-    ended = {_numbers(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
-    missing = sorted(set(range(1, (counts or [1])[0] + 1)) - ended.keys())
-    if missing:
-        raise FileError(
-            f"{path}: {_listed(missing, counts[0] if counts else 1)} not done: not run, stopped or still running; run "
-            f"again with {field('resume')}, then merge"
-        )
+    ended = {numbers_of(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
+    count = check_parts(path, map(numbers_of, notes), ended, folder)
     overwrite = any(json.loads(file.read_text())["overwrite"] for file in ended.values())
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{path}: exists; it appeared while the shards were working")
@@ -75,7 +65,24 @@ def finish(path: str) -> int:
     with reported(path):
         secure_folder(folder)
         move_folder(folder, target, overwrite)
-    return counts[0]
+    return count
+
+
+def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[int], where: str) -> int:
+    """How many parts there are, of which all have ended; refused while one has not, or they are not of one number."""
+    counts = sorted({count for _, count in begun if count})
+    if len(counts) > 1:
+        raise RequestError(
+            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where}, begin anew"
+        )
+    count = counts[0] if counts else 1
+    missing = [number for number in range(1, count + 1) if number not in ended]
+    if missing:
+        raise FileError(
+            f"{path}: {_listed(missing, count)} not done: not run, stopped or still running; run "
+            f"again with {field('resume')}, then merge"
+        )
+    return count
 
 
 def _unfinished(path: str, target: str) -> str:
@@ -93,7 +100,13 @@ def _unfinished(path: str, target: str) -> str:
     return found[0]
 
 
-def _numbers(name: str) -> tuple[int, int]:
+def note_of(part: tuple[int, int]) -> str:
+    """How the names of the notes of a part begin."""
+    return ".shard-{}-of-{}".format(*part)
+
+
+def numbers_of(name: str) -> tuple[int, int]:
+    """The part that a note is of: its number, and of how many; zeros for any other name."""
     match = _NOTE.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

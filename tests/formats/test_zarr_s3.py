@@ -116,3 +116,31 @@ def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:
     group = zarr.open_group("s3://bucket/y.ome.zarr", mode="r")
     assert sorted(name for name, _ in group.arrays()) == ["0", "1", "2"]
     np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.ome.zarr/0")[:], X)
+
+
+def test_shards_of_an_array_become_one_store_when_they_are_merged(bucket: Any, cli: Cli) -> None:
+    np.save("in.npy", X)
+    words = "avg", "in.npy", *HALVE, "--layout", "DHW", "--chunks", "4", "--shards", "8", "--max-memory", "60K"
+    url = "s3://bucket/y.zarr"
+    assert cli(*words, "-o", "y.zarr", "--quiet").code == 0
+    for shard in "3/3", "1/3", "1/3", "2/3":
+        if shard == "2/3":
+            early = cli("merge", url)
+            assert early.err == (
+                f"poolcli: {url}: shard 2/3 is not done: not run, stopped or still running; run again with --resume, "
+                "then merge\n"
+            )
+            assert not bucket.exists("bucket/y.zarr/zarr.json")
+        result = cli(*words, "-o", url, "--shard", shard, "--quiet")
+        assert (result.code, result.err) == (0, "")
+    merged = cli("merge", url)
+    assert (merged.code, merged.out, merged.err) == (0, f"{url}: 3 shards, 1 output\n", "")
+    names = sorted(name.removeprefix("bucket/y.zarr/") for name in bucket.find("bucket"))
+    assert names == sorted(str(p.relative_to("y.zarr")) for p in Path("y.zarr").rglob("*") if p.is_file())
+    for name in names:
+        assert bucket.cat_file(f"bucket/y.zarr/{name}") == Path("y.zarr", name).read_bytes()
+    again = cli(*words, "-o", url, "--shard", "1/3", "--overwrite")
+    assert again.err == (
+        f"poolcli: in.npy: {url}: is a store already, which shards do not replace at a URL; remove it first, or name "
+        "another --output\n"
+    )

@@ -29,9 +29,7 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
         try:
             yield journal
             check_stopped()
-            # The root comes last: whoever looks for the store finds all of it, or nothing.
-            for name in sorted(documents, key=lambda name: -name.count("/")):
-                system.pipe_file(f"{place}/{name}", documents[name])
+            write_documents(system, place, documents)
         except Exception:
             _clear(system, place)
             journal.remove()
@@ -45,6 +43,12 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
         if isinstance(error, FileError):
             raise
         raise unreachable(path, error) from error
+
+
+def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> None:
+    """Makes a store of its chunks. The root comes last: whoever looks for the store finds all of it, or nothing."""
+    for name in sorted(documents, key=lambda name: -name.count("/")):
+        system.pipe_file(f"{place}/{name}", documents[name])
 
 
 class RemoteJournal(Journal):

@@ -24,6 +24,7 @@ from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, made
 from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
 from poolcli.formats.zarr.remote import remote_store
+from poolcli.formats.zarr.remote_shards import shared_store
 from poolcli.formats.zarr.store import store_of
 from poolcli.plan.region import Ranges
 
@@ -195,7 +196,12 @@ def _store(path: str, makings: Sequence[Made], options: WriteOptions) -> Iterato
     if is_url(path):
         with opening(path):
             store = store_of(path, read_only=False)
-        with remote_store(path, options.overwrite, options.identity, documents) as journal:
+        kept = (
+            shared_store(path, options.identity, options.part, options.resume, documents)
+            if options.part and options.identity
+            else remote_store(path, options.overwrite, options.identity, documents)
+        )
+        with kept as journal:
             _write_scales(path, store, makings)
             yield store, journal if options.identity else None
         return

@@ -1,0 +1,93 @@
+"""A Zarr store at a URL of which several processes make a part each, on whatever hosts.
+
+Nothing can change its name there, so their chunks go to their places at once. What makes a store of them, the metadata,
+is held back in notes beside it, in which each process says how far it is, and is written when all have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from poolcli.core.errors import FileError, RequestError
+from poolcli.core.fields import field
+from poolcli.core.stop import check_stopped
+from poolcli.formats.continued import Journal
+from poolcli.formats.places import filesystem, unreachable
+from poolcli.formats.shared import ENDED, UNFINISHED, check_parts, note_of, numbers_of
+from poolcli.formats.table import FORMATS
+from poolcli.formats.zarr.remote import RemoteJournal, write_documents
+
+
+@contextmanager
+def shared_store(
+    path: str, identity: str, part: tuple[int, int], resume: bool, documents: Mapping[str, bytes]
+) -> Iterator[Journal]:
+    """Yields the journal of one `part` (number, count) of what `identity` names; notes at last that it has ended."""
+    system, place = filesystem(path)
+    note = f"{_beside(place)}{identity}{UNFINISHED}/{note_of(part)}"
+    with _reached(path):
+        markers = (name for row in FORMATS.values() if row.remote for name in row.markers)
+        if any(system.exists(f"{place}/{name}") for name in markers):
+            raise RequestError(
+                f"{path}: is a store already, which shards do not replace at a URL; remove it first, or name another "
+                f"{field('output')}"
+            )
+        journal = RemoteJournal(system, f"{note}.at")
+        for name in [note + ENDED] + ([] if resume else [journal.path]):
+            if system.exists(name):
+                system.rm_file(name)
+        if not resume:
+            journal.write([])  # that it has begun
+        yield journal
+        check_stopped()
+        system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
+
+
+def finish_store(path: str) -> int:
+    """Makes a store of what is at a URL, when all its parts are there; returns how many they are."""
+    system, place = filesystem(path)
+    system.invalidate_cache()
+    with _reached(path):
+        notes = _notes(system, place, path)
+        names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
+        ended = {numbers_of(name)[0]: name for name in names if name.endswith(ENDED)}
+        count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
+        content = json.loads(system.cat_file(f"{notes}/{next(iter(ended.values()))}"))
+        write_documents(system, place, {name: text.encode() for name, text in content.items()})
+        system.rm(notes, recursive=True)
+    return count
+
+
+def _beside(place: str) -> str:
+    """How the names of notes on a store begin."""
+    folder, name = posixpath.split(place.rstrip("/"))
+    return f"{folder}/.{name}."
+
+
+def _notes(system: Any, place: str, path: str) -> str:
+    """The folder of the notes of the only work on a store that is not finished."""
+    start = _beside(place)
+    listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
+    found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))
+    if not found:
+        raise RequestError(f"{path}: no shard of it was made; run with {field('shard', '1/4')} and so on first")
+    if len(found) > 1:
+        raise RequestError(
+            f"{path}: shards of {len(found)} runs are there, whose inputs or options differ; "
+            f"remove all but one: {', '.join(found)}"
+        )
+    return found[0]
+
+
+@contextmanager
+def _reached(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise unreachable(path, error) from error
