@@ -83,10 +83,8 @@ def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None
 
 
 def prepare(plan: Plan, engine: str = "auto") -> str:
-    """The engine that will run `plan` once, by its name, loaded."""
-    chosen = choose_engine(plan, engine, WORTH_LOADING)
-    chosen.load()
-    return chosen.name
+    """The engine that will run `plan` once, by its name."""
+    return choose_engine(plan, engine, WORTH_LOADING).name
 
 
 def _check_size(plan: Plan) -> None:

@@ -142,9 +142,11 @@ def _check_unchanged(path: str, before: State | None) -> None:
 
 
 def _pool_whole(work: Work, outcome: Outcome, file: Opened) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    from poolcli.engine.ahead import meanwhile_loaded
+
     path = outcome.job.source.path
     before = _state_of(path)
-    with work.clock.phase("read"):
+    with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
     _check_unchanged(path, before)
     if outcome.colour.is_plain:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from numba import from_dtype, njit, types
@@ -24,18 +21,5 @@ def build(choice: Choice) -> Code:
     )
     places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
-    with _without_collector():
-        compiled = njit(signature, **WHOLE)(KERNELS[choice.kernel](choice.how, choice.taps))
-        return emit(compiled.inspect_llvm(compiled.signatures[0]))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Without the search for circles, which takes an eighth of the time among all that numba makes and keeps."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+    compiled = njit(signature, **WHOLE)(KERNELS[choice.kernel](choice.how, choice.taps))
+    return emit(compiled.inspect_llvm(compiled.signatures[0]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from poolcli.engine.compiled import store
@@ -26,6 +29,16 @@ def load(choice: Choice) -> Kernel:
     return kernel.call
 
 
+def load_kept(choice: Choice) -> None:
+    """Loads the kernel that was chosen where it is kept; builds none."""
+    if choice.variant in _kernels:
+        return
+    with _preparing, store.timed():
+        kernel = _kernels.get(choice.variant) or _kept(choice)
+        if kernel:
+            _kernels[choice.variant] = kernel
+
+
 def _kept(choice: Choice) -> LoadedKernel | None:
     code = store.read(choice.variant)
     return loaded(code) if code else None
@@ -37,11 +50,24 @@ def _built(choice: Choice) -> LoadedKernel:
         kernel = _kept(choice)
         if kernel is None:
             store.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
-            from poolcli.engine.compiled.build import build
+            with _without_collector():
+                from poolcli.engine.compiled.build import build
 
-            code = build(choice)
+                code = build(choice)
             kernel = loaded(code)
             if kernel is None:
                 raise RuntimeError(f"the kernel {choice.variant} was built without its function")
             keep(code)
     return kernel
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Without the search for circles, which takes an eighth of the time among all that numba brings and keeps."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

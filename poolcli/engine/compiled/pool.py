@@ -12,7 +12,7 @@ import numpy as np
 from poolcli.engine.compiled.arithmetic import Quotient
 from poolcli.engine.compiled.choose import Choice, address, choose_kernel
 from poolcli.engine.compiled.geometry import Wide
-from poolcli.engine.compiled.load import load
+from poolcli.engine.compiled.load import load, load_kept
 from poolcli.engine.compiled.tasks import share_out
 from poolcli.plan.region import Region
 
@@ -32,6 +32,7 @@ SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 def prepare(region: Region, indices: bool) -> Pool:
     """What pools the region, of any array that it reads."""
     choice = choose_kernel(region, indices)
+    load_kept(choice)
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         source, values = choice.view.of_input(x, choice.source, threads), choice.view.target(out, choice.made)

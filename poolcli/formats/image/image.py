@@ -97,10 +97,11 @@ def _loaded(
     path: str, header: Header, picture: Picture, pages: range, limit: int | None
 ) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, before these N for several pages, with what the file says beside them."""
-    import numpy as np
-
     _check_memory(path, header, picture, len(pages), limit)
-    first = np.ascontiguousarray(_decoded(path, picture, pages.start, header.shape[-picture.axes :]))
+    first = _decoded(path, picture, pages.start, header.shape[-picture.axes :])
+    import numpy as np  # by now another thread has done so
+
+    first = np.ascontiguousarray(first)
     found = picture.described()
     if len(pages) == 1:
         return first, Metadata(image=found)

@@ -146,12 +146,12 @@ def deep_png(path: str, image: Image) -> Picture:
 
 
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
-    import numpy as np
-
     pixels = jpeg.decoded(image, path)
     if pixels is not None:
         return upright(pixels, _orientation(image))
     image.load()
+    import numpy as np  # by now another thread has done so
+
     orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)

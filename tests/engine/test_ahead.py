@@ -1,0 +1,68 @@
+"""What computing needs is got while the input is read: kernels that are kept, and none is built for it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poolcli.core.errors import RequestError
+from poolcli.engine import run
+from poolcli.engine.ahead import meanwhile_loaded
+from poolcli.engine.compiled import load, store
+from poolcli.ops import AvgPool, MaxPool
+
+PLAN = AvgPool(2, strides=2).plan((1, 1, 8, 8), "int64")
+
+
+def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(64).reshape(1, 1, 8, 8)
+    run(PLAN, x, engine="numba")  # which keeps it
+    monkeypatch.setattr(load, "_kernels", {})
+    with meanwhile_loaded(PLAN, False, "numba"):
+        pass
+    assert len(load._kernels) == 1
+    monkeypatch.setattr(store, "read", pytest.fail)
+    assert run(PLAN, x, engine="numba")[0].ravel().tolist() == [
+        4,
+        6,
+        8,
+        10,
+        20,
+        22,
+        24,
+        26,
+        36,
+        38,
+        40,
+        42,
+        52,
+        54,
+        56,
+        58,
+    ]
+
+
+def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "_kernels", {})
+    monkeypatch.setattr(store, "read", lambda variant: None)
+    monkeypatch.setattr(load, "_built", pytest.fail)
+    with meanwhile_loaded(PLAN, False, "numba"):
+        pass
+    assert load._kernels == {}
+
+
+def test_what_cannot_be_computed_is_refused_by_whoever_computes_it() -> None:
+    with meanwhile_loaded(PLAN, True, "numba"):
+        pass
+    with pytest.raises(RequestError, match=r"^avg has no indices: it picks no element of its windows$"):
+        run(PLAN, np.zeros((1, 1, 8, 8), np.int64), indices=True, engine="numba")
+
+
+def test_no_thread_is_left_where_reading_fails(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(FileNotFoundError), meanwhile_loaded(MaxPool(2).plan((1, 1, 8, 8)), True, "auto"):
+        open(tmp_path / "none").close()
+    assert threading.active_count() == before
