@@ -123,7 +123,13 @@ def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Ite
             several = True
             yield Item(Source(path, dataset), relative)
     if not several:
-        raise RequestError(f"{pattern} matches no file")
+        raise RequestError(f"{pattern} matches no file{_array_meant(pattern)}")
+
+
+def _array_meant(pattern: str) -> str:
+    """The array of a file where it was meant: `two.npz[first]`."""
+    path, _, key = pattern.partition("[")
+    return f"; an array in a file is written {path}:{key.rstrip(']')}" if os.path.isfile(path) else ""
 
 
 def _lies_in_one(path: str, pattern: str) -> bool:

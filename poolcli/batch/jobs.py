@@ -25,7 +25,7 @@ from poolcli.job.job import Job
 TENSOR_SUFFIX = ".npy"
 WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
 WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
-ANY_WORD = re.compile(r"\{(\w+)\}")
+ANY_WORD = re.compile(r"\{(\w*)\}")
 
 
 def plan_jobs(
@@ -116,7 +116,7 @@ def _refuse_suffix(suffix: str) -> None:
 def _refuse_words(target: str | None, several: bool) -> None:
     """Refuses a template with a word that no input's name has."""
     unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
-    if target and unknown and (several or WORD.search(target)):
+    if target and unknown and (several or "" in unknown or WORD.search(target)):
         words = ", ".join(f"{{{word}}}" for word in WORDS)
         raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {words}")
 
@@ -135,12 +135,21 @@ def _filled(template: str, item: Item) -> str:
 
 def _refuse_clashes(jobs: Collection[Job]) -> None:
     """Compares names as the least careful file system does: without case and in one Unicode form."""
-    outputs = ((_folded(path), job.source.path, path) for job in jobs for path in job.outputs)
+    outputs = ((name, job.source.path, path) for job in jobs for name, path in _own_outputs(job))
     for (name, first, _), (other, second, path) in pairwise(in_order(outputs, itemgetter(0))):
         if name == other:
             raise RequestError(
                 f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
             )
+
+
+def _own_outputs(job: Job) -> list[tuple[str, str]]:
+    """The outputs of one job, each after the name that it is compared by; refuses one name for both."""
+    found = [(_folded(path), path) for path in job.outputs]
+    if len({name for name, _ in found}) < len(found):
+        both = f"{field('output')} and {field('indices')}"
+        raise RequestError(f"{both} are both {job.output}; name another file for one")
+    return found
 
 
 def _folded(path: str) -> str:

@@ -8,19 +8,28 @@ from pathlib import Path
 
 from poolcli.core.errors import RequestError
 
+ALL = ("--all", "--help-all")
+
 
 def arranged(words: Sequence[str]) -> list[str]:
     """The words with `help COMMAND` as `COMMAND --help`, and those that a file holds in the place of @FILE."""
     found = [each for word in words for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
     if found[:1] != ["help"]:
         return found
-    return [*(word for word in found[1:] if not word.startswith("-")), *_kinds_of_help(found)]
+    return _help_for(found[1:])
 
 
-def _kinds_of_help(words: Sequence[str]) -> list[str]:
-    if "--man" in words:
+def _help_for(words: Sequence[str]) -> list[str]:
+    names = [word for word in words if not word.startswith("-") and word != "help"]
+    flags = [word for word in words if word.startswith("-")]
+    if len(names) > 1:
+        raise RequestError(f"help explains one command, found {' '.join(names)}; write poolcli help {names[0]}")
+    unknown = [flag for flag in flags if flag not in (*ALL, "--man", "-h", "--help")]
+    if unknown:
+        raise RequestError(f"help has no option {unknown[0]}; it has --all and --man")
+    if "--man" in flags or names == ["man"]:
         return ["--man"]
-    return ["--help-all" if {"--all", "--help-all"} & {*words} else "--help"]
+    return [*names, "--help-all" if names and {*ALL} & {*flags} else "--help"]
 
 
 def _words_in(word: str) -> list[str]:

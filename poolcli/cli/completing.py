@@ -14,8 +14,6 @@ from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter
 from poolcli.core.errors import PoolError
 
-MODELS = (".xml", ".onnx", ".tflite", ".pt2")
-
 
 def completions(parameter: Parameter, files: Sequence[str], unfinished: str) -> list[str]:
     """What the word of a parameter may become; `files` are the inputs that the line names already.
@@ -55,6 +53,8 @@ def _outputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
 
 
 def _models(files: Sequence[str], unfinished: str) -> Iterator[str]:
+    from poolcli.formats.recognise import MODELS
+
     return _named(unfinished, MODELS)
 
 

@@ -30,7 +30,8 @@ FIRST = (
 def help_asked(words: Sequence[str]) -> str | None:
     """What a line shows that asks for help; None where it names nothing that there is."""
     if words[0] in ("-h", "--help"):
-        return root_help()
+        named = command_called(words[1]) if len(words) > 1 else None
+        return command_help(named) if named else root_help()
     command = command_called(words[0])
     return command_help(command, "--help-all" in words) if command else None
 

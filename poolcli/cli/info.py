@@ -9,7 +9,8 @@ from poolcli.cli.messages import complain
 from poolcli.cli.requests.info import InfoRequest
 from poolcli.core.errors import PoolError
 from poolcli.core.layouts import named_shape
-from poolcli.formats import Header, list_arrays
+from poolcli.formats import Header, list_arrays, parse_source
+from poolcli.formats.arrays import choose
 from poolcli.formats.isolated import guarded
 from poolcli.report.text import printable
 
@@ -19,7 +20,7 @@ def info(request: InfoRequest) -> int:
     failed = False
     for path in request.files:
         try:
-            headers = guarded(path, partial(list_arrays, path))
+            headers = guarded(path, partial(_headers, path))
         except PoolError as error:
             if request.debug:
                 raise
@@ -33,6 +34,13 @@ def info(request: InfoRequest) -> int:
         else:
             _print_table(path, headers)
     return 1 if failed else 0
+
+
+def _headers(text: str) -> list[Header]:
+    """The arrays of a file, or the one that is named."""
+    source = parse_source(text)
+    headers = list_arrays(source.path)
+    return [choose(source, headers)] if source.key else headers
 
 
 def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from poolcli.cli.commands import BY_NAME, COMMANDS
+from poolcli.cli.meant import instead
 from poolcli.cli.options import OPTIONS, SETTINGS, Option
 from poolcli.cli.parameters import parameters
 from poolcli.cli.values import is_number_list
@@ -43,10 +44,17 @@ def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
         own = f"; {command} goes by {field(BY_NAME[command].needs[0])}" if is_size and BY_NAME[command].op else ""
         return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}{own}")
     if word[1:].replace(",", "").replace(".", "").isdigit():
+        if command == "shape":
+            return RequestError(
+                f"{word}: a length in a shape is 0 or more; one that is not known may be any, such as 1"
+            )
         return RequestError(
             f"{command} has no option {word}; a value that begins with - follows its option: --option={word}"
         )
-    meant = did_you_mean(name if len(name) > 2 else word, [flag for flag in flags if len(flag) > 2])
+    known = tuple(flags)
+    meant = instead(BY_NAME[command], name, known) or did_you_mean(
+        name if len(name) > 2 else word, [flag for flag in known if len(flag) > 2]
+    )
     return RequestError(f"{command} has no option {name}{meant or f'; poolcli {command} --help-all shows all'}")
 
 
@@ -72,17 +80,22 @@ def no_command(words: Sequence[str]) -> RequestError:
         return RequestError(
             f"there is no command {word}; write poolcli adaptive-{op.removeprefix('adaptive-')} --output-size 1"
         )
-    meant = did_you_mean(word, [*BY_NAME, "help"])
+    meant = "; write poolcli --version" if word == "version" else did_you_mean(word, [*BY_NAME, "help"])
     return RequestError(f"there is no command {word}{meant or '; there are ' + listed(BY_NAME, 'and')}")
 
 
-def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str]) -> None:
-    """Refuses words at the places of others, and words that nothing is `left` to take."""
+def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:
+    """Refuses words at the places of others, and words that nothing is `left` to take; `words` are all of the line."""
     if command == "shape" and placed and is_number_list(placed[0]):
         op = next((word for word in (*placed, *left) if operator_named(word)), "avg")
         raise RequestError(f"the operator comes before the shape: poolcli shape {op} {placed[0]}")
-    if command == "shape" and left and all(word.isdecimal() for word in (*placed[1:], *left)):
-        raise RequestError(f"a shape is one word: poolcli shape {placed[0]} {','.join((*placed[1:], *left))}")
+    before = words[words.index(left[0]) - 1] if left else ""
+    if before.startswith("--"):
+        raise RequestError(f"{before} takes no value, found {left[0]}; write {before} alone")
+    lengths = [word.strip(",") for word in (*placed[1:], *left)]
+    if command == "shape" and left and all(word.isdecimal() for word in left) and all(map(is_number_list, lengths)):
+        value = ", and a value follows its option" if "," in lengths[0] else ""
+        raise RequestError(f"a shape is one word: poolcli shape {placed[0]} {','.join(lengths)}{value}")
     if left:
         more = f"{command} takes no further word, found {left[0]}"
         raise RequestError(f"{more}; poolcli {command} --help shows what it takes")

@@ -101,7 +101,7 @@ def read_value(parameter: Parameter, typed: str | Sequence[str] | bool) -> Any:
     if parameter.many:
         return values
     for word, value in zip(words, values, strict=True):
-        if value != values[0]:
+        if value != values[0] and word != words[0]:
             both = f"as {words[0]} and as {word}"
             raise RequestError(f"{field_called(parameter.name)} is given twice, {both}; give it once")
     return values[0]

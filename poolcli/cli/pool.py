@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 
 from poolcli.batch.inputs import find_inputs
 from poolcli.batch.jobs import WORD, plan_jobs
@@ -15,8 +16,9 @@ from poolcli.batch.shards import WHOLE, Shard, parse_shard
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.effects import refuse_without_effect
 from poolcli.cli.messages import say
+from poolcli.cli.no_inputs import refuse_no_inputs
 from poolcli.cli.outcomes import Reporter
-from poolcli.cli.preview import check_preview, show_preview
+from poolcli.cli.preview import MOST, check_preview, show_previews
 from poolcli.cli.progress import progress
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.cli.settings import dataset_of, settings_of
@@ -28,13 +30,14 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.job import Job, existing_outputs
-from poolcli.job.outcome import Settings
+from poolcli.job.outcome import Outcome, Settings
 from poolcli.plan.attributes import Attributes
 
 
 def pool(request: PoolRequest) -> int:
     """Runs an operator over the inputs; returns the exit code."""
     op = operator_of(request.op, request.attributes)
+    refuse_no_inputs(request)
     settings = settings_of(request)
     shard = parse_shard(request.shard)
     found = find_inputs(
@@ -52,18 +55,22 @@ def pool(request: PoolRequest) -> int:
         kernels.announce = say
     reporter = Reporter(request, op, found.several, found.passed_over)
     try:
-        _run(jobs, op, settings, request, found.several, reporter)
+        seen = _run(jobs, op, settings, request, found.several, reporter)
     except Stopped as stop:
         if not found.several:
             raise
         done = reporter.tally.total
         raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume goes on") from None
+    show_previews(request, settings, seen, len(jobs))
     return reporter.finish()
 
 
 def _run(
     jobs: Collection[Job], op: Attributes, settings: Settings, request: PoolRequest, several: bool, reporter: Reporter
-) -> None:
+) -> list[Outcome]:
+    """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
+    previewed = list(islice(jobs, MOST)) if request.preview else []
+    seen: dict[Job, Outcome] = {}
     count, settings = shared_out(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
@@ -88,9 +95,11 @@ def _run(
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)
-            show_preview(request, settings, outcome)
+            if outcome.job in previewed:
+                seen[outcome.job] = outcome
             if outcome.error and request.fail_fast:
                 break
+    return [seen[job] for job in previewed if job in seen]
 
 
 def _as_part(settings: Settings, shard: Shard | None, several: bool, request: PoolRequest) -> Settings:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
@@ -11,8 +13,12 @@ from poolcli.core.fields import field
 from poolcli.formats.atomic import is_device
 from poolcli.job.outcome import Outcome, Settings
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 TERMINAL, TEXT = "terminal", "text"
 TALLEST = 24  # lines, of a terminal that is not known to be taller
+MOST = 4  # inputs, of several
 SMALLEST, FOUR, NINE = 20, 24, 60  # columns: of a preview at all, and of that with four and with nine channels
 
 
@@ -22,8 +28,8 @@ def check_preview(request: PoolRequest, several: bool) -> None:
     if wanted is None:
         return
     name = field("preview")
-    if several:
-        raise RequestError(f"{name} shows one input, and these are several; name one, or leave {name} out")
+    if several and wanted not in (TERMINAL, TEXT):
+        raise RequestError(f"{field('preview', wanted)} is for one input, and these are several; write {name} alone")
     if request.dry_run:
         raise RequestError(f"{name} shows what was computed, and {field('dry_run')} computes nothing; give one of them")
     streams = [path for path in (*request.inputs, request.output) if path and (path == "-" or is_device(path))]
@@ -41,25 +47,48 @@ def check_preview(request: PoolRequest, several: bool) -> None:
         raise RequestError(f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
-def show_preview(request: PoolRequest, settings: Settings, outcome: Outcome) -> None:
-    """Prints the preview of a job that ran where it will be seen, or writes it."""
+def show_previews(request: PoolRequest, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
+    """Prints what jobs have read and written where it will be seen, or writes it; `count` jobs there were in all.
+
+    Of several each stands under its name.
+    """
     wanted = request.preview
-    if wanted is None or outcome.error:
+    ran = [outcome for outcome in outcomes if outcome.error is None and outcome.engine]
+    if wanted is None or not ran:
         return
-    from poolcli.explain.preview import as_png, preview_of
-    from poolcli.report.console import console, show
-
     if wanted not in (TERMINAL, TEXT):
-        preview = preview_of(outcome, settings.read_options, 9)
-        if preview:
-            from poolcli.formats.atomic import byte_stream
-
-            with byte_stream(wanted, request.overwrite) as stream:
-                stream.write(as_png(preview))
+        _write(wanted, ran[0], settings, request.overwrite)
         return
+    from poolcli.report.console import console
+    from poolcli.report.text import printable
+
     screen = console(sys.stdout)
     if wanted == TERMINAL and not screen.is_terminal:
         return
+    for i, outcome in enumerate(ran):
+        if i or (count == 1 and not request.quiet):
+            print()
+        if count > 1:
+            print(printable(str(outcome.job.source)))
+        _show(screen, outcome, settings)
+    if count > len(outcomes):
+        print(f"\nthe first {len(outcomes)} of {count} are shown")
+
+
+def _write(path: str, outcome: Outcome, settings: Settings, overwrite: bool) -> None:
+    from poolcli.explain.preview import as_png, preview_of
+
+    preview = preview_of(outcome, settings.read_options, 9)
+    if preview:
+        from poolcli.formats.atomic import byte_stream
+
+        with byte_stream(path, overwrite) as stream:
+            stream.write(as_png(preview))
+
+
+def _show(screen: Console, outcome: Outcome, settings: Settings) -> None:
+    from poolcli.explain.preview import preview_of
+    from poolcli.report.console import show
     from poolcli.report.preview import preview_view
 
     tiles = 9 if screen.width >= NINE else 4 if screen.width >= FOUR else 1
@@ -68,6 +97,4 @@ def show_preview(request: PoolRequest, settings: Settings, outcome: Outcome) -> 
         lines = max(4, (screen.height if screen.is_terminal else TALLEST) - 4)
         colour = screen.color_system is not None and not screen.no_color
         blocks = "utf" in (sys.stdout.encoding or "").lower()
-        if not request.quiet:
-            print()
         show(preview_view(preview, max(SMALLEST, screen.width), lines, colour, blocks), sys.stdout)

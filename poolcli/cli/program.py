@@ -97,13 +97,14 @@ class _Command(TyperCommand):
         if ctx.resilient_parsing:  # where a shell asks about a line that is not finished
             return []
         command = BY_NAME[str(self.name)]
+        words = tuple(args)  # which Typer takes one by one
         left = super().parse_args(ctx, args)
         places = [each.name for each in parameters(command) if isinstance(each.row, Argument) and not each.many]
         placed = [ctx.params[name] for name in places if ctx.params[name]]
         if left or any(map(is_number_list, placed[:1])):
             from poolcli.cli.mistakes import refuse_misplaced
 
-            refuse_misplaced(command.name, placed, left)
+            refuse_misplaced(command.name, placed, left, words)
         return left
 
 

@@ -87,6 +87,10 @@ def _output(request: PyramidRequest) -> str:
     """The store that is asked for; refuses options that contradict each other."""
     if request.output is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
+    if not request.output.rstrip("/").lower().endswith(".zarr"):
+        raise RequestError(
+            f"{field('output', request.output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr"
+        )
     if request.overwrite and request.resume:
         raise RequestError(f"{field('overwrite')} and {field('resume')} contradict each other; give one")
     return request.output

@@ -137,6 +137,8 @@ def _refuse_contradictions(request: PoolRequest) -> None:
     chosen = [field(name) for name, given in standing.items() if given]
     if len(chosen) > 1:
         raise RequestError(f"{chosen[0]} and {chosen[1]} contradict each other; give one")
+    if request.quiet and request.verbose:
+        raise RequestError(f"{field('quiet')} and {field('verbose')} contradict each other; give one")
     if request.output == "-" and request.indices == "-":
         both = f"{field('output')} and {field('indices')}"
         raise RequestError(f"{both} cannot both be standard output; name a file for one")

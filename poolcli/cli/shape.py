@@ -29,8 +29,7 @@ def shape(request: ShapeRequest) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     if request.to:
         one_of("to", request.to, tuple(DIALECTS))
-    if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
+    _refuse_without_effect(request)
     if request.solve:
         return _solve(request, request.solve)
     op = operator_of(request.op, request.attributes)
@@ -44,6 +43,21 @@ def shape(request: ShapeRequest) -> int:
     else:
         _show(plan, request)
     return 0
+
+
+def _refuse_without_effect(request: ShapeRequest) -> None:
+    """Refuses options that would change nothing."""
+    for name, given in (("theme", request.theme != "auto"), ("overwrite", request.overwrite)):
+        if given and not request.picture:
+            named = field(name, request.theme) if name == "theme" else field(name)
+            raise RequestError(f"{named} is for {field('picture')}; give both or none")
+    typed = is_number_list(request.shape) and not Path(request.shape).exists()
+    if request.input_dtype and not typed:
+        raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file says its own; leave it out")
+    if request.dataset and typed:
+        raise RequestError(f"{field('dataset')} names an array of a file, and {request.shape} is a shape; leave it out")
+    if request.quiet and not request.json and _asks_more(request):
+        raise RequestError(f"{field('quiet')} shows the output shape alone; leave it out to see more")
 
 
 def _show(plan: Plan, request: ShapeRequest) -> None:

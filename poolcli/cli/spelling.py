@@ -12,6 +12,9 @@ from poolcli.cli.parameters import Parameter
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import TURNED_OFF, field
 
+DASHES = (
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed
+)
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 
 
@@ -25,13 +28,15 @@ def spelt(taken: Sequence[Parameter], words: Sequence[str]) -> list[str]:
         word = rest.pop(0)
         if word == "--":
             return [*found, word, *rest]
+        _refuse_dash(word)
         name, sign, value = word.partition("=")
         plain = name.lower().replace("_", "-") if name.startswith("--") else name
         parameter = flags.get(plain)
         if plain in settings or (parameter and parameter.is_flag):
             _refuse_value(plain, parameter, value if sign else next(_truths(rest), ""))
             found.append(settings.get(plain, plain))
-        elif parameter and not sign:
+        elif parameter and (not sign or len(plain) == 2):  # -k=3, of which parsers make "=3"
+            rest[:0] = [value] if sign else []
             found += [plain, _value(parameter, flags, rest, placed)]
         else:
             found.append(plain + sign + value if parameter else word)
@@ -54,8 +59,21 @@ def _value(parameter: Parameter, flags: dict[str, Parameter], rest: list[str], p
 
 
 def _is_value(row: Option, word: str, placed: bool) -> bool:
-    """Whether a word belongs to the option before it, which may stand alone, and is no input."""
-    return bool(re.fullmatch(row.value, word)) and (placed or not os.path.lexists(word))
+    """Whether a word belongs to the option before it, which may stand alone, and is no input: a wrong value, too, where
+    there is an input already.
+    """
+    if os.path.lexists(word):
+        return placed and bool(re.fullmatch(row.value, word))
+    return bool(re.fullmatch(row.value, word)) or (placed and not re.match("-|.*[*?[]", word))
+
+
+def _refuse_dash(word: str) -> None:
+    """Refuses what looks like an option: word processors and web pages make other dashes of hyphens."""
+    name = word.lstrip(DASHES + "-")
+    if not name or word[0] not in DASHES + "-" or not set(word[:2]) & set(DASHES) or os.path.lexists(word):
+        return
+    hyphens = "-" if name[0].isalpha() and not (name[1:2].isalpha() or name[1:2] == "-") else "--"
+    raise RequestError(f"{word} begins with a dash that is no hyphen; type {hyphens}{name}")
 
 
 def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:

@@ -6,7 +6,8 @@ import re
 
 from poolcli.core.errors import RequestError
 
-_ITEM = re.compile(r"[^,x\s]+|[,x]")
+_ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
+_JOINTS = tuple(",xX×")
 LONGEST_NUMBER = 20  # digits; 2**63 has 19
 
 
@@ -17,7 +18,7 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
     number_next = True
     for match in _ITEM.finditer(text, inner_start, inner_stop):
         item = match.group()
-        if (item in (",", "x")) == number_next or (number_next and not _is_number(item)):
+        if (item in _JOINTS) == number_next or (number_next and not _is_number(item)):
             raise _bad(option, text, match.start(), item)
         if number_next:
             numbers.append(int(item))
@@ -30,6 +31,8 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
 def refuse_shape(text: str) -> None:
     """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
     items = [item for item in re.split(r"[,\sx]+", text.strip("[]() ")) if item]
+    if len(items) > 1 and all(re.fullmatch(r"[-+]?[\d.]+", item) for item in items) and "." in text:
+        raise RequestError(f"{text} is no file, and a shape is whole numbers joined by commas, such as 1,3,32,32")
     if len(items) < 2 or not all(
         _is_number(item) or (item.isalpha() and len(item) == 1) or item == "?" for item in items
     ):

@@ -70,10 +70,10 @@ SPOKEN = {
 def spoken(word: str) -> str | None:
     """The name of the type that people mean by `word` on the command line; None where it is none.
 
-    >>> spoken("FP16"), spoken("u8"), spoken("f4"), spoken("complex64")
-    ('float16', 'uint8', 'float32', None)
+    >>> spoken("FP16"), spoken("u8"), spoken("f4"), spoken("torch.half"), spoken("complex64")
+    ('float16', 'uint8', 'float32', 'float16', None)
     """
-    plain = word.lower()
+    plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
     found = SPOKEN.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
     return found if found in DTYPES else None
 

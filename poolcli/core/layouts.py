@@ -47,12 +47,23 @@ def check_layout(layout: str, rank: int) -> str:
     """The layout in capitals, refused unless it names each of `rank` axes once and one of them is spatial."""
     text = layout.strip().upper()
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
-        raise RequestError(f"layout {layout!r} must name each axis by its own letter, for example NCHW or HWC")
+        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_meant(layout, rank)}")
     if len(text) != rank:
         raise RequestError(f"layout {text} names {len(text)} axes, the input has {rank}; give one letter for each axis")
     if not spatial_axes(text):
         raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one besides N and C")
     return text
+
+
+def _meant(layout: str, rank: int) -> str:
+    """What to write for a layout that is none: its letters alone, or what Keras has words for."""
+    letters = "".join(letter for letter in layout.upper() if letter not in " ,._-/")
+    usual = default_layout(rank) if rank > 2 else ""
+    if letters.startswith("CHANNELS") and usual:
+        return f"; write {usual if letters == 'CHANNELSFIRST' else f'N{usual[2:]}C'}"
+    if letters != layout.upper() and letters.isalpha() and len(set(letters)) == len(letters) == rank:
+        return f"; write {letters}"
+    return ", for example NCHW or HWC"
 
 
 def spatial_axes(layout: str) -> tuple[int, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 ALIKE = 0.7  # of difflib's ratio, 1 for the same word
 MOST = 3  # words that are proposed at once
+NONE: Mapping[str, str] = {}
 
 
 def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -21,18 +22,18 @@ def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
     likeness = {each: SequenceMatcher(None, _plain(each), plain).ratio() for each in dict.fromkeys(known)}
     best = max(likeness.values(), default=0)
     if best < ALIKE:
-        begun = [each for each in likeness if len(plain) > 1 and _plain(each).startswith(plain)]
+        begun = [each for each in likeness if len(plain) > 1 and f"-{_plain(each)}".find(f"-{plain}") >= 0]
         return tuple(begun) if len(begun) <= MOST else ()
     return tuple(each for each, ratio in likeness.items() if ratio == best)[:MOST]
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The question that ends a message, empty where nothing is alike.
+def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NONE) -> str:
+    """The question that ends a message, empty where nothing is alike; `short` are other names of known words.
 
     >>> did_you_mean("same", ["explicit", "same_upper", "same_lower"])
     '; did you mean same_upper or same_lower?'
     """
-    found = nearest(word, known)
+    found = tuple(dict.fromkeys(short.get(each, each) for each in nearest(word, (*known, *short))))
     return f"; did you mean {listed(found)}?" if found else ""
 
 
@@ -58,4 +59,5 @@ def listed(words: Iterable[str], joint: str = "or") -> str:
 
 
 def _plain(word: str) -> str:
-    return word.lower().replace("_", "-")
+    """What two words are compared by: not by what all options begin with."""
+    return word.lower().replace("_", "-").removeprefix("--")

@@ -69,7 +69,8 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
         found = next((word for word in words if word.replace("-", "_") == plain), None)
         if found is not None:
             return found
-    meant = did_you_mean(value, words) if isinstance(value, str) else ""
+    short = {each: word for each, word in SHORT_FORMS.items() if word in words}
+    meant = did_you_mean(value, words, short) if isinstance(value, str) else ""
     raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}{meant}")
 
 

@@ -37,7 +37,7 @@ def raw_from(text: str) -> Raw:
     """
     lengths, _, kind = text.replace(" ", "").rpartition(",")
     numbers = lengths.replace("x", ",").split(",")
-    if not all(number.isascii() and number.isdigit() for number in numbers):
+    if kind.isdigit() or not all(number.isascii() and number.isdigit() for number in numbers):
         raise RequestError(f"{field('raw')} is {text[:60]!r}; write a shape and a type, such as {EXAMPLE}")
     high_first = kind.startswith(">")
     return Raw(tuple(map(int, numbers)), lookup(kind.lstrip(">")).name, ">" if high_first else "<")

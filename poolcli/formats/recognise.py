@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from poolcli.core.errors import FileError
 from poolcli.core.nearest import did_you_mean_file
@@ -12,6 +13,7 @@ from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 
 LONGEST_MAGIC = 16  # bytes
+MODELS = (".xml", ".onnx", ".tflite", ".pt2")
 
 
 def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
@@ -26,6 +28,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         return by_content, (f"the file is {by_content.name}, whatever its name says",)
     found = by_content or by_suffix
     if found is None or not found.reads:
+        if path.lower().endswith(MODELS):
+            raise FileError(f"{path}: is a model, no array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
         raise FileError(f"{path}: is none of the formats that poolcli reads ({known})")
     return found, ()
@@ -82,6 +86,18 @@ def _by_first_bytes(path: str) -> Format | None:
     return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
 
 
+def _instead(error: OSError, path: str) -> str:
+    """The end of the refusal of a path: the nearest file, one in the folder, or the array in a file that it names."""
+    if isinstance(error, FileNotFoundError):
+        return did_you_mean_file(path)
+    if isinstance(error, IsADirectoryError):
+        return "; name a file in it"
+    file = next((str(parent) for parent in Path(path).parents if parent.is_file()), "")
+    if isinstance(error, NotADirectoryError) and file.lower().endswith(suffixes_of(lambda row: row.several)):
+        return f"; an array in a file is written {file}:{os.path.relpath(path, file)}"
+    return ""
+
+
 def _first_bytes(path: str) -> bytes:
     """The first bytes of a regular file; a device, a pipe or a folder is refused without waiting on it."""
     try:
@@ -93,5 +109,4 @@ def _first_bytes(path: str) -> bytes:
     except OSError as error:
         if isinstance(error, FileError):
             raise
-        meant = did_you_mean_file(path) if isinstance(error, FileNotFoundError) else ""
-        raise FileError(f"{path}: {error.strerror}{meant}") from error
+        raise FileError(f"{path}: {error.strerror}{_instead(error, path)}") from error

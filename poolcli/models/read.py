@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
+from poolcli.core.nearest import did_you_mean_file
 from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Layer
 
@@ -23,7 +24,9 @@ def read_model(path: str, given: Given | None = None) -> list[Layer]:
     try:
         if found.is_dir() or not found.is_file():
             folder = f"a folder, not a model file; {READ}"
-            what = folder if found.is_dir() else "no file" if found.exists() else "no such file"
+            what = (
+                folder if found.is_dir() else "no file" if found.exists() else f"no such file{did_you_mean_file(path)}"
+            )
             raise RequestError(f"{path}: {what}")
         with open(path, "rb") as stream:
             head = stream.read(HEAD)

@@ -41,11 +41,13 @@ def place(folder: Path) -> None:
     for name in "abc":
         np.save(f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
     Path("args").write_text("-k 2 'unfinished")
-    Path("done.npy").touch()
+    Path("m.onnx").write_bytes(b"no model")
+    for name in ("done.npy", "a b.npy"):
+        Path(name).touch()
 
 
 def test_there_are_many() -> None:
-    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 150
+    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 300
 
 
 @pytest.mark.parametrize(("command", "code", "message"), FOUND, ids=[found[0] for found in FOUND])

@@ -87,7 +87,7 @@ def test_any_plain_line_is_read_as_typer_reads_it(words: list[str]) -> None:
     "line",
     [
         "avg x.npy -o y.npy -k2", "avg x.npy -qn -k 2", "avg -- -x.npy", "avg x.npy --missing -9999 -k 2",
-        "avg x.npy --missing=-9999 -k 2", "avg -x.npy -k 2", "avg x.npy -k 2 --no-such", "avg x.npy -k=2",
+        "avg x.npy --missing=-9999 -k 2", "avg -x.npy -k 2", "avg x.npy -k 2 --no-such",
         "shape avg 1,3,8,8 9", "shape 1,3,8,8 avg", "check a.onnx b.onnx", "none x.npy", "-q avg x.npy", "",
     ],
 )  # fmt: skip

@@ -122,8 +122,8 @@ def test_an_input_after_the_option_is_an_input(cli: Cli, folder: Path) -> None:
     ("arguments", "message"),
     [
         (
-            ["x.npy", "photo.png", "-o", "out/", "--preview"],
-            "--preview shows one input, and these are several; name one, or leave --preview out",
+            ["x.npy", "photo.png", "-o", "out/", "--preview", "p.png"],
+            "--preview p.png is for one input, and these are several; write --preview alone",
         ),
         (
             ["x.npy", "-n", "--preview"],
@@ -153,3 +153,15 @@ def test_with_json_the_terminal_is_not_for_pictures(cli: Cli, folder: Path) -> N
     assert done.code == 2
     assert done.json["error"]["message"] == ("--preview would stand in the JSON; write it with --preview seen.png")
     assert cli("avg", "x.npy", "-k", "2", "-o", "o.npy", "--json", "--preview", "seen.png").json["op"] == "avg"
+
+
+def test_of_several_inputs_the_first_few_are_shown_each_under_its_name(cli: Cli, folder: Path) -> None:
+    np.save("steps.npy", np.repeat(np.arange(4.0, dtype=np.float32), 2).reshape(1, 1, 1, 8))
+    names = ["bad.npy", *(f"{name}.npy" for name in "abcde")]
+    for name in names[1:]:
+        Path(name).write_bytes(Path("steps.npy").read_bytes())
+    done = cli("max", *names, "-k", "1,2", "-s", "1,2", "-o", "out/", "--preview", "text", columns=20)
+    shown = "{}.npy\ninput ...  output...\n  ░░▓▓▓██    ░░▓▓▓██\nblack 0, white 3"
+    assert done.out.split("\n\n")[:2] == [shown.format(name) for name in "ab"]
+    assert "\n\nthe first 4 of 6 are shown\n" in done.out
+    assert cli("max", *names, "-k", "1,2", "-o", "out/", "--skip-existing", "--preview", "text", "-q").out == ""
