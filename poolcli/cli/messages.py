@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -93,4 +92,6 @@ def columns_of(stream: TextIO) -> int:
 
 
 def _wrapped(text: str, columns: int) -> list[str]:
+    import textwrap
+
     return textwrap.wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

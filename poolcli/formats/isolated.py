@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from poolcli.core.errors import FileError, PoolError, unexpected
-from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.formats.recognise import can_crash
 
 Result = TypeVar("Result")
@@ -16,14 +14,15 @@ Result = TypeVar("Result")
 
 def guarded(path: str, look: Callable[[], Result]) -> Result:
     """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
-    alone = multiprocessing.current_process().daemon  # a worker, which may crash and has no children
-    if alone or not can_crash(path, None) or sys.platform != "linux":
+    if _is_worker() or not can_crash(path, None) or sys.platform != "linux":
         try:
             return look()
         except PoolError:
             raise
         except Exception as error:
             raise unexpected(error, path) from error
+    from poolcli.core.processes import CONTEXT, ending, start
+
     here, there = CONTEXT.Pipe(duplex=False)
     process = start(_send, there, path, look)
     there.close()
@@ -36,6 +35,12 @@ def guarded(path: str, look: Callable[[], Result]) -> Result:
         raise content
     found: Result = content
     return found
+
+
+def _is_worker() -> bool:
+    """Whether this process may crash, and has no children; asked without the import, which takes 10 ms."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.current_process().daemon
 
 
 def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:

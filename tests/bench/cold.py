@@ -24,7 +24,7 @@ def two(x: int = 1):
     pass
 app()
 """
-PILLOW = "from PIL import Image; im = Image.open({0!r}); im.load(); im.resize((2000, 1500)).save({1!r})"
+PILLOW = "from PIL import Image; Image.open({0!r}).reduce(2).save({1!r}, compress_level=4)"  # the level of poolcli
 NUMPY = "import numpy as np; x = np.load({0!r}); np.save({1!r}, x[..., ::2, ::2])"
 
 

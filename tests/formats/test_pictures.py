@@ -18,6 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from poolcli import AvgPool
 from poolcli.engine import run_region
 from poolcli.formats import Source, read
+from poolcli.formats.image import pillow
 from poolcli.job.colour import Colour, pool_colours
 from tests.conftest import Cli
 
@@ -491,3 +492,11 @@ def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:
         2,
         "poolcli: x.tiff: png cannot hold 4 channels of uint8 (CMYK); use .jpeg, .tiff, .npy, .npz or .h5\n",
     )
+
+
+@pytest.mark.parametrize("largest", [2**31, 0], ids=["in one piece", "as Pillow gives it"])
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_pixels_come_as_numpy_has_them(mode: str, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pillow, "LARGEST_PIECE", largest)
+    image = Image.effect_noise((7, 5), 90).convert(mode)
+    np.testing.assert_array_equal(pillow._in_one_piece(image), np.asarray(image), strict=True)

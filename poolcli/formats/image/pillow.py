@@ -42,6 +42,9 @@ HEIF = "HEIF"  # known to Pillow after pillow_heif has said so
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats of which a viewer shows the page at which they open
 DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
+PLAIN = ("L", "RGB", "RGBA")  # modes whose pixels lie as they are named, a byte each
+LARGEST_PIECE = 2**31  # bytes; encoders take no larger number
+END = 1  # which an encoder says when it has given all
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
 BUFFER = 4  # bytes of a pixel in Pillow, at most
 
@@ -155,8 +158,24 @@ def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)
-    pixels = np.asarray(image, MODES[mode].dtype)
+    pixels = _in_one_piece(image) if image.mode in PLAIN else np.asarray(image, MODES[mode].dtype)
     return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
+
+
+def _in_one_piece(image: Image) -> NDArray[Any]:
+    """As `np.asarray` gives the pixels, in half its time: it joins pieces of 64 KiB."""
+    import numpy as np
+
+    channels = len(image.getbands())
+    size = image.width * image.height * channels
+    if size < LARGEST_PIECE:
+        encoder = pil._getencoder(image.mode, "raw", (image.mode,))
+        encoder.setimage(image.im, (0, 0, *image.size))
+        _, said, data = encoder.encode(size)
+        if said == END:
+            shape = (image.height, image.width, channels)[: 2 if channels == 1 else 3]
+            return np.frombuffer(data, np.uint8).reshape(shape)
+    return np.asarray(image)
 
 
 def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -78,6 +77,8 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
 def open_file(stack: ExitStack, path: str) -> tuple[Any, BinaryIO, list[Page]]:
     """The file as tifffile has it, its bytes, and its pages, upright."""
     _, tifffile = need("imagecodecs", "tifffile", why=f"{path}: {WHY_READ}", kind=FileError)
+    import logging
+
     logging.getLogger("tifffile").setLevel(logging.CRITICAL + 1)  # it logs what it also raises
     stream = stack.enter_context(io.FileIO(path))
     count = count_pages(path, stream)
