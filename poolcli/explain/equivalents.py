@@ -89,9 +89,13 @@ def _ends(w: AxisWindows, spans: Mapping[int, range], stride: int, dilation: int
 
 
 def _values(bounds: Iterable[tuple[int, bool]], dilation: int, least: int | None) -> list[int]:
-    """The numbers that are at least every bound, the exact ones met, and alike modulo the dilation."""
+    """The numbers that are at least every bound, the exact ones met, and alike modulo the dilation; where windows read
+    nothing, any that are near the input.
+    """
     numbers = list(bounds)
-    low = max((number for number, _ in numbers), default=0)
+    if not numbers:
+        return [*range(-FREE if least is None else least, FREE)]
+    low = max(number for number, _ in numbers)
     if len({number % dilation for number, _ in numbers}) > 1:
         return []
     exact = {number for number, known in numbers if known}

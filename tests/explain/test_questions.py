@@ -240,7 +240,7 @@ def test_conversions_that_have_no_answer_say_why() -> None:
     )
     asymmetric = AvgPool(3, 1, 1, 0).plan((1, 1, 9))
     assert convert(asymmetric, "tensorflow").reason == (
-        "TensorFlow has no explicit pads in average pooling; use --auto-pad same_upper or valid"
+        "TensorFlow has no explicit pads in average pooling; use auto_pad='same_upper' or valid"
     )
 
 
@@ -254,8 +254,10 @@ def test_conversions_that_have_no_answer_say_why() -> None:
         (MaxPool(2, 1, 1, 1), (1, 1, 2, 2, 2), "tensorflow", {}),
         (AvgPool(3, 2, 0, 1, exclude_pad=False), (1, 1, 8, 8), "pytorch", {"divisor_override": 9}),
         (AvgPool(2, 2, divisor_override=4, like="pytorch"), (1, 1, 9, 9), "onnx", {"kernel": (2, 2)}),
+        (MaxPool(1, 3, 1, 0), (1, 1, 2), "pytorch", {"kernel": (2,), "dilations": (3,), "pads_begin": (1,)}),
+        (AvgPool(2, 1, 1, 1, 3, exclude_pad=False), (1, 1, 2), "ngraph", {"kernel": (2,), "pads_begin": (2,)}),
     ],
-    ids=["bins-padded", "bins-huge", "dilated-1", "overhang", "none", "override", "no-override"],
+    ids=["bins-padded", "bins-huge", "dilated-1", "overhang", "none", "override", "no-override", "empty", "empty-0"],
 )  # fmt: skip
 def test_equivalents_are_other_numbers_and_other_operators(
     op: Any, shape: tuple[int, ...], like: str, expected: dict[str, object]
