@@ -181,10 +181,10 @@ def layer_of(found: Found, second: Second) -> Layer | None:
             version = _version(kind, found.version)
             if kind.reduces is not None:
                 axes = second()
-                if not is_pooling(axes, shape):
+                keeps = found.data.get("keep_dims", "false").strip().lower() in ("true", "1")
+                if not is_pooling(axes, shape, keeps=keeps):
                     return None
                 layout = spatial_layout(axes or (), shape)
-                keeps = found.data.get("keep_dims", "false").strip().lower() in ("true", "1")
             warnings += _ignored(kind, version, found)
             op = kind.reduces or _made_by(kind, version, found, shape, second, warnings)
     except InvalidError as error:

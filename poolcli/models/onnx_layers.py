@@ -144,10 +144,10 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         else:
             _check_attributes(proto, kind, key, opset, defs)
             if kind.reduces:
-                axes = _axes(node, data)
-                if not is_pooling(axes, shape):
+                axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
+                if not is_pooling(axes, shape, keeps=keeps):
                     return None
-                layout, keeps = spatial_layout(axes or (), shape), data.get("keepdims", 1) != 0
+                layout = spatial_layout(axes or (), shape)
             elif shape is not None:
                 if not 3 <= len(shape) <= 2 + MOST_SPATIAL:
                     raise InvalidError(f"its input has {len(shape)} axes, 3 to {2 + MOST_SPATIAL} are needed")

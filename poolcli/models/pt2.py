@@ -126,10 +126,11 @@ def _layers(node: Any, shapes: Mapping[str, Shape | None]) -> list[Layer]:
         return [Layer(**shared, problem=f"{target[1]} is not checked")]
     if target[1] in REDUCING:
         axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
-        if not is_pooling(axes, shape):
+        keeps = data.get("keepdim") is True
+        if not is_pooling(axes, shape, keeps=keeps):
             return []
         layout = spatial_layout(axes or (), shape)
-        return [Layer(**shared, op=REDUCING[target[1]], layout=layout, keeps_axes=data.get("keepdim") is True)]
+        return [Layer(**shared, op=REDUCING[target[1]], layout=layout, keeps_axes=keeps)]
     sliding, adaptive = SLIDING.fullmatch(target[1]), ADAPTIVE.fullmatch(target[1])
     if sliding is None and adaptive is None:
         return []

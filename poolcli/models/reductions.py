@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from poolcli.models.layer import Shape
 
 
-def is_pooling(axes: Sequence[int] | None, shape: Shape | None) -> bool:
+def is_pooling(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> bool:
     """Whether these are the spatial axes of N, C and spatial ones, or of N, spatial ones and C.
 
-    With one spatial axis it must be called 2: over the axis called -1, and over that in the middle, sums belong to
-    normalisations and to sequences far more often.
+    With one spatial axis both orders look alike, and what the format has by default decides: axis 1 where channels are
+    `last`, else axis 2. Called -1, the last axis is that of a normalisation where the reduction `keeps` it, to be
+    broadcast; where it is dropped, that of a pooling.
     """
     if axes is None or shape is None or not 3 <= len(shape) <= 5:
         return False
     rank = len(shape)
     if rank == 3:
-        return tuple(axes) == (2,)
+        return tuple(axes) in (((1,), (-2,)) if last else ((2,),) if keeps else ((2,), (-1,)))
     found = sorted(axis % rank if -rank <= axis < rank else rank for axis in axes)
     return found == list(range(2, rank)) or found == list(range(1, rank - 1))
 

@@ -127,10 +127,10 @@ def _reducing(
     kind, op = REDUCING[code]
     shape = _shape(inputs)
     axes = _constant(inputs[1], buffers) if len(inputs) > 1 else None
-    if not is_pooling(axes, shape):
+    keeps = options is not None and options.number(0, "b") != 0
+    if not is_pooling(axes, shape, keeps=keeps, last=True):
         return None
     layout = spatial_layout(axes or (), shape)
-    keeps = options is not None and options.number(0, "b") != 0
     return Layer(**_shared(kind, scope, inputs, outputs), op=op, layout=layout, keeps_axes=keeps)
 
 

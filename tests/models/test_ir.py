@@ -167,6 +167,7 @@ def reduction(tmp_path: Path, kind: str, shape: tuple[int, ...], axes: list[int]
         ((1, 8, 8, 3), [1, 2], "true", [1, 1, 1, 3]),
         ((1, 3, 2, 8, 8), [2, 3, 4], "1", [1, 3, 1, 1, 1]),
         ((1, 3, 8), [2], "true", [1, 3, 1]),
+        ((1, 3, 8), [-1], "false", [1, 3]),
     ],
 )
 def test_reductions_of_the_spatial_axes_are_pooling(
