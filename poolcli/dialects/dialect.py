@@ -14,13 +14,12 @@ IndexBase = Literal["axis", "channels_last"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class There:
-    """An operator as a framework has it: its name there, the attributes that its model files know, and its limits.
+    """An operator as a framework has it: its name there, and its limits.
 
     `variant` names the arithmetic where the framework has one of its own.
     """
 
     name: str
-    takes: tuple[str, ...] = ()
     dilations: bool = True
     pads: bool = True
     include_pad: bool = True

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from poolcli.plan import Plan
 
 WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
-SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
 
 
 def write(plan: Plan) -> str:
@@ -52,9 +51,9 @@ ONNX = Dialect(
     name="onnx",
     title="ONNX",
     operators={
-        "avg": There(name="AveragePool", takes=(*SLIDING, "count_include_pad")),
-        "max": There(name="MaxPool", takes=(*SLIDING, "storage_order")),
-        "lp": There(name="LpPool", takes=(*SLIDING, "p")),
+        "avg": There(name="AveragePool"),
+        "max": There(name="MaxPool"),
+        "lp": There(name="LpPool"),
     },
     write=write,
     default_strides="one",

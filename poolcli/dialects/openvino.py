@@ -11,8 +11,6 @@ from poolcli.dialects.words import is_dilated, joined, too_many_axes
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
-SLIDING = ("kernel", "strides", "pads_begin", "pads_end")
-
 
 def write(plan: Plan) -> str:
     """The layer as an IR has it."""
@@ -54,14 +52,10 @@ OPENVINO = Dialect(
     name="openvino",
     title="OpenVINO",
     operators={
-        "avg": There(
-            name="AvgPool", takes=(*SLIDING, "exclude-pad", "rounding_type", "auto_pad", "dilations"),
-        ),
-        "max": There(
-            name="MaxPool", takes=(*SLIDING, "dilations", "rounding_type", "auto_pad", "index_element_type", "axis"),
-        ),
+        "avg": There(name="AvgPool"),
+        "max": There(name="MaxPool"),
         "adaptive-avg": There(name="AdaptiveAvgPool"),
-        "adaptive-max": There(name="AdaptiveMaxPool", takes=("index_element_type",)),
+        "adaptive-max": There(name="AdaptiveMaxPool"),
     },
     write=write,
     default_strides="one",
@@ -74,4 +68,4 @@ OPENVINO = Dialect(
     axis_option=True,
     compared=ROUNDING_TYPES,
     cannot_write=lambda plan: too_many_axes(plan, "OpenVINO"),
-)  # fmt: skip
+)
