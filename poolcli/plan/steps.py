@@ -150,7 +150,7 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     if auto_pad.startswith("same"):
         wanted = ceil_div(w.size, w.stride)
         total = (wanted - 1) * w.stride + w.extent - w.size
-        steps.append(f"{auto_pad} wants ceil({w.size} / {w.stride}) = {wanted} outputs")
+        steps.append(f"{auto_pad} pads for ceil({w.size} / {w.stride}) = {wanted} outputs")
         steps.append(f"padding in all: ({wanted} - 1) * {w.stride} + {w.extent} - {w.size} = {total}"
                      + (", at least 0" if total < 0 else ""))  # fmt: skip
         extra = (

@@ -9,7 +9,7 @@ from tests.conftest import Cli
 EXPLAIN = """\
 axis H
   window: 3 positions (the kernel)
-  same_lower wants ceil(6 / 2) = 3 outputs
+  same_lower pads for ceil(6 / 2) = 3 outputs
   padding in all: (3 - 1) * 2 + 3 - 6 = 1
   split: 1 before, 0 after, the odd one before
   padded size: 6 + 1 + 0 = 7

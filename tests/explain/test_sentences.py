@@ -39,7 +39,7 @@ CASES = {
         "i input, p padding, . past it; # read, + window outside the input",
     ],
     "max 1,1,6 -k 1 -s 2 --auto-pad same_upper --explain": [
-        "same_upper wants ceil(6 / 2) = 3 outputs", "padding in all: (3 - 1) * 2 + 1 - 6 = -1, at least 0",
+        "same_upper pads for ceil(6 / 2) = 3 outputs", "padding in all: (3 - 1) * 2 + 1 - 6 = -1, at least 0",
         "split: 0 before, 0 after", "moves: 5 / 2 = 2 and 1/2, rounded down (floor) to 2",
     ],
     "max 1,1,6 -k 3 -s 2 --auto-pad same_upper --explain": ["split: 0 before, 1 after, the odd one after"],
