@@ -33,6 +33,30 @@ def field(name: str, value: object = None) -> str:
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
 
 
+class Worded(str):
+    """A message as Python says it, which keeps how it is `marked` for whoever says it otherwise."""
+
+    __slots__ = ("marked",)
+    marked: str
+
+
+def worded(message: str) -> str:
+    """The message as a text for Python; `on_command_line` still finds its fields.
+
+    >>> text = worded(f"use {field('kernel', 2)}")
+    >>> print(text, "or", on_command_line(text))
+    use kernel=2 or use --kernel 2
+    """
+    text = Worded(in_python(message))
+    text.marked = marked(message)
+    return text
+
+
+def marked(message: str) -> str:
+    """The message with the marks of its fields, to be made part of another."""
+    return message.marked if isinstance(message, Worded) else message
+
+
 def in_python(message: str) -> str:
     """The message with its fields as keywords."""
     return _MARKED.sub(r"\2", message)
@@ -40,7 +64,7 @@ def in_python(message: str) -> str:
 
 def on_command_line(message: str) -> str:
     """The message with its fields as options."""
-    return _MARKED.sub(r"\3", message)
+    return _MARKED.sub(r"\3", marked(message))
 
 
 def first_field(message: str) -> str | None:

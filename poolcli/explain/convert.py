@@ -9,7 +9,7 @@ from itertools import islice, product
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import on_command_line
+from poolcli.core.fields import worded
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.explain.equivalents import equivalents
@@ -79,7 +79,7 @@ def convert(plan: Plan, like: str) -> Conversion:
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            reason = reason or on_command_line(error.message)
+            reason = reason or worded(error.message)
             continue
         if same(plan, other):
             unwritten = dialect.cannot_write(other)

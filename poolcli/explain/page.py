@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.core.fields import field, on_command_line
 from poolcli.core.windows import Bins
 from poolcli.explain.caption import caption, title
 from poolcli.explain.compare import Row
@@ -71,7 +71,9 @@ def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """What the script looks up: the rules that can be chosen, and the windows of each axis once."""
     lines: dict[object, int] = {}
     shown = [row for row in rows if row.plan is not None or row.refusal]
-    rules = [_rule(row.title, row.plan, row.refusal, row.causes, lines) for row in shown]
+    rules = [
+        _rule(row.title, row.plan, row.refusal and on_command_line(row.refusal), row.causes, lines) for row in shown
+    ]
     chosen = next((i for i, row in enumerate(shown) if row.chosen), None)
     if chosen is None:
         rules.insert(0, _rule(title(plan).partition(":")[0], plan, None, (), lines))

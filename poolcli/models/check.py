@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_python
+from poolcli.core.fields import field, in_python, marked, worded
 from poolcli.core.layouts import default_layout
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
@@ -74,8 +74,8 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
     if layer.op is None:
         return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     if layer.input_shape is None:
-        why = "the rank of its input is not known; --input-shape gives the model's inputs their lengths"
-        return Finding(layer, None, "unknown", why, layer.warnings)
+        why = f"the rank of its input is not known; {field('input_shape')} gives the model's inputs their lengths"
+        return Finding(layer, None, "unknown", worded(why), layer.warnings)
     try:
         made = pooled(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
@@ -104,7 +104,8 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
         return "computed", None
     open_ones = [name for name, stated, right in pairs if is_number(stated) and not is_number(right)]
     if open_ones:
-        return "unknown", f"{_axes(open_ones)}: declared, but dynamic in the input; --input-shape gives its lengths"
+        why = f"{_axes(open_ones)}: declared, but dynamic in the input; {field('input_shape')} gives its lengths"
+        return "unknown", worded(why)
     return "agrees", None
 
 
@@ -178,7 +179,8 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
         )
     if plan is None or made.op is None:
         if against and not made.short:
-            yield f"{DIALECTS[against].title}: not compared, because axes are dynamic; use --input-shape"
+            why = f"not compared, because axes are dynamic; use {field('input_shape')}"
+            yield worded(f"{DIALECTS[against].title}: {why}")
         return
     yield from (str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty))
     strange = DIALECTS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
@@ -194,9 +196,9 @@ def _read_by(op: Attributes, plan: Plan, like: str) -> list[str]:
     rows = [row for row in compare(without_indices(op), plan) if row.like == like]
     same_word = [row for row in rows if row.rounding == getattr(op, "rounding_type", None)]
     return [
-        f"{title}: {text}" for row in (same_word or rows)[:1] for text in (row.causes or ()) or _refusals(row.refusal)
+        worded(f"{title}: {text}") for row in (same_word or rows)[:1] for text in row.causes or _refusals(row.refusal)
     ]
 
 
 def _refusals(refusal: str | None) -> tuple[str, ...]:
-    return (f"refuses it: {refusal}",) if refusal else ()
+    return (f"refuses it: {marked(refusal)}",) if refusal else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_python
+from poolcli.core.fields import field, in_python, worded
 from poolcli.core.layouts import default_layout, spatial_axes
 from poolcli.explain.convert import convert
 from poolcli.models.dims import pooled
@@ -49,7 +49,8 @@ def written(layer: Layer, like: str) -> Written:
         if one.text is None:
             return one
         if one.text != first.text:
-            return Written(like, None, "how it is written depends on dynamic lengths; --input-shape gives them")
+            why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
+            return Written(like, None, worded(why))
     note = f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
     told = "; ".join(each for each in (first.note if first else None, note) if each)
     return Written(like, first.text if first else None, None, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.core.fields import on_command_line
 from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
@@ -37,11 +38,10 @@ def findings_view(
     for finding in findings:
         name = Text(printable(finding.layer.name))
         if finding.reason:
-            remarks.add_row(
-                name, Text(printable(f"{finding.verdict}: {finding.reason}"), style=STYLES[finding.verdict])
-            )
+            told = f"{finding.verdict}: {on_command_line(finding.reason)}"
+            remarks.add_row(name, Text(printable(told), style=STYLES[finding.verdict]))
         for warning in finding.warnings:
-            remarks.add_row(name, Text(printable(warning), style="yellow"))
+            remarks.add_row(name, Text(printable(on_command_line(warning)), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
     if rewritten:
@@ -78,7 +78,8 @@ def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[Written]) -> Tab
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
     table.add_column(overflow="fold")
     for finding, there in zip(findings, rewritten, strict=True):
-        text = Text(there.text) if there.text else Text(printable(f"none: {there.reason}"), style="yellow")
+        none = f"none: {on_command_line(there.reason or '')}"
+        text = Text(there.text) if there.text else Text(printable(none), style="yellow")
         table.add_row(Text(printable(finding.layer.name)), text)
         if there.note:
             table.add_row("", Text(there.note, style="dim"))
@@ -112,7 +113,7 @@ def findings_document(
     path: str, findings: Sequence[Finding], rewritten: Sequence[Written] | None, comparison: Comparison | None
 ) -> dict[str, Any]:
     """The same facts as JSON."""
-    elsewhere = [{"to": asdict(there)} for there in rewritten] if rewritten else [{} for _ in findings]
+    elsewhere = [{"to": _written(there)} for there in rewritten] if rewritten else [{} for _ in findings]
     return {
         "schema_version": SCHEMA_VERSION,
         "path": path,
@@ -126,14 +127,18 @@ def findings_document(
                 "declared": finding.layer.declared_shape,
                 "computed": finding.computed,
                 "verdict": finding.verdict,
-                "reason": finding.reason,
-                "warnings": list(finding.warnings),
+                "reason": finding.reason and on_command_line(finding.reason),
+                "warnings": [on_command_line(warning) for warning in finding.warnings],
             }
             | there
             for finding, there in zip(findings, elsewhere, strict=True)
         ],
         "data": _finite(asdict(comparison)) if comparison else None,
     }
+
+
+def _written(there: Written) -> dict[str, Any]:
+    return asdict(replace(there, reason=there.reason and on_command_line(there.reason)))
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:

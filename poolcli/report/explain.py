@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.core.fields import on_command_line
 from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import Row, sentences
@@ -118,7 +119,7 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
         mark = "=" if row.chosen else "*" if row.differs else ""
         style = "bold" if row.chosen else "yellow" if row.differs else ""
         if row.plan is None:
-            table.add_row(mark, row.title, Text(f"refused: {row.refusal}"), style=style)
+            table.add_row(mark, row.title, Text(f"refused: {on_command_line(row.refusal or '')}"), style=style)
             continue
         pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
@@ -157,5 +158,5 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
     """What to paste into the other framework, or why there is nothing."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
-        return Group(heading, Text(f"none: {conversion.reason}"))
+        return Group(heading, Text(f"none: {on_command_line(conversion.reason or '')}"))
     return Group(heading, Text(conversion.text, no_wrap=True, overflow="ignore"))  # one line, to be pasted

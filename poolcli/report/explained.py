@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.core.fields import field, on_command_line
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import sentences
 from poolcli.explain.solve import Answer, Near
@@ -48,7 +48,7 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
                 if row.plan
                 else None,
                 "divisors": row.divisors,
-                "refusal": row.refusal,
+                "refusal": row.refusal and on_command_line(row.refusal),
                 "chosen": row.chosen,
                 "differs": row.differs,
             }
@@ -61,7 +61,7 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The same pooling in another framework, or the reason why there is none."""
     conversion = plan.to(like)
-    return {"like": like, "text": conversion.text, "reason": conversion.reason}
+    return {"like": like, "text": conversion.text, "reason": conversion.reason and on_command_line(conversion.reason)}
 
 
 def answers_document(
