@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -50,6 +51,18 @@ class Layer:
     moved: bool = False
     shape_only: str | None = None
     warnings: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def alike(shape: Shape | None) -> Shape | None:
+    """The shape, of equal ones the first: layers of one model often have the same."""
+    return shape
+
+
+@lru_cache(maxsize=4096)
+def attributes(names: tuple[str, ...], values: tuple[str, ...]) -> Mapping[str, str]:
+    """Attributes as a file spells them, of equal ones the first."""
+    return dict(zip(names, values, strict=True))
 
 
 def is_number(dim: Dim) -> bool:

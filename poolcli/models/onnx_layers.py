@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from sys import intern
 from typing import Any, cast
 
 from poolcli.core.errors import RequestError
@@ -12,8 +13,9 @@ from poolcli.core.fields import in_python
 from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
 from poolcli.models.invalid import InvalidError, meant
-from poolcli.models.layer import Layer, Shape, Whole
-from poolcli.models.onnx_model import WHY, Node, load, text
+from poolcli.models.layer import Layer, Shape, Whole, alike, attributes
+from poolcli.models.onnx_model import WHY, Node, load
+from poolcli.models.onnx_values import text
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -159,15 +161,15 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     result = proto.output[0] if proto.output else ""
     return Layer(
         name=node.scope + (text(proto.name) or text(result) or key[1]),
-        type=key[1],
-        version=f"opset {opset}" if not key[0] else key[0],
+        type=intern(key[1]),
+        version=intern(key[0] or f"opset {opset}"),
         framework="ONNX Runtime",
         op=op,
         problem=problem,
         invalid=invalid,
-        given={name: _text(value) for name, value in data.items()},
-        input_shape=shape,
-        declared_shape=node.declared.get(result),
+        given=attributes(tuple(data), tuple(map(_text, data.values()))),
+        input_shape=alike(shape),
+        declared_shape=alike(node.declared.get(result)),
         layout=layout,
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,

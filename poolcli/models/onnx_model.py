@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
-from poolcli.models.layer import Dim, Shape
+from poolcli.models.layer import Shape
+from poolcli.models.onnx_parts import REFUSED_BY_ONNX, Part, parts, stated_values
+from poolcli.models.onnx_values import Shapes, bodies, constant, inside, merged, shapes, text, with_bodies
 from poolcli.models.pieces import TornError
-from poolcli.models.wire import without_weights
+from poolcli.models.wire import Lean, joined, lean_of
 
-GRAPH, GRAPHS = 5, 10  # types of attributes
 MOST_NODES = 1_000_000  # after functions were put in the places of their calls
 WHY = "reading ONNX models needs onnx"
-REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
-Shapes = Mapping[str, Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is kept of a model: `opsets` by domain; `moved` where lengths were given for its inputs."""
+    """What is told of a model: its nodes, once; `opsets` by domain; `moved` where lengths were given for its inputs."""
 
-    nodes: tuple[Node, ...]
+    nodes: Iterator[Node]
     opsets: Mapping[str, int]
     moved: bool
 
@@ -48,38 +48,38 @@ def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
         "onnx", "onnx.inliner", "onnx.shape_inference", "google.protobuf.message", why=f"{path}: {WHY}"
     )
     try:
-        model = onnx.ModelProto.FromString(without_weights(path))
+        with open(path, "rb") as stream:
+            lean = lean_of(stream)
+        head = onnx.ModelProto.FromString(lean.head)
+        if head.functions:
+            lean = _without_functions(onnx, lean, path)
+            head = onnx.ModelProto.FromString(lean.head)
+        stated = stated_values(onnx, head, lean)
     except (TornError, protobuf.DecodeError) as error:
-        raise RequestError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
-    if not model.graph.node or not model.opset_import:
+        raise _torn(path, error) from None
+    if not lean.nodes or not head.opset_import:
         raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    model = _without_functions(onnx, model, path)
-    declared = _tables(model.graph)
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in head.opset_import}
     if given:
-        _give(path, model, given)
-    inferred = _inferred(onnx, model)
-    nodes = tuple(_nodes(inferred.graph, "", declared, {}, {}, {}, bool(given)))
-    return Model(nodes, opsets, bool(given))
+        _give(path, head, given)
+
+    def nodes() -> Iterator[Node]:
+        try:
+            for part in parts(onnx, head, lean, stated, bool(given)):
+                yield from _Walk(onnx.TensorProto, part, bool(given)).nodes()
+        except protobuf.DecodeError as error:
+            raise _torn(path, error) from None
+
+    return Model(nodes(), opsets, bool(given))
 
 
-def text(value: str | bytes) -> str:
-    """A text of the file, which is bytes where it is no UTF-8."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+def _torn(path: str, error: Exception) -> RequestError:
+    return RequestError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}")
 
 
-def _inferred(onnx: Any, model: Any) -> Any:
-    """The model with the shapes that follow from its nodes; as it is where onnx cannot tell."""
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
-        return model
-
-
-def _without_functions(onnx: Any, model: Any, path: str) -> Any:
+def _without_functions(onnx: Any, lean: Lean, path: str) -> Lean:
     """The model with the bodies of its functions in the places of their calls, their nodes named after them."""
-    if not model.functions:
-        return model
+    model = onnx.ModelProto.FromString(joined(lean))
     if _size(model, path) > MOST_NODES:
         raise RequestError(f"{path}: its functions call each other to more than {MOST_NODES:,} nodes")
     for function in model.functions:
@@ -87,50 +87,33 @@ def _without_functions(onnx: Any, model: Any, path: str) -> Any:
             name = text(node.name) or (text(node.output[0]) if node.output else "")
             node.name = f"{text(function.name)}/{name}"
     try:
-        return onnx.inliner.inline_local_functions(model)
+        return lean_of(BytesIO(onnx.inliner.inline_local_functions(model).SerializeToString()))
     except REFUSED_BY_ONNX as error:
         raise RequestError(f"{path}: its functions cannot be read: {' '.join(str(error).split())[:200]}") from None
 
 
 def _size(model: Any, path: str) -> int:
     """How many nodes there are when every call is replaced by the body of its function."""
-    bodies = {(f.domain, f.name): f.node for f in model.functions}
+    known = {(f.domain, f.name): f.node for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
 
-    def size(nodes: Any, inside: tuple[tuple[str, str], ...]) -> int:
+    def size(nodes: Any, within: tuple[tuple[str, str], ...]) -> int:
         total = 0
-        for node in _with_bodies(nodes):
+        for node in with_bodies(nodes):
             key = (node.domain, node.op_type)
-            if key in inside:
+            if key in within:
                 raise RequestError(f"{path}: its function {text(key[1])} calls itself")
-            if key in bodies and key not in sizes:
-                sizes[key] = size(bodies[key], (*inside, key))
+            if key in known and key not in sizes:
+                sizes[key] = size(known[key], (*within, key))
             total += sizes.get(key, 1)
         return min(total, MOST_NODES + 1)
 
     return size(model.graph.node, ())
 
 
-def _with_bodies(nodes: Any) -> Iterator[Any]:
-    """The nodes and those of the bodies within them."""
-    for node in nodes:
-        yield node
-        for _, graph in _bodies(node):
-            yield from _with_bodies(graph.node)
-
-
-def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """The graphs that a node holds, each with its name."""
-    for attribute in node.attribute:
-        if attribute.type == GRAPH:
-            yield text(attribute.name), attribute.g
-        elif attribute.type == GRAPHS:
-            yield from ((f"{text(attribute.name)}{i}", graph) for i, graph in enumerate(attribute.graphs))
-
-
-def _give(path: str, model: Any, given: Mapping[str, tuple[int, ...]]) -> None:
-    """Sets the lengths of inputs, and takes out what the file states of values that follow from them."""
-    inputs = {value.name: value for value in model.graph.input}
+def _give(path: str, head: Any, given: Mapping[str, tuple[int, ...]]) -> None:
+    """Sets the lengths of inputs."""
+    inputs = {value.name: value for value in head.graph.input}
     for name, lengths in given.items():
         if name not in inputs:
             raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(map(text, inputs))[:200]}")
@@ -140,68 +123,46 @@ def _give(path: str, model: Any, given: Mapping[str, tuple[int, ...]]) -> None:
         del shape.dim[:]
         for length in lengths:
             shape.dim.add().dim_value = length
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
 
 
-def _nodes(
-    graph: Any, scope: str, tables: Mapping[str, Any], declared: MutableMapping[str, Shape],
-    known: MutableMapping[str, Shape], constants: MutableMapping[str, Any], moved: bool,
-) -> Iterator[Node]:  # fmt: skip
-    """The nodes of a graph and of the bodies in it, which see the values around them."""
-    stated: dict[str, Shape] = tables.get(scope, {})
-    follow = _shapes(graph)
-    declared = ChainMap(stated, declared)
-    known = ChainMap(follow | {} if moved else _merged(stated, follow), known)
-    constants = ChainMap({tensor.name: tensor for tensor in graph.initializer}, constants)
-    for i, node in enumerate(graph.node):
-        if node.op_type == "Constant" and node.output:
-            constants[node.output[0]] = next((each.t for each in node.attribute if each.name == "value"), None)
-        yield Node(node, scope, declared, known, constants)
-        for name, body in _bodies(node):
-            yield from _nodes(body, _inside(scope, node, i, name), tables, declared, known, constants, moved)
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is known of the values around a graph: declared and known shapes, and constants."""
+
+    declared: MutableMapping[str, Shape]
+    known: MutableMapping[str, Shape]
+    constants: MutableMapping[str, Any]
 
 
-def _inside(scope: str, node: Any, number: int, name: str) -> str:
-    """The scope of a body: what it is in, the node, and its name there."""
-    return f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/{name}/"
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The way through the nodes of a part, and those of the bodies in it, which see the values around them."""
 
+    tensor: type[Any]
+    part: Part
+    moved: bool
 
-def _tables(graph: Any, scope: str = "") -> dict[str, dict[str, Shape]]:
-    """The stated shapes of each scope."""
-    found = {scope: _shapes(graph)}
-    for i, node in enumerate(graph.node):
-        for name, body in _bodies(node):
-            found |= _tables(body, _inside(scope, node, i, name))
-    return found
+    def nodes(self) -> Iterator[Node]:
+        """The nodes that no part before had."""
+        yield from self._within(self.part.graph, "", _Around({}, {}, {}), self.part.first, self.part.repeated)
 
+    def _within(self, graph: Any, scope: str, around: _Around, first: int = 0, repeated: int = 0) -> Iterator[Node]:
+        here = self._seen_from(graph, scope, around)
+        for i, node in enumerate(graph.node):
+            if node.op_type == "Constant" and node.output:
+                here.constants[node.output[0]] = constant(node, self.tensor)
+            if i < repeated:
+                continue
+            yield Node(node, scope, here.declared, here.known, here.constants)
+            for name, body in bodies(node):
+                yield from self._within(body, inside(scope, node, first + i, name), here)
 
-def _shapes(graph: Any) -> dict[str, Shape]:
-    """The shapes of inputs, outputs and values in between that are there."""
-    found = {}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        kind = value.type.tensor_type
-        if kind.HasField("shape"):
-            found[value.name] = tuple(_dim(dim) for dim in kind.shape.dim)
-    return found
-
-
-def _merged(stated: Mapping[str, Shape], follow: Mapping[str, Shape]) -> dict[str, Shape]:
-    """What is stated, and for lengths that are not, what follows."""
-    found = dict(follow)
-    for name, shape in stated.items():
-        other = follow.get(name, ())
-        found[name] = tuple(
-            b if isinstance(b, int) and not isinstance(a, int) else a
-            for a, b in zip(shape, other, strict=True)
-        ) if len(other) == len(shape) else shape  # fmt: skip
-    return found
-
-
-def _dim(dim: Any) -> Dim:
-    """A length; what is not positive is dynamic, and names that onnx made up are none."""
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return int(dim.dim_value)
-    name = text(dim.dim_param)
-    return "?" if not name or name.startswith("unk__") else name
+    def _seen_from(self, graph: Any, scope: str, around: _Around) -> _Around:
+        """The values of a graph before those around it."""
+        stated = self.part.stated.get(scope, {})
+        follow = shapes((*graph.input, *graph.value_info, *graph.output))
+        return _Around(
+            ChainMap(dict(stated), around.declared),
+            ChainMap(follow if self.moved else merged(stated, follow), around.known),
+            ChainMap({tensor.name: tensor for tensor in graph.initializer}, around.constants),
+        )

@@ -7,6 +7,7 @@ number of nodes. Field numbers are those of onnx.proto3.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from poolcli.models.pieces import Pieces, TornError
 
@@ -19,30 +20,58 @@ VARINT, BITS_64, LENGTH, BITS_32 = 0, 1, 2, 5
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """The fields of a message that hold messages, by number, and those that hold the numbers of a tensor."""
+    """The fields of a message that hold messages, by number, those that hold the numbers of a tensor, and those that
+    are laid `apart`.
+    """
 
     inner: dict[int, Message] = field(default_factory=dict)
     weights: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
 
 
+GRAPH_OF_MODEL = 7
+NODES, INITIALIZERS, VALUES = 1, 5, 13  # fields of a graph
 TENSOR = Message(weights=frozenset({4, 5, 6, 7, 9, 10, 11}))
 SPARSE = Message({1: TENSOR, 2: TENSOR})
 ATTRIBUTE = Message({5: TENSOR, 10: TENSOR, 22: SPARSE, 23: SPARSE})
 NODE = Message({5: ATTRIBUTE})
-GRAPH = Message({1: NODE, 5: TENSOR, 15: SPARSE, **{n: Message() for n in (11, 12, 13)}})
+IN_GRAPHS = {NODES: NODE, INITIALIZERS: TENSOR, 15: SPARSE, **{n: Message() for n in (11, 12, VALUES)}}
+GRAPH = Message(IN_GRAPHS)
 FUNCTION = Message({7: NODE, 11: ATTRIBUTE})
-MODEL = Message({7: GRAPH, 25: FUNCTION})
+OUTERMOST = Message(IN_GRAPHS, apart=frozenset({NODES, INITIALIZERS, VALUES}))
+MODEL = Message({GRAPH_OF_MODEL: OUTERMOST, 25: FUNCTION})
 ATTRIBUTE.inner.update({6: GRAPH, 11: GRAPH})
 
 
-def without_weights(path: str) -> bytes:
-    """The model at `path` as protobuf, its tensors of more than 512 bytes without their numbers.
-
-    TornError where the file is torn or is something else.
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """A model as protobuf, its tensors of more than 512 bytes without their numbers: `head`, and what its graph has
+    many of: each node, initializer and stated value by itself.
     """
-    with open(path, "rb") as stream:
-        data = Pieces(stream)
-        return _copy(data, 0, data.length, MODEL, 0)
+
+    head: bytes
+    nodes: list[bytes]
+    initializers: list[bytes]
+    values: list[bytes]
+
+
+def lean_of(stream: BinaryIO) -> Lean:
+    """The model without its weights; TornError where the file is torn or is something else."""
+    apart: dict[int, list[bytes]] = {NODES: [], INITIALIZERS: [], VALUES: []}
+    data = Pieces(stream)
+    head = _copy(data, 0, data.length, MODEL, 0, apart)
+    return Lean(head, apart[NODES], apart[INITIALIZERS], apart[VALUES])
+
+
+def joined(lean: Lean) -> bytes:
+    """The model in one piece; of a message that comes twice, protobuf takes the fields together."""
+    many = ((NODES, lean.nodes), (INITIALIZERS, lean.initializers), (VALUES, lean.values))
+    graph = b"".join(_message(number, each) for number, pieces in many for each in pieces)
+    return lean.head + _message(GRAPH_OF_MODEL, graph)
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _to_varint(number << 3 | LENGTH) + _to_varint(len(content)) + content
 
 
 def _number(data: Pieces, at: int, stop: int) -> tuple[int, int]:
@@ -56,34 +85,43 @@ def _number(data: Pieces, at: int, stop: int) -> tuple[int, int]:
     raise TornError(f"a number at byte {at:,} does not end")
 
 
-def _copy(data: Pieces, at: int, stop: int, message: Message, depth: int) -> bytes:
-    """The message that lies from `at` to `stop`, copied field by field."""
+def _field(data: Pieces, at: int, stop: int) -> tuple[int, int, int]:
+    """The key of the field that lies at `at`, where its content begins, and where it ends."""
+    key, begin = _number(data, at, stop)
+    kind, end = key & 7, begin
+    if kind == LENGTH:
+        length, begin = _number(data, begin, stop)
+        end = begin + length
+    elif kind == VARINT:
+        _, end = _number(data, begin, stop)
+    elif kind in (BITS_64, BITS_32):
+        end += 8 if kind == BITS_64 else 4
+    else:
+        raise TornError(f"a field of kind {kind} at byte {at:,}")
+    if end > stop:
+        raise TornError(f"a field at byte {at:,} goes past the end of what it is in")
+    return key, begin, end
+
+
+def _copy(data: Pieces, at: int, stop: int, message: Message, depth: int, apart: dict[int, list[bytes]]) -> bytes:
+    """The message that lies from `at` to `stop`, copied field by field; those that it lays apart go to their lists."""
     if depth > DEEPEST:
         raise TornError(f"more than {DEEPEST} messages within each other")
     out = bytearray()
     while at < stop:
         start = at
-        key, at = _number(data, at, stop)
-        kind, number = key & 7, key >> 3
-        if kind == LENGTH:
-            length, at = _number(data, at, stop)
-            begin, at = at, at + length
-            if at <= stop and length > SMALL:
-                if number in message.inner:
-                    part = _copy(data, begin, at, message.inner[number], depth + 1)
-                    out += _to_varint(key) + _to_varint(len(part)) + part
-                    continue
-                if number in message.weights or length > LONGEST:
-                    continue
-        elif kind == VARINT:
-            _, at = _number(data, at, stop)
-        elif kind in (BITS_64, BITS_32):
-            at += 8 if kind == BITS_64 else 4
-        else:
-            raise TornError(f"a field of kind {kind} at byte {start:,}")
-        if at > stop:
-            raise TornError(f"a field at byte {start:,} goes past the end of what it is in")
-        out += data.bytes(start, at)
+        key, begin, at = _field(data, at, stop)
+        number, is_message = key >> 3, key & 7 == LENGTH
+        length = at - begin if is_message else 0
+        inner = message.inner.get(number) if is_message else None
+        if inner and number in message.apart:
+            part = data.bytes(begin, at) if length <= SMALL else _copy(data, begin, at, inner, depth + 1, apart)
+            apart[number].append(part)
+        elif inner and (length > SMALL or inner.apart):
+            part = _copy(data, begin, at, inner, depth + 1, apart)
+            out += _message(number, part)
+        elif length <= SMALL or (length <= LONGEST and number not in message.weights):
+            out += data.bytes(start, at)
     return bytes(out)
 
 

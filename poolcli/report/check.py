@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.fields import on_command_line
+from poolcli.core.fields import field, on_command_line
 from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
@@ -21,6 +21,7 @@ from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.plan import plain_table
 from poolcli.report.text import printable
 
+MOST_LISTED = 1000  # layers that a person is shown
 LONGEST_NAME = 16  # characters of a dynamic length in the table
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 
@@ -31,11 +32,17 @@ def findings_view(
     """One line for each layer, then what is to be said about some of them, and how they are written elsewhere."""
     if not findings:
         return Text(f"{printable(path)}: no pooling layers")
-    parts: list[RenderableType] = [_table(findings)]
+    places = _listed(findings)
+    listed = [findings[place] for place in places]
+    parts: list[RenderableType] = [_table(listed)]
+    if len(listed) < len(findings):
+        parts.append(
+            Text(f"and {len(findings) - len(listed):,} more, which {on_command_line(field('json'))} lists, too")
+        )
     remarks = Table.grid(padding=(0, 2))
     remarks.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
     remarks.add_column(overflow="fold")
-    for finding in findings:
+    for finding in listed:
         name = Text(printable(finding.layer.name))
         if finding.reason:
             told = f"{finding.verdict}: {on_command_line(finding.reason)}"
@@ -45,7 +52,7 @@ def findings_view(
     if remarks.row_count:
         parts += ["", remarks]
     if rewritten:
-        parts += ["", _elsewhere(findings, rewritten)]
+        parts += ["", _elsewhere(listed, [rewritten[place] for place in places])]
     counts = Counter(str(finding.verdict) for finding in findings)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict])
     layers = f"{len(findings)} pooling layer{'' if len(findings) == 1 else 's'}"
@@ -53,6 +60,12 @@ def findings_view(
     if comparison:
         parts.append(Text(_told(comparison)))
     return Group(*parts)
+
+
+def _listed(findings: Sequence[Finding]) -> list[int]:
+    """The places of those that are listed: all, or of many those that are not as they should be, and the first ones."""
+    places = sorted(range(len(findings)), key=lambda place: findings[place].verdict in ("agrees", "computed"))
+    return sorted(places[:MOST_LISTED])
 
 
 def _table(findings: Sequence[Finding]) -> Table:
@@ -122,7 +135,7 @@ def findings_document(
                 "name": finding.layer.name,
                 "type": finding.layer.type,
                 "version": finding.layer.version,
-                "attributes": dict(finding.layer.given),
+                "attributes": finding.layer.given,
                 "input": finding.layer.input_shape,
                 "declared": finding.layer.declared_shape,
                 "computed": finding.computed,
