@@ -38,7 +38,7 @@ def stated_values(onnx: Any, head: Any, lean: Lean) -> dict[str, bytes]:
     return found
 
 
-def parts(onnx: Any, head: Any, lean: Lean, stated: Mapping[str, bytes], moved: bool) -> Iterator[Part]:
+def parts(onnx: Any, head: Any, lean: Lean, stated: dict[str, bytes], moved: bool) -> Iterator[Part]:
     """The graph part by part; where it is `moved`, what is stated of values between its nodes holds no longer."""
     types = {value.name: value.SerializeToString() for value in head.graph.input}
     constants = {onnx.TensorProto.FromString(one).name: one for one in lean.initializers}
