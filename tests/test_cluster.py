@@ -209,6 +209,20 @@ def test_one_array_is_shared_out_and_comes_out_the_same(address: str, volume: Pa
 
 
 @slow
+@pytest.mark.parametrize("base", ["previous", "source"])
+@pytest.mark.parametrize("more", [("--chunks", "8"), ("--chunks", "8", "--shards", "16")], ids=["", "shards"])
+def test_the_levels_of_a_pyramid_are_shared_out_and_come_out_the_same(
+    address: str, volume: Path, cli: Any, base: str, more: Any
+) -> None:
+    words = ("pyramid", "in.zarr", "--levels", "4", "--from", base, "--op", "mode", *LITTLE, *more)
+    for folder, where in ("here", []), ("there", ["--cluster", address]):
+        result = cli(*words, "-o", f"{folder}/y.ome.zarr", *where)
+        assert (result.code, result.err) == (0, "")
+    assert len(tree("here")) > 50
+    assert tree("there") == tree("here")
+
+
+@slow
 def test_regions_survive_workers_that_are_killed(
     address: str, volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

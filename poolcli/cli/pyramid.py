@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import partial
 
+from poolcli.batch.executors.dask import spreading
 from poolcli.cli.progress import Bytes, progress
 from poolcli.cli.requests.pyramid import PyramidRequest
 from poolcli.cli.settings import array_settings
@@ -33,7 +34,9 @@ def pyramid(request: PyramidRequest) -> int:
     source = parse_source(request.source, next(iter(request.dataset), None))
     with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
-            found, made = guarded(source.path, partial(_made, asked, source, output, settings, bytes_done))
+            look = partial(_made, asked, source, output, settings, bytes_done, request.cluster)
+            # A cluster has processes, which one that may crash cannot have.
+            found, made = look() if request.cluster else guarded(source.path, look)
         except Exception as error:
             raise failure(error, source.path) from error
     _report(request, found, made)
@@ -41,7 +44,7 @@ def pyramid(request: PyramidRequest) -> int:
 
 
 def _made(
-    asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
+    asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes, cluster: str | None
 ) -> tuple[Pyramid, Made | None]:
     """What was planned, and how it was made: None where nothing had to be."""
     options = settings.read_options
@@ -51,7 +54,8 @@ def _made(
         if settings.dry_run or (settings.resume and is_made(found)):
             return found, None
         _refuse_existing(found, settings)
-        return found, make(found, file, settings, bytes_done)
+        with spreading(cluster) as spread:
+            return found, make(found, file, settings, bytes_done, spread)
 
 
 def _of_levels(options: ReadOptions) -> ReadOptions:

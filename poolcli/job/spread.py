@@ -58,7 +58,13 @@ class Parts:
 class Spread(Protocol):
     """Has parts computed wherever it likes, and says of each when it is done."""
 
-    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None: ...
+    def __call__(
+        self,
+        parts: Callable[[Sequence[int]], list[None]],
+        numbers: Iterator[int],
+        count: int,
+        done: Callable[[int], None],
+    ) -> None: ...
 
 
 def pool_spread(

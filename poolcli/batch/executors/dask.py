@@ -5,6 +5,7 @@ written in regions is shared out region by region, and this process alone begins
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.failure import failure
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.pool_file import Progress
-from poolcli.job.spread import Parts
+from poolcli.job.spread import Spread
 
 distributed = Lazy("distributed")
 
@@ -40,6 +41,16 @@ def run(
         except BaseException:  # stopped: what was done by now counts
             yield from _outcomes(flow.last_words())
             raise
+
+
+@contextmanager
+def spreading(cluster: str | None) -> Iterator[Spread | None]:
+    """What has parts computed by the workers of a cluster; None where there is none."""
+    if cluster is None:
+        yield None
+        return
+    with connected(cluster) as client:
+        yield _Regions(client)
 
 
 def _is_written_in_regions(task: Task) -> bool:
@@ -74,7 +85,13 @@ class _Regions:
 
     client: Any
 
-    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None:
+    def __call__(
+        self,
+        parts: Callable[[Sequence[int]], list[None]],
+        numbers: Iterator[int],
+        count: int,
+        done: Callable[[int], None],
+    ) -> None:
         flow: Flow[int, None] = Flow(self.client, parts, numbers, count, slots_of(self.client))
         try:
             for number, found in flow.results():

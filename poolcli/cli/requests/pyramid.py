@@ -20,3 +20,4 @@ class PyramidRequest(ArraysRequest):
     scale: str | None = None
     unit: str | None = None
     ngff: str = "0.5"
+    cluster: str | None = None

@@ -61,8 +61,8 @@ def made(spec: Spec, options: WriteOptions) -> Made:
     version = int(kept.get("version", 3))
     fill, has_fill = fill_value(kept, spec.dtype)
     without = list[str]()
-    write = _array_2 if version == 2 else _array_3
-    documents = write(key, spec, grid, kept, fill, names, attributes, without)
+    array = _Array(key, spec, grid, kept, fill, names, attributes)
+    documents = _documents(array, version, without)
     scales = {}
     if key:
         documents |= _groups(key, spec.metadata.groups, version, lost)
@@ -89,16 +89,26 @@ def _names(spec: Spec) -> tuple[str | None, ...]:
     return labels if any(labels) else names_of(spec.layout)
 
 
-def _array_3(
-    key: str,
-    spec: Spec,
-    grid: Grid,
-    kept: Mapping[str, Any],
-    fill: Any,
-    names: Sequence[str | None],
-    attributes: dict[str, Any],
-    without: list[str],
-) -> Documents:
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """An array that is to be described: how its input was `kept`, its fill value, names of axes and attributes."""
+
+    key: str
+    spec: Spec
+    grid: Grid
+    kept: Mapping[str, Any]
+    fill: Any
+    names: Sequence[str | None]
+    attributes: dict[str, Any]
+
+
+def _documents(array: _Array, version: int, without: list[str]) -> Documents:
+    """What describes it in a version of Zarr; names of codecs that are left out go to `without`."""
+    return _array_2(array, without) if version == 2 else _array_3(array, without)
+
+
+def _array_3(array: _Array, without: list[str]) -> Documents:
+    spec, grid, kept = array.spec, array.grid, array.kept
     codecs = codecs_3(kept, spec.dtype, without)
     if grid.shards:
         inner = {"chunk_shape": list(grid.chunks), "codecs": codecs} | (kept.get("index") or INDEX)
@@ -110,36 +120,29 @@ def _array_3(
         "data_type": spec.dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid.unit)}},
         "chunk_key_encoding": kept.get("chunk_key_encoding", {"name": "default", "configuration": {"separator": "/"}}),
-        "fill_value": fill,
+        "fill_value": array.fill,
         "codecs": codecs,
-        "attributes": attributes,
+        "attributes": array.attributes,
     }
-    return {_under(key, "zarr.json"): content | ({"dimension_names": list(names)} if names else {})}
+    names = {"dimension_names": list(array.names)} if array.names else {}
+    return {_under(array.key, "zarr.json"): content | names}
 
 
-def _array_2(
-    key: str,
-    spec: Spec,
-    grid: Grid,
-    kept: Mapping[str, Any],
-    fill: Any,
-    names: Sequence[str | None],
-    attributes: dict[str, Any],
-    without: list[str],
-) -> Documents:
+def _array_2(array: _Array, without: list[str]) -> Documents:
+    spec, kept, attributes = array.spec, array.kept, array.attributes
     content = {
         "zarr_format": 2,
         "shape": list(spec.shape),
-        "chunks": list(grid.chunks),
+        "chunks": list(array.grid.chunks),
         "dtype": _type_2(spec.dtype),
-        "fill_value": fill,
+        "fill_value": array.fill,
         "order": "C",
         "dimension_separator": kept.get("dimension_separator", "."),
         **codecs_2(kept, spec.dtype, without),
     }
-    if names and all(names):
-        attributes |= {DIMENSIONS: list(names)}
-    return {_under(key, ".zarray"): content} | ({_under(key, ".zattrs"): attributes} if attributes else {})
+    if array.names and all(array.names):
+        attributes = attributes | {DIMENSIONS: list(array.names)}
+    return {_under(array.key, ".zarray"): content} | ({_under(array.key, ".zattrs"): attributes} if attributes else {})
 
 
 def _type_2(dtype: str) -> str:
@@ -167,9 +170,8 @@ def _scale(place: str, scale: Scale, version: int, lost: list[str]) -> Documents
     """The array of the values along an axis, in one chunk."""
     spec = Spec(scale.values.shape, scale.values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
-    write = _array_2 if version == 2 else _array_3
     names = (place.rpartition("/")[2],)
-    return write(place, spec, grid, {}, 0, names, plain(scale.attributes, place, lost), [])
+    return _documents(_Array(place, spec, grid, {}, 0, names, plain(scale.attributes, place, lost)), version, [])
 
 
 def _under(place: str, name: str) -> str:

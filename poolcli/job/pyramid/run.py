@@ -7,16 +7,14 @@ second. Further levels are read from what was written, or from the source again 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import gcd, lcm
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
-from poolcli.core.layouts import convert_layout
 from poolcli.core.stop import check_stopped
 from poolcli.formats import Opened
 from poolcli.formats.arrays import byte_count, human_bytes
@@ -24,21 +22,15 @@ from poolcli.formats.places import is_url
 from poolcli.formats.state import state_of
 from poolcli.formats.zarr.documents import encoded, made
 from poolcli.formats.zarr.write import StoreSink, sinks
-from poolcli.job.blocks import LARGEST, blocks_of
+from poolcli.job.blocks import LARGEST, Blocks, blocks_of
 from poolcli.job.clock import Clock
 from poolcli.job.outcome import Settings
 from poolcli.job.pool_file import Progress
 from poolcli.job.pyramid.prepare import Pyramid
-from poolcli.job.tiles import HELD, Work, bytes_of, pool_aligned, pool_in_tiles
+from poolcli.job.pyramid.step import Origin, Read, Step, copying, kernels_of, pooled
+from poolcli.job.spread import Spread
+from poolcli.job.tiles import HELD, Work, bytes_of, pool_in_tiles
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-Read = Callable[[Ranges], "Array"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +41,10 @@ class Made:
     seconds: dict[str, float]
 
 
-def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress) -> Made:
-    """Writes the store, whole or not at all."""
+def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress, spread: Spread | None = None) -> Made:
+    """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
+    pooled from what can be read in parts.
+    """
     most = LARGEST if settings.max_memory is None else max(1, min(LARGEST, settings.max_memory // HELD))
     _check_memory(pyramid, file, settings)
     path = pyramid.source.path
@@ -58,19 +52,25 @@ def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress)
     identity = _identity(pyramid, before) if settings.resume else None
     done = _Done(progress, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan))
     engine = "none"
+    origin = Origin(pyramid.source, settings.read_options, pyramid.read_layout, pyramid.layout)
+    read = origin.reading(file)
     with sinks(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
-        read = _source(pyramid, file)
         for number, level in enumerate(pyramid.levels):
             if level.plan is None:
                 continue
             work = _work(level.plan, settings, clock, done)
             engine = work.engine
-            if number == 1:
-                _first(work, read, _chunks(pyramid, file), levels, most)
+            copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
+            chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
+            blocks = _blocks(level.plan, levels[number], copy, chunks, most)
+            room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
+            if spread is not None and (base or file.streams):
+                writers = (each.writer if each else None for each in (base, copy))
+                step = Step(level.plan, engine, blocks, room, levels[number].writer, origin, *writers)
+                _spread(spread, step, work, [levels[number], *([copy] if copy else [])])
             else:
-                base = levels[level.base] if level.base else None
-                chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
-                _further(work, base.read if base else read, chunks, levels[number], most)
+                source = base.read if base else copying(read, copy, level.plan) if copy else read
+                _pool(work, source, levels[number], blocks, room)
             done.move(bytes_of(level.plan))
         if len(pyramid.levels) == 1:
             _copy(pyramid, read, levels[0], most)
@@ -136,83 +136,46 @@ def _work(plan: Plan, settings: Settings, clock: Clock, progress: Progress) -> W
     return Work(plan, False, engine, settings.threads, clock, progress)
 
 
-def _source(pyramid: Pyramid, file: Opened) -> Read:
-    """Reads regions of the source in the order of axes that the levels have."""
-    own, wanted = pyramid.read_layout, pyramid.layout
-
-    def read(region: Ranges) -> Array:
-        return convert_layout(file.read(tuple(region[wanted.index(letter)] for letter in own)), own, wanted)
-
-    return read
-
-
 def _chunks(pyramid: Pyramid, file: Opened) -> tuple[int, ...] | None:
     found = file.chunks
     return None if found is None else tuple(found[pyramid.read_layout.index(letter)] for letter in pyramid.layout)
 
 
-def _first(work: Work, read: Read, chunks: tuple[int, ...] | None, levels: Sequence[StoreSink], most: int) -> None:
-    """The first level, which is the source, and the second, in one pass over it."""
-    copy, sink = levels[:2]
-    lengths = work.plan.input_shape
-    kernels = _kernels(work.plan)
-
-    def read_and_copy(reads: Ranges) -> Array:
-        """What a block reads; the first level has it by then, with what no window reads at the end of an axis."""
-        ends = zip(reads, lengths, kernels, strict=True)
-        block = tuple(range(span.start, n if n - span.stop < k else span.stop) for span, n, k in ends)
-        x = read(block)
-        copy(block, x)
-        return x[tuple(slice(len(span)) for span in reads)]
-
-    # A block of the second level is made of whole units, and so is what it is pooled from.
-    own = zip(copy.unit, sink.unit, kernels, strict=True)
-    unit = tuple(lcm(of_level, of_copy // gcd(of_copy, k)) for of_copy, of_level, k in own)
-    pool_in_tiles(work, read_and_copy, [sink], blocks_of(work.plan, unit, chunks, most))
+def _blocks(plan: Plan, sink: StoreSink, copy: StoreSink | None, chunks: tuple[int, ...] | None, most: int) -> Blocks:
+    """The blocks of a level, of whole units; where the first level is copied on the way, of whole ones of that, too."""
+    unit = sink.unit
+    if copy is not None:
+        own = zip(copy.unit, sink.unit, kernels_of(plan), strict=True)
+        unit = tuple(lcm(of_level, of_copy // gcd(of_copy, k)) for of_copy, of_level, k in own)
+    return blocks_of(plan, unit, chunks, most)
 
 
-def _kernels(plan: Plan) -> tuple[int, ...]:
-    found = [1] * len(plan.input_shape)
-    for axis in plan.axes:
-        found[axis.position] = axis.windows.longest
-    return tuple(found)
-
-
-def _further(work: Work, read: Read, chunks: tuple[int, ...] | None, sink: StoreSink, most: int) -> None:
-    """A level from one that is there, or from the source."""
-    blocks = blocks_of(work.plan, sink.unit, chunks, most)
+def _pool(work: Work, read: Read, sink: StoreSink, blocks: Blocks, most: int) -> None:
+    """The blocks of a level that are not there yet."""
     if blocks.largest.nbytes <= most:
         pool_in_tiles(work, read, [sink], blocks)
         return
     for block in blocks:
         if not sink.holds(block.outputs):
-            sink(block.outputs, _in_pieces(work, read, block, most))
+            sink(block.outputs, pooled(work, read, block, most))
         check_stopped()
 
 
-def _in_pieces(work: Work, read: Read, block: Region, most: int) -> Array:
-    """A block whose input is larger than memory."""
-    import numpy as np
+def _spread(spread: Spread, step: Step, work: Work, written: Sequence[StoreSink]) -> None:
+    """As `_pool`, by other processes."""
+    sink, total, pooled_bytes = written[0], bytes_of(work.plan), 0
+    for each in written:
+        each.is_shared = True
 
-    out = np.empty(block.output_shape, work.plan.output_dtype)
-    for piece in _pieces(block, most):
-        place = zip(piece.outputs, block.outputs, strict=True)
-        inside = tuple(slice(own.start - whole.start, own.stop - whole.start) for own, whole in place)
-        out[inside] = pool_aligned(work, piece, read(piece.aligned.reads))[0]
-    return out
+    def done(number: int) -> None:
+        nonlocal pooled_bytes
+        sink.note(step.blocks[number].outputs)
+        pooled_bytes += step.blocks[number].nbytes
+        work.progress(min(pooled_bytes, total), total)
 
-
-def _pieces(region: Region, most: int) -> Iterator[Region]:
-    """The region halved along the axis that it reads most of, until each part is small enough, or one output."""
-    if region.aligned.nbytes <= most or max(region.output_shape) <= 1:
-        yield region
-        return
-    able = [axis for axis, length in enumerate(region.output_shape) if length > 1]
-    axis = max(able, key=lambda axis: region.input_shape[axis])
-    outputs = region.outputs[axis]
-    middle = outputs.start + (len(outputs) + 1) // 2
-    yield from _pieces(region.cut(axis, range(outputs.start, middle)), most)
-    yield from _pieces(region.cut(axis, range(middle, outputs.stop)), most)
+    missing = (number for number, block in enumerate(step.blocks) if not sink.holds(block.outputs))
+    with work.clock.phase("compute"):
+        spread(step, missing, len(step.blocks), done)
 
 
 def _copy(pyramid: Pyramid, read: Read, sink: StoreSink, most: int) -> None:
