@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import poolcli
 from poolcli import PoolError, max_pool
 from poolcli.ops.foreign import as_array
 
@@ -54,6 +56,12 @@ def test_lists_and_arrays_of_python_are_taken() -> None:
     assert max_pool(array.array("h", [1, 3, 2]), 2, layout="W").tolist() == [3, 3]
 
 
+MASKED = np.ma.masked_array([1.0], [True])
+MASK_IGNORED = (
+    "x is a masked array, whose mask would be ignored; give x.filled(value) with missing=value, or x.data for all"
+)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -67,12 +75,33 @@ def test_lists_and_arrays_of_python_are_taken() -> None:
             "x is a tests Failing, which gives no numpy array (it is on the moon. Fetch it); give a numpy array",
         ),
         (None, "x is a NoneType, whose elements are no numbers of one type; give a numpy array of numbers"),
+        ("x.npy", "x is a str, no array; read the file first, as numpy.load reads .npy"),
     ],
-    ids=["gpu", "unknown device", "failing", "nothing"],
+    ids=["gpu", "unknown device", "failing", "nothing", "a file"],
 )
 def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(PoolError) as refused:
         max_pool(given, 2)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1, it must be at least 0"),
+        (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan, it must be at least 0"),
+        (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
+        (lambda: poolcli.identify(X, np.ma.masked_array(X)), MASK_IGNORED),
+        (
+            lambda: poolcli.AvgPool(2).plan(5),  # type: ignore[arg-type]  # as people write it
+            "shape is 5, the lengths of all axes are needed, such as (1, 3, 32, 32)",
+        ),
+    ],
+    ids=["atol", "nan", "a mask compared", "a mask identified", "a number for a shape"],
+)
+def test_what_asks_about_arrays_refuses_alike(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(PoolError) as refused:
+        call()
     assert str(refused.value) == message
 
 

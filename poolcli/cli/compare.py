@@ -8,9 +8,8 @@ from typing import Any
 
 from poolcli.cli.requests.compare import CompareRequest
 from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
 from poolcli.core.layouts import SPATIAL, convert_layout, default_layout
-from poolcli.explain.differences import Difference, compare
+from poolcli.explain.differences import Difference, check_tolerances, compare
 from poolcli.formats import Source, parse_source, read
 from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.isolated import guarded
@@ -18,9 +17,7 @@ from poolcli.formats.isolated import guarded
 
 def compare_command(request: CompareRequest) -> int:
     """Prints what differs; returns 0 where nothing does within the tolerance, 1 where something does."""
-    for name, value in (("atol", request.atol), ("rtol", request.rtol)):
-        if not value >= 0:
-            raise RequestError(f"{field(name)} is {value:g}, it must be at least 0")
+    check_tolerances(request.atol, request.rtol)
     sources = [parse_source(text) for text in (request.first, request.second)]
     if all(source.path == "-" for source in sources):
         raise RequestError("stdin (-) can be read only once")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -57,7 +58,7 @@ def root_help() -> str:
         ("Pool files", _columns(pools)),
         ("Ask", _columns(others)),
         ("Options", _columns(options)),
-        ("Examples", examples),
+        ("Examples", _commands(examples)),
         ("", _wrapped("poolcli help COMMAND explains a command, poolcli help --man everything.")),
         ("", _wrapped(EXIT_CODES)),
     )
@@ -72,7 +73,7 @@ def command_help(command: Command, everything: bool = False) -> str:
         ("Usage", _wrapped(usage(command), indent=4)),
         ("", _columns([(each.row.metavar, each.text) for each in arguments])),
         *(_panels(taken) if everything else _first(taken)),
-        ("Examples", command.examples),
+        ("Examples", _commands(command.examples)),
     ]
     if everything:
         parts.append(("Names of other frameworks", _columns(_foreign(taken))))
@@ -159,6 +160,17 @@ def _columns(rows: Rows) -> list[str]:
             lines.append(name)
         lines += [" " * (beside + 2 if beside else 4) + line for line in told]
     return lines
+
+
+def _commands(lines: Iterable[str]) -> list[str]:
+    """Lines to be typed, each as it is, or in several where there is little room, as a shell joins them again."""
+    found = list[str]()
+    for line in lines:
+        whole = re.sub(r" (-\S+) (?=[^-])", " \\1\N{NO-BREAK SPACE}", line)  # an option and its value
+        wrapped = textwrap.wrap(whole, _width() - 4, subsequent_indent="    ", break_on_hyphens=False)
+        parts = [part.replace("\N{NO-BREAK SPACE}", " ") for part in wrapped]
+        found += [*(f"{part} \\" for part in parts[:-1]), parts[-1]] if len(line) > _width() - 2 else [line]
+    return found
 
 
 def _wrapped(text: str, indent: int = 0) -> list[str]:

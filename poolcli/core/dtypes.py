@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from poolcli.core.errors import RequestError
+from poolcli.core.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +87,5 @@ def lookup(name: object) -> DType:
         return DTYPES[SHORT.get(bare) or PLAIN.get(text) or text]
     except KeyError:
         known = ", ".join(DTYPES)
-        raise RequestError(f"dtype {text} cannot be pooled; use one of {known}") from None
+        meant = did_you_mean(text, DTYPES)
+        raise RequestError(f"dtype {text} cannot be pooled; use one of {known}{meant}") from None

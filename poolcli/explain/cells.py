@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from poolcli.core.windows import Bins, Sliding, ceil_div
-from poolcli.explain.canvas import Box
-from poolcli.explain.folding import CELL
+from poolcli.explain.canvas import Box, Canvas, Words, wide
+from poolcli.explain.folding import CELL, Line
 from poolcli.explain.theme import READ, Role
 from poolcli.plan import AxisPlan, Plan
 
@@ -54,3 +54,19 @@ def _readers(axis: AxisPlan, position: int) -> int:
     if w.dilation == 1:
         return max(0, min(MANY, high - low + 1))
     return sum((position - w.start(o)) % w.dilation == 0 for o in range(low, min(high + 1, low + 1000)))
+
+
+def add_indices(canvas: Canvas, line: Line, y: float, size: int | None) -> None:
+    """The numbers above the cells of a row, of an input those inside it: as many as there is room for."""
+    taken = -inf
+    for position in line.shown:
+        half = wide(str(position), small(position)) / 2 + 1
+        middle = line.at(position) + CELL / 2
+        if (size is None or 0 <= position < size) and middle - half >= taken:
+            canvas.add(Words(middle, y - 5, str(position), small(position), "middle", "soft"))
+            taken = middle + half
+
+
+def small(number: int) -> float:
+    """The size of the letters of an index."""
+    return 9 if number < 1000 else 7

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.ops.foreign import as_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,14 +59,20 @@ def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> 
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))
     """
-    import numpy as np
-
-    x, y = np.asarray(a), np.asarray(b)
+    check_tolerances(atol, rtol)
+    x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         raise RequestError(f"the shapes differ: {_listed(x.shape)} and {_listed(y.shape)}")
     if not (_is_number(x) and _is_number(y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
     return _gathered(x, y, atol, rtol)
+
+
+def check_tolerances(atol: float, rtol: float) -> None:
+    """Refuses a tolerance below 0, and one that is no number."""
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if not value >= 0:
+            raise RequestError(f"{field(name)} is {value:g}, it must be at least 0")
 
 
 def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from poolcli.core.windows import Sliding
 from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
 from poolcli.explain.caption import input_sizes, output_sizes
-from poolcli.explain.cells import divisor_of, input_cell, role_of
+from poolcli.explain.cells import add_indices, divisor_of, input_cell, role_of, small
 from poolcli.explain.folding import CELL, Line, line_of_input, line_of_output, marked
 from poolcli.explain.theme import Role
 from poolcli.plan import AxisPlan, Plan
@@ -61,16 +61,10 @@ def _heading(canvas: Canvas, grid: Grid, text: str, axes: tuple[AxisPlan, ...] |
     canvas.add(Words(x - 46, y + 12, grid.names[0], 12, "middle", bold=True))
     canvas.add(Arrow(x - 46, y + 18, x - 46, y + 50, "soft"))
     height, width = (axis.windows.size for axis in axes) if axes else (None, None)
-    for j in grid.columns.shown:
-        if width is None or 0 <= j < width:
-            canvas.add(Words(grid.columns.at(j) + CELL / 2, y - 5, str(j), _small(j), "middle", "soft"))
+    add_indices(canvas, grid.columns, y, width)
     for i in grid.rows.shown:
         if height is None or 0 <= i < height:
-            canvas.add(Words(x - 6, grid.rows.at(i) + 15, str(i), _small(i), "end", "soft"))
-
-
-def _small(number: int) -> float:
-    return 9 if number < 1000 else 7
+            canvas.add(Words(x - 6, grid.rows.at(i) + 15, str(i), small(i), "end", "soft"))
 
 
 def _input(canvas: Canvas, grid: Grid, down: AxisPlan, across: AxisPlan) -> None:

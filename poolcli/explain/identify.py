@@ -22,6 +22,7 @@ from poolcli.explain.probes import Plane
 from poolcli.explain.same import same
 from poolcli.explain.solve import plainness
 from poolcli.ops import OPERATORS
+from poolcli.ops.foreign import as_array
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
 
@@ -67,7 +68,7 @@ def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = 
     >>> best.op.name, best.plan.attributes["kernel"], best.plan.attributes["pads_begin"], best.deviation.exact
     ('max', [3, 3], [1, 1], True)
     """
-    x, y = np.asanyarray(x), np.asanyarray(y)
+    x, y = as_array(x), as_array(y)
     held = Held(op, given)
     found: list[Candidate] = []
     for each in _layouts(x.shape, y.shape, layout):

@@ -10,8 +10,8 @@ from poolcli.explain.theme import READ, Role
 SIZE = 14.0
 WINDOWS: dict[Role, str] = {"first": "first window", "second": "second", "other": "others", "last": "last"}
 WIDTH = 560.0  # to which a legend may go where the drawing is narrower
-READERS = (  # of a shade, where it is the first in the legend, and where it goes on
-    ("read by no window", "none"),
+READERS = (  # of a shade, and where it goes on from one that some windows read
+    ("read by no window", ""),
     ("read by 1 window", "1"),
     ("read by 2 windows", "2"),
     ("read by 3 windows", "3"),
@@ -51,10 +51,10 @@ def _entries(shapes: list[Shape]) -> list[tuple[tuple[Box | Dot | Words, ...], s
     dilated = any(isinstance(shape, Dot) and shape.fill == "first" for shape in shapes)
     entry(dilated, "element of a window", Dot(SIZE / 2, SIZE / 2, 4, "first"))
     shades = [shade for shade in READ if any(box.fill == shade and box.stroke == "grid" for box in boxes)]
-    for shade in shades:
+    for before, shade in zip((None, *shades), shades, strict=False):
         entry(
             True,
-            READERS[READ.index(shade)][shade != shades[0]],
+            READERS[READ.index(shade)][before not in (None, READ[0])],
             Box(0, 0, SIZE, SIZE, shade, "grid", hatched=shade == READ[0]),
         )
     entry("padding" in fills, "padding", Box(0, 0, SIZE, SIZE, "padding", "faint", dashed=True))

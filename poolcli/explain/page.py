@@ -83,8 +83,8 @@ def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
 def _axes_of(rows: Iterable[Row], plan: Plan, lines: dict[object, int]) -> list[AxisPlan]:
     """One axis for each line, in their order."""
     plans = (plan, *(row.plan for row in rows if row.plan is not None))
-    known = {axis.windows: axis for each in plans for axis in each.axes}
-    return [known[windows] for windows in lines]  # type: ignore[index]  # they are windows
+    known: dict[object, AxisPlan] = {axis.windows: axis for each in plans for axis in each.axes}
+    return [known[windows] for windows in lines]
 
 
 def _rule(

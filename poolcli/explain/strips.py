@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolcli.core.windows import Sliding
 from poolcli.explain.canvas import Box, Canvas, Words
-from poolcli.explain.cells import input_cell, role_of
+from poolcli.explain.cells import add_indices, input_cell, role_of
 from poolcli.explain.folding import CELL, Line, line_of_input, marked
 from poolcli.explain.grid import LEFT, dots
 from poolcli.plan import AxisPlan, Plan
@@ -25,9 +25,7 @@ def draw_strip(canvas: Canvas, plan: Plan, axis: AxisPlan, top: float) -> None:
     y = top + 34
     for position in line.shown:
         canvas.add(input_cell(line.at(position), y, (position,), (axis,)))
-        if 0 <= position < axis.windows.size:
-            size = 9 if position < 1000 else 7
-            canvas.add(Words(line.at(position) + CELL / 2, y - 5, str(position), size, "middle", "soft"))
+    add_indices(canvas, line, y, axis.windows.size)
     for x in line.gaps:
         dots(canvas, x, y + CELL / 2, 1, 0)
     y += CELL + 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ def as_array(x: Any) -> NDArray[Any]:
             "x is a masked array, whose mask would be ignored; "
             "give x.filled(value) with missing=value, or x.data for all"
         )
+    if isinstance(x, str | bytes | os.PathLike):
+        raise RequestError(f"x is {_named(x)}, no array; read the file first, as numpy.load reads .npy")
     _refuse_unready(x)
     _refuse_elsewhere(x)
     try:

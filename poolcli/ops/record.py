@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -82,6 +82,8 @@ class Runs:
         (1, 64, 56, 56)
         """
         attributes: Attributes = self
+        if not isinstance(shape, Iterable):
+            raise RequestError(f"shape is {shape!r}, the lengths of all axes are needed, such as (1, 3, 32, 32)")
         return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
-from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
+from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words, wide
 from poolcli.explain.folding import CELL, line_of_input, marked
 from poolcli.explain.picture import draw
 from poolcli.explain.theme import COLOURS, Role
@@ -222,3 +223,12 @@ def test_a_picture_is_light_or_dark_or_follows_its_reader(cli: Cli, folder: Path
 def test_what_cannot_be_drawn_is_refused(options: list[str], message: str, cli: Cli, folder: Path) -> None:
     done = cli("shape", "avg", "1,3,7,7", "-k", "3", *options)
     assert (done.code, done.err) == (2, message)
+
+
+def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_shade_in_full() -> None:
+    canvas = draw(AvgPool(3, 1000).plan((1, 1, 1_000_000)))
+    shown = [shape for shape in canvas.shapes if isinstance(shape, Words) and shape.text.isdigit() and shape.size < 10]
+    ends = [(word.x - wide(word.text, word.size) / 2, word.x + wide(word.text, word.size) / 2) for word in shown]
+    assert all(end <= start for (_, end), (start, _) in pairwise(ends))
+    assert [word.text for word in shown][-5:] == ["998997", "998999", "999001", "999003", "999999"]
+    assert [word for word in words(canvas) if word.startswith("read by")] == ["read by no window", "read by 1 window"]
