@@ -105,7 +105,7 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     assert engine_notes(plan, "auto") == engine_notes(plan, "numpy") == ()
     x = np.broadcast_to(np.ones((), plan.dtype), plan.input_shape)
     out = np.broadcast_to(np.ones((), plan.output_dtype), plan.output_shape)
-    with patch("poolcli.engine.call._new", lambda *_: out):
+    with patch("poolcli.engine.call.empty_like", lambda *_: out):
         run(plan, x, engine="numba")
     assert ran == ["numpy" if reason else "compiled"]
 

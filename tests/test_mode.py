@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import poolcli
 from poolcli import ModePool, RequestError
-from tests.engine.paths import watched
+from tests.engine.watched import watched
 from tests.profiles import by_engine, sized
 
 DTYPES = (("bool",), ("int8",), ("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",))

@@ -10,6 +10,7 @@ import numpy as np
 
 from poolcli.core.errors import RequestError
 from poolcli.engine.indices import plane_to_plan
+from poolcli.engine.memory import empty_like
 from poolcli.engine.threads import allowed_threads
 from poolcli.plan.region import Region
 
@@ -39,7 +40,7 @@ class Call:
         if threads is not None:
             threads = allowed_threads(threads)
         if out is None:
-            target = _new(self.output_shape, self.dtype)
+            target = self._new(slab)
         else:
             target, slab = self._given(out), slab.copy() if np.may_share_memory(slab, out) else slab
         if target.size:
@@ -49,6 +50,12 @@ class Call:
         index = self.region.plan.index
         return target, None if flat is None or index is None else plane_to_plan(flat, self.region, index)
 
+    def _new(self, slab: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return empty_like(self.region.plan, slab, self.output_shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise too_large(self.output_shape, self.dtype) from error
+
     def _given(self, out: NDArray[Any]) -> NDArray[Any]:
         if out.shape != self.output_shape or out.dtype != self.dtype:
             wanted = f"the result has {self.output_shape} and {self.dtype}"
@@ -56,13 +63,6 @@ class Call:
         if not out.flags.writeable:
             raise RequestError("out cannot be written to (its writeable flag is off)")
         return out
-
-
-def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    try:
-        return np.empty(shape, dtype)
-    except (MemoryError, ValueError) as error:
-        raise too_large(shape, dtype) from error
 
 
 def too_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> RequestError:

@@ -6,94 +6,19 @@ test that takes none but those that did take it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
-from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled.choose import LIMITS, Choice, Limits
-from poolcli.engine.compiled.geometry import Across, Taps
-from poolcli.engine.compiled.view import View
+from poolcli.engine.compiled.choose import LIMITS, Limits
+from poolcli.engine.compiled.geometry import Taps
 from poolcli.plan import Plan
+from tests.engine.poolings import ANY, LONG, ONE, SHORT, VERY_LONG, Pooling, adaptive, any_two_axes, sliding
+from tests.engine.poolings import between as _r
+from tests.engine.watched import Taken
 
-Numbers = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What the compiled engine was seen to do: the kernel, the view that it worked on, and the numbers it was given."""
-
-    kernel: str
-    taps: Taps | None
-    view: View
-    rest: tuple[Any, ...]
-
-    @property
-    def across(self) -> Across:
-        """The windows along W, of the kernels that slide."""
-        return next(given for given in self.rest if isinstance(given, Across))
-
-    @property
-    def rows(self) -> set[int]:
-        """How many input rows the windows have."""
-        depth, height = (axis.count.tolist() for axis in self.view.axes[:2])
-        return {d * h for d in depth for h in height}
-
-    @property
-    def longest(self) -> int:
-        """The elements of the longest window along W."""
-        return int(self.view.axes[2].count.max())
-
-
-@contextmanager
-def watched() -> Iterator[list[Taken]]:
-    """What the compiled engine does meanwhile."""
-    taken: list[Taken] = []
-    run = engine._run
-
-    def seen(choice: Choice, *arguments: Any) -> None:
-        taken.append(Taken(choice.kernel, choice.taps, choice.view, choice.more))
-        run(choice, *arguments)
-
-    with patch.object(engine, "_run", seen):
-        yield taken
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """Arguments of a pooling, whether it averages or takes maxima, and the shape and layout of its input."""
-
-    shape: Numbers
-    options: dict[str, Any]
-    layout: str | None = None
-
-    def plan(self, averages: bool, dtype: str, **more: Any) -> Plan:
-        """The plan of the average or the maximum."""
-        if "output_size" in self.options:
-            op: Any = (AdaptiveAvgPool if averages else AdaptiveMaxPool)(**self.options)
-        elif averages:
-            op = AvgPool(**self.options)
-        else:
-            options = {name: value for name, value in self.options.items() if name != "exclude_pad"}
-            op = MaxPool(**options, axis=2)  # counted in N, C, D, H, W: indices are positions inside a plane
-        plan: Plan = op.plan(self.shape, dtype, layout=self.layout, **more)
-        return plan
-
-
-def _r(*numbers: int) -> range:
-    """A number, or those from the first to the last."""
-    return range(numbers[0], numbers[-1] + 1)
-
-
-ANY, ONE, SHORT = _r(1, 4), _r(1), _r(0, 9)
-LONG = _r(520, 560)  # more than half of a task's row buffers, so that a task is one row
-VERY_LONG = _r(9000, 9100)  # longer than a row buffer of this many bytes, whatever the type:
 SHORT_BUFFERS = Limits(row=1 << 13, block_row=1 << 13)
 CONSTANT = Limits(constant=0, constant_at=0)  # kernels for one size of windows, however small the work
 
@@ -112,51 +37,6 @@ class Path:
     quick: tuple[str, ...] = ("float32", "uint8")
     reducers: tuple[str, ...] = ("mean", "max")
     limits: Limits = LIMITS
-
-
-@st.composite
-def sliding(
-    draw: st.DrawFn,
-    kernel: tuple[range, ...],
-    stride: tuple[range, ...],
-    room: tuple[range, ...],
-    dilation: range = range(1, 2),
-    padded: bool = True,
-    channels: range = range(1, 3),
-    last: bool = False,
-) -> Pooling:
-    """Sliding windows: for each axis a kernel, a stride, and how much longer than the window the axis is; `last`: the
-    channels come last.
-    """
-    k, s, more = (tuple(draw(st.sampled_from(numbers)) for numbers in choice) for choice in (kernel, stride, room))
-    d = tuple(draw(st.sampled_from(dilation)) for _ in k)
-    window = [(a - 1) * b + 1 for a, b in zip(k, d, strict=True)]
-    pads = [tuple(draw(st.integers(0, min(w - 1, 3) if padded else 0)) for w in window) for _ in range(2)]
-    shape = tuple(w + m for w, m in zip(window, more, strict=True))
-    c = draw(st.sampled_from(channels))
-    exclude = draw(st.booleans())
-    options: dict[str, Any] = {
-        "kernel": k, "strides": s, "pads_begin": pads[0], "pads_end": pads[1], "dilations": d,
-        "rounding_type": draw(st.sampled_from(["floor", "ceil"])) if padded else "floor",
-    }  # fmt: skip
-    return Pooling((2, *shape, c) if last else (2, c, *shape), options | {"exclude_pad": exclude}, _last(k, last))
-
-
-@st.composite
-def adaptive(draw: st.DrawFn, size: tuple[range, ...], output: tuple[range, ...], last: bool = False) -> Pooling:
-    """Windows of uneven lengths."""
-    shape = tuple(draw(st.sampled_from(numbers)) for numbers in size)
-    wanted = tuple(draw(st.sampled_from(numbers)) for numbers in output)
-    return Pooling((1, *shape, 2) if last else (1, 2, *shape), {"output_size": wanted}, _last(wanted, last))
-
-
-def _any_two_axes() -> st.SearchStrategy[Pooling]:
-    to_nine = (_r(1, 9), _r(1, 9))
-    return sliding((ANY, ANY), (ANY, ANY), (SHORT, SHORT), _r(1, 2)) | adaptive(to_nine, to_nine)
-
-
-def _last(axes: Numbers, last: bool) -> str | None:
-    return "N" + "DHW"[-len(axes) :] + "C" if last else None
 
 
 def _is(kernel: str, check: Callable[[Taken], bool] = lambda taken: True) -> Check:
@@ -335,7 +215,7 @@ PATHS: dict[str, Path] = {
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3), _glued
     ),
     "mean_wide": Path(
-        _any_two_axes(),
+        any_two_axes(),
         _is("mean_wide"), ("int64", "uint64"), ("mean",),
     ),
     "mean_wide of channels": Path(
@@ -343,7 +223,7 @@ PATHS: dict[str, Path] = {
         _is("mean_wide"), ("int64", "uint64"), ("mean",),
     ),
     "best_at": Path(
-        _any_two_axes(),
+        any_two_axes(),
         _is("best_at"), reducers=("at",),
     ),
     "slide_at by 2 over 3": Path(

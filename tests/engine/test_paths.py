@@ -16,7 +16,8 @@ from poolcli import RequestError
 from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.engine.exact import assert_exact, some_places
-from tests.engine.paths import CONSTANT, PATHS, Path, watched
+from tests.engine.paths import CONSTANT, PATHS, Path
+from tests.engine.watched import watched
 from tests.profiles import sized, slow
 from tests.test_engines import assert_same
 

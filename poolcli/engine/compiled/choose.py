@@ -5,7 +5,6 @@ Whatever decides about an order of additions asks the whole axes, so that every 
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -16,6 +15,7 @@ import numpy as np
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
+from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.geometry import MANY, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
@@ -52,7 +52,8 @@ class Choice:
 
     `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
     what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
-    `taps` are constants of the kernel, where it is made for one size of windows.
+    `taps` are constants of the kernel, where it is made for one size of windows. `pieces` tasks one after the other
+    make the same `group` output rows.
     """
 
     kernel: str
@@ -67,6 +68,8 @@ class Choice:
     tasks: int
     scratch: int
     lines: int
+    pieces: int
+    group: int
 
     @cached_property
     def variant(self) -> str:
@@ -118,22 +121,16 @@ class Choice:
         return max(prod(self.view.input_shape), prod(self.view.output_shape), joined)
 
 
-def address(array: NDArray[Any]) -> int:
-    """Where its elements begin, of an array that is contiguous."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # in a quarter of the time of what follows
-    except (TypeError, ValueError, BufferError):  # without elements, read-only, or of a type that buffers lack
-        return int(array.__array_interface__["data"][0])
-
-
-def choose_kernel(region: Region, indices: bool = False) -> Choice:
-    """The kernel that computes a region (with positions where `indices` is true), and all that it is given."""
-    return _choose(region, indices, LIMITS)
+def choose_kernel(region: Region, indices: bool = False, inner: tuple[int, ...] | None = None) -> Choice:
+    """The kernel that computes a region (with positions where `indices` is true), and all that it is given; `inner` are
+    the axes that come last in memory, where it is not the order of the layout.
+    """
+    return _choose(region, indices, inner, LIMITS)
 
 
 @lru_cache(maxsize=16)
-def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
-    plan, view = region.plan, view_of(region, limits.merged)
+def _choose(region: Region, indices: bool, inner: tuple[int, ...] | None, limits: Limits) -> Choice:
+    plan, view = region.plan, view_of(region, limits.merged, inner)
     if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
         return _wide(plan, view)
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
@@ -146,13 +143,16 @@ def _choose(region: Region, indices: bool, limits: Limits) -> Choice:
     if loops.kernel == "slide_planes":
         geometry = geometry.of_planes(loops.more[1])
     named = loops.kernel, loops.taps, plan.dtype
+    buffers = loops.scratch, loops.lines
     return Choice(
-        *named, view, how, source, computed.made, geometry, loops.more, loops.tasks, loops.scratch, loops.lines
+        *named, view, how, source, computed.made, geometry, loops.more, loops.tasks, *buffers, loops.pieces, loops.group
     )
 
 
 class Loops(NamedTuple):
-    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers of a run of them."""
+    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers of a run of them; how
+    many tasks share output rows, and how many rows.
+    """
 
     kernel: str
     more: tuple[Any, ...]
@@ -160,6 +160,8 @@ class Loops(NamedTuple):
     scratch: int
     lines: int = 0
     taps: Taps | None = None
+    pieces: int = 1
+    group: int = 1
 
 
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
@@ -194,11 +196,13 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if h is not None:
         tasks, scratch = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
-        return Loops("slide_blocks", (w, h), tasks, scratch + (h.kernel + 1) * length, taps=taps)
+        scratch += (h.kernel + 1) * length
+        return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps, pieces=pieces)
     if taps is not None and is_small_map(view, limits):
         return _planes(w, taps, view, limits)
     group = max(1, limits.short // length)
-    return Loops("slide", (w, group), ceil_div(view.rows, group) * pieces, 3 * length * group + sampled, taps=taps)
+    tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
+    return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
 
 
 def is_small_map(view: View, limits: Limits) -> bool:
@@ -221,6 +225,7 @@ def _planes(w: Across, taps: Taps, view: View, limits: Limits) -> Loops:
         whole + 2 * w.kernel * w.dilation + 64,
         lines=w.kernel * whole,
         taps=taps,
+        group=group * view.axes[1].output,
     )
 
 
@@ -238,7 +243,7 @@ def _wide(plan: Plan, view: View) -> Choice:
     rounded = lookup(plan.output_dtype).is_integer
     how, made = Wide(plan.dtype.startswith("u"), rounded), np.dtype(np.int64 if rounded else np.float64)
     source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
-    return Choice("mean_wide", None, plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0)
+    return Choice("mean_wide", None, plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0, 1, 1)
 
 
 def constant_taps(view: View, limits: Limits) -> Taps | None:

@@ -11,12 +11,29 @@ if TYPE_CHECKING:
     Indices = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
+class Apart(NamedTuple):
+    """How far elements lie apart: of the outer axis those that are `many` further, and neighbours; of D and of H. Along
+    W * inner they lie side by side.
+    """
+
+    many: int
+    far: int
+    near: int
+    deep: int
+    high: int
+
+
+def in_order(depth: int, height: int, line: int) -> Apart:
+    """In C order."""
+    return Apart(1, depth * height * line, 0, height * line, line)
+
+
 class Geometry(NamedTuple):
     """The windows of the axes D, H and W, and the arrays (outer, D, H, W * inner) that they lie in.
 
     Window o of an axis reads begins[o] + j * step for j < counts[o]; `input` is D, H and W * inner of what is read,
     `output` is D and H of what is made, whose rows are of `size`. An output is divided by the product of its axes'
-    divisors. `rows` is the number of output rows.
+    divisors. `rows` is the number of output rows, `apart` how far elements of what is read lie apart.
     """
 
     rows: int
@@ -28,6 +45,7 @@ class Geometry(NamedTuple):
     counts: Indices
     steps: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+    apart: Apart
 
     def of_planes(self, group: int) -> Geometry:
         """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
@@ -39,7 +57,8 @@ class Geometry(NamedTuple):
 
 VECTORS = 32  # elements that fill vectors, several at once
 MANY = 1 << 20  # elements of a line: of more, places are not kept
-MORE = 13  # where in the flat integers those begin that one kernel alone is given
+APART = 13  # where in the flat integers those of `apart` are
+MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 11  # where the begins follow, and then the counts
 
 
@@ -48,7 +67,7 @@ def flat(geometry: Geometry, more: tuple[Any, ...], elements: int) -> tuple[NDAr
     import numpy as np
 
     own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
-    rest = (geometry.size, *geometry.steps, geometry.begins[2].size, elements)
+    rest = (geometry.size, *geometry.steps, geometry.begins[2].size, elements, *geometry.apart)
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
     return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(geometry.divisors)

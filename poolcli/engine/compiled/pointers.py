@@ -9,7 +9,7 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from poolcli.engine.compiled import arithmetic
-from poolcli.engine.compiled.geometry import ARRAYS, MORE, Across, Down, Geometry, Share
+from poolcli.engine.compiled.geometry import APART, ARRAYS, MORE, Across, Apart, Down, Geometry, Share
 from poolcli.engine.compiled.lean import FrontEnd, Whole
 
 # Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
@@ -79,6 +79,7 @@ def geometry_at(numbers, divisors):
         (counts, behind(counts, depth), behind(counts, depth + height)),
         (numbers[8], numbers[9], numbers[10]),
         (divisors, behind(divisors, depth), behind(divisors, depth + height)),
+        Apart(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
     )
 
 

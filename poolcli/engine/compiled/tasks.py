@@ -23,16 +23,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
 
-def share_out(call: Callable[[int, int], None], tasks: int, work: int, threads: int | None) -> None:
-    """Calls `call(first, last)` until all tasks are done, through `work` elements together; None for threads is
-    as many as are allowed.
+def share_out(
+    call: Callable[[int, int], None], tasks: int, work: int, threads: int | None, tile: int | None = None
+) -> None:
+    """Calls `call(first, last)` until all tasks are done, through `work` elements together; None for threads is as many
+    as are allowed, and for `tile`, the tasks of a call, as many as pay.
     """
     if work < WORTH_SHARING:
         call(0, tasks)
         return
     threads = threads or allowed_threads()
     count = max(min(TILES * threads, work // SMALLEST_TILE), work // LARGEST_TILE, 1)
-    tile = ceil_div(tasks, count)
+    tile = tile or ceil_div(tasks, count)
     tiles = [(first, min(first + tile, tasks)) for first in range(0, tasks, tile)]
     if threads == 1 or len(tiles) == 1:
         for first, last in tiles:

@@ -11,8 +11,7 @@ import numpy as np
 
 from poolcli.core.windows import AxisWindows, Sliding
 from poolcli.engine.compiled.arithmetic import seen_as
-from poolcli.engine.compiled.copying import contiguous
-from poolcli.engine.compiled.geometry import Geometry
+from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ class View:
     """How a plan's arrays are seen by the kernels."""
 
     order: tuple[int, ...]  # the layout's axes as outer, spatial, inner
+    outside: tuple[int, ...]  # those that are outer
+    inside: tuple[int, ...]  # those that are inner
     ordered_shape: tuple[int, ...]  # of the output
     outer: int
     inner: int
@@ -90,24 +91,21 @@ class View:
         """The number of output rows."""
         return prod(self.output_shape[:3])
 
-    def of_input(self, x: Array, dtype: np.dtype[Any], threads: int | None) -> Array:
-        """`x` as numbers of that type, contiguous in this view; no copy where it lies so already."""
-        if x.dtype != dtype:
-            x = x.astype(x.dtype.newbyteorder("="), copy=False).view(dtype)
-        if self.is_plain and x.flags.c_contiguous:
-            return x
-        return contiguous(x.transpose(self.order), threads)
+    def is_contiguous(self, x: Array) -> bool:
+        """Whether an array in the order of the layout lies in memory as the kernels go through it."""
+        return (x if self.is_plain else x.transpose(self.order)).flags.c_contiguous
+
+    def of_input(self, x: Array) -> Array:
+        """`x` in the order of this view, not copied."""
+        return x if self.is_plain else x.transpose(self.order)
 
     def target(self, out: Array, dtype: np.dtype[Any]) -> Array:
-        """`out` itself as numbers of that type where it lies as in this view; a new array otherwise."""
+        """`out` itself as numbers of that type in the order of this view; a new array where it is of another type."""
         if out.dtype != dtype and out.dtype.isnative and seen_as(out.dtype.name) == dtype:
             out = out.view(dtype)
         if out.dtype != dtype:
-            return np.empty(self.output_shape, dtype)
-        if self.is_plain and out.flags.c_contiguous:
-            return out
-        seen = out.transpose(self.order)
-        return seen if seen.flags.c_contiguous else np.empty(self.output_shape, dtype)
+            return np.empty(self.ordered_shape, dtype)
+        return out if self.is_plain else out.transpose(self.order)
 
     def store(self, out: Array, values: Array) -> None:
         """Brings values made in this view to `out`, where they are not there already."""
@@ -141,17 +139,19 @@ class View:
             (d.count, h.count, count),
             (d.step, h.step, w.step),
             (d.divisor.astype(divisor), h.divisor.astype(divisor), across),
+            in_order(*self.input_shape[1:]),
         )
 
 
-def view_of(region: Region, row: int) -> View:
-    """The view in which the kernels work on this region; short planes are glued to rows of about `row` elements."""
+def view_of(region: Region, row: int, inner: tuple[int, ...] | None = None) -> View:
+    """The view in which the kernels work on this region; short planes are glued to rows of about `row` elements. Of the
+    axes that windows do not slide along, `inner` are those that come last (without it, those that do in the layout).
+    """
     plan, outputs, input_shape = region.plan, region.outputs, region.input_shape
     windows, spatial, override = plan.windows, [axis.position for axis in plan.axes], plan.divisor_override
     others = [i for i in range(len(input_shape)) if i not in spatial]
-    in_place = spatial == list(range(spatial[0], spatial[0] + len(spatial)))
-    outside = [i for i in others if i < spatial[0]] if in_place else others
-    inside = [i for i in others if i not in outside]
+    inside = [i for i in others if i in (_last_of(spatial, others) if inner is None else inner)]
+    outside = [i for i in others if i not in inside]
     order = (*outside, *spatial, *inside)
     axes = [_ONE] * (3 - len(spatial)) + [_axis_of(w, outputs[i]) for w, i in zip(windows, spatial, strict=True)]
     if override is not None:
@@ -159,11 +159,25 @@ def view_of(region: Region, row: int) -> View:
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
     while axes[2].is_whole and axes[1].step == 1 and axes[0].entire.size * axes[1].entire.size > 1:
         axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
-    outer, inner = prod(input_shape[i] for i in outside), prod(input_shape[i] for i in inside)
-    if inner == 1 and all(axis.is_whole for axis in axes):
+    outer, many = prod(input_shape[i] for i in outside), prod(input_shape[i] for i in inside)
+    if many == 1 and all(axis.is_whole for axis in axes):
         glued = _divisor_up_to(outer, row // axes[2].size)
         outer, axes[2] = outer // glued, _repeated(axes[2], glued)
-    return View(order, tuple(len(outputs[i]) for i in order), outer, inner, (axes[0], axes[1], axes[2]))
+    return View(
+        order,
+        tuple(outside),
+        tuple(inside),
+        tuple(len(outputs[i]) for i in order),
+        outer,
+        many,
+        (axes[0], axes[1], axes[2]),
+    )
+
+
+def _last_of(spatial: list[int], others: list[int]) -> list[int]:
+    """The axes behind those that windows slide along, where these are neighbours; none otherwise."""
+    in_place = spatial == list(range(spatial[0], spatial[0] + len(spatial)))
+    return [i for i in others if i > spatial[0]] if in_place else []
 
 
 def _axis_of(windows: AxisWindows, outputs: range) -> Axis:

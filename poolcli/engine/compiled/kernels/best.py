@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.compiled.geometry import MANY, VECTORS
-from poolcli.engine.compiled.kernels.rows import fill, row_after, row_of, side_by_side, unsigned
+from poolcli.engine.compiled.kernels.rows import begin_at, fill, row_after, row_of, side_by_side, steps_in, unsigned
 from poolcli.engine.compiled.numbers import beats, finish, join, lift, of_rank, rank
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
 
@@ -25,8 +25,10 @@ def _row_in_plane(geometry, d, h, line):
 @inlined
 def _begin(geometry, o, d, h, line, low):
     """Where element `low` of row `line` of the windows of output row (d, h) is in x."""
-    row = o * geometry.input[0] * geometry.input[1] + _row_in_plane(geometry, d, h, line)
-    return unsigned(row * geometry.input[2] + low)
+    deep, high = steps_in(geometry)
+    in_d = 0 if geometry.counts[0][d] == 1 else line // geometry.counts[1][h]
+    in_h = line - in_d * geometry.counts[1][h]
+    return unsigned(begin_at(geometry, o, d, h) + in_d * deep + in_h * high + low)
 
 
 @inlined

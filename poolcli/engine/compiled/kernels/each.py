@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.kernels.rows import fill, finish_row, join_rows, row_after, row_of, unsigned
+from poolcli.engine.compiled.kernels.rows import (
+    begin_at,
+    fill,
+    finish_row,
+    join_rows,
+    row_after,
+    row_of,
+    steps_in,
+    unsigned,
+)
 from poolcli.engine.compiled.numbers import join, join_elements, join_totals
 from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, more_at, share_at
 
@@ -26,14 +35,14 @@ def each(arithmetic, taps):
     def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         longest = more_at(numbers, 0)
-        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
-        steps, step_w = (geometry.steps[0] * height * width, geometry.steps[1] * width), geometry.steps[2] * inner
+        width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
+        begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
+        steps, step_w = steps_in(geometry), geometry.steps[2] * inner
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             in_place = rows == 1 and longest > SHORT
-            first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
+            first = begin_at(geometry, o, d, h)
             if not in_place:
                 join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
             if longest <= SHORT:

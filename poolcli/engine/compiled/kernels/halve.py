@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.kernels.rows import finish_row, join_rows, row_after, row_of, unsigned
+from poolcli.engine.compiled.kernels.rows import (
+    begin_at,
+    finish_row,
+    join_rows,
+    row_after,
+    row_of,
+    steps_in,
+    unsigned,
+)
 from poolcli.engine.compiled.numbers import finish, join, lift
 from poolcli.engine.compiled.pointers import arithmetic_at, behind, copy_four, geometry_at, inlined, share_at
 
 
 @inlined
 def _pair_of_pairs(x, a, b, i, j, how):
-    """The join of elements i and j of the rows of x at a and b."""
-    first = join(lift(x[a + i], how), lift(x[a + j], how), how)
-    return join(first, join(lift(x[b + i], how), lift(x[b + j], how), how), how)
+    """The join of elements i and j of the rows of x at a and b, in the order in which other kernels join them."""
+    first = join(lift(x[a + i], how), lift(x[b + i], how), how)
+    return join(first, join(lift(x[a + j], how), lift(x[b + j], how), how), how)
 
 
 def halve(arithmetic, taps):
@@ -19,13 +27,11 @@ def halve(arithmetic, taps):
 
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
-        (depth, height, width), shape, size = geometry.input, geometry.output, geometry.size
-        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
-        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         one, two, n = unsigned(1), unsigned(2), unsigned(size)
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
-            first, to = ((o * depth + begin_d[d]) * height + begin_h[h]) * width, unsigned(t * size)
+            first, to = begin_at(geometry, o, d, h), unsigned(t * size)
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             if rows == 2:
                 a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
@@ -47,14 +53,12 @@ def halve_pixels(arithmetic, taps):
 
     def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
-        (depth, height, width), shape, size = geometry.input, geometry.output, geometry.size
-        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
-        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         used, three = 2 * size, unsigned(3)
         taken = behind(work, used)
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
-            first = ((o * depth + begin_d[d]) * height + begin_h[h]) * width
+            first = begin_at(geometry, o, d, h)
             if count_d[d] * count_h[h] == 2:
                 a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
                 for i in range(unsigned(used - 3)):

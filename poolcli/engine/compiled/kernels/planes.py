@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.along import window_of
-from poolcli.engine.compiled.kernels.rows import fill, join_rows, unsigned
+from poolcli.engine.compiled.kernels.rows import fill, join_rows, plane_at, unsigned
 from poolcli.engine.compiled.numbers import finish
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
 
@@ -14,7 +14,7 @@ def _join_planes(work, x, first, planes, geometry, how):
     """The rows of the windows of some planes, joined, one output row after the other. Output rows whose windows have
     as many rows and begin one row further each are made in one pass.
     """
-    (_, height, width), (_, begin, _), (_, count, _) = geometry.input, geometry.begins, geometry.counts
+    width, (_, begin, _), (_, count, _) = geometry.input[2], geometry.begins, geometry.counts
     steps, rows = (0, geometry.steps[1] * width), geometry.output[1]
     for plane in range(planes):
         h = 0
@@ -22,7 +22,7 @@ def _join_planes(work, x, first, planes, geometry, how):
             stop = h + 1
             while stop < rows and count[stop] == count[h] and begin[stop] == begin[stop - 1] + 1:
                 stop += 1
-            at = ((first + plane) * height + begin[h]) * width
+            at = plane_at(geometry, first + plane, 0) + begin[h] * width
             join_rows(work, (plane * rows + h) * width, (stop - h) * width, x, at, 1, count[h], steps, how)
             h = stop
 

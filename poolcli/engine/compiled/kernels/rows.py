@@ -29,6 +29,26 @@ def row_after(o, d, h, shape):
 
 
 @inlined
+def plane_at(geometry, o, d):
+    """Where in x the first plane of the windows of output plane (o, d) begins."""
+    many, far, near, deep, _ = geometry.apart
+    outer = o // many
+    return outer * far + (o - outer * many) * near + geometry.begins[0][d] * deep
+
+
+@inlined
+def begin_at(geometry, o, d, h):
+    """Where in x the first line of the windows of output row (o, d, h) begins."""
+    return plane_at(geometry, o, d) + geometry.begins[1][h] * geometry.apart.high
+
+
+@inlined
+def steps_in(geometry):
+    """How far the next plane and the next line of a window are in x."""
+    return geometry.steps[0] * geometry.apart.deep, geometry.steps[1] * geometry.apart.high
+
+
+@inlined
 def fill(work, to, size, how):
     to = unsigned(to)
     for w in range(unsigned(size)):

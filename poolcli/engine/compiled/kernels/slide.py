@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.along import along
-from poolcli.engine.compiled.kernels.rows import fill, join_row, join_rows, row_after, row_of, unsigned
+from poolcli.engine.compiled.kernels.rows import (
+    begin_at,
+    fill,
+    join_row,
+    join_rows,
+    plane_at,
+    row_after,
+    row_of,
+    steps_in,
+    unsigned,
+)
 from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import (
     across_at,
@@ -43,9 +53,8 @@ def slide(arithmetic, taps):
     def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group = across_at(numbers), more_at(numbers, 7)
-        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
-        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.begins, geometry.counts
-        steps = geometry.steps[0] * height * width, geometry.steps[1] * width
+        width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
+        (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
@@ -54,8 +63,7 @@ def slide(arithmetic, taps):
             row = t // pieces * group
             some, (o, d, h) = min(group, geometry.rows - row), row_of(row, shape)
             for r in range(some):
-                line = (o * depth + begin_d[d]) * height + begin_h[h]
-                to, at = r * row_length + before, line * width + low
+                to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
                 join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), row_of(row, shape)
@@ -68,12 +76,12 @@ def slide(arithmetic, taps):
 
 
 @inlined
-def _block_ends(ends, height, size, x, at, width, first, rows, how):
+def _block_ends(ends, height, size, x, at, high, first, rows, how):
     """ends[r]: the join of rows first + r and below of a block, for every r; rows outside the input join nothing."""
     n = unsigned(size)
     for r in range(height - 1, -1, -1):
         to = unsigned(r * size)
-        below, source = to + n, unsigned(at + (first + r) * width)
+        below, source = to + n, unsigned(at + (first + r) * high)
         if first + r < 0 or first + r >= rows:
             for w in range(n):
                 ends[to + w] = ends[below + w]
@@ -93,25 +101,25 @@ def slide_blocks(arithmetic, taps):
     def slide_blocks(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, down = across_at(numbers), down_at(numbers)
-        (depth, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        (_, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
         rows, down_stride, above, blocks = down
         length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         prefix = 3 * length + across.piece * inner
-        ends = behind(work, prefix + length)
+        ends, high = behind(work, prefix + length), geometry.apart.high
         fill(work, 0, length, how)
         for t in range(first_task, last_task):
             o, d, block = row_of(t // pieces, (shape[0], blocks))
             first, many, low, used, before = piece_of(t % pieces, across, width // inner, inner, work, 1, how)
-            at, top = (o * depth + geometry.begins[0][d]) * height * width + low, block * rows - above
+            at, top = plane_at(geometry, o, d) + low, block * rows - above
             fill(ends, rows * used, used, how)
-            _block_ends(ends, rows, used, x, at, width, top, height, how)
+            _block_ends(ends, rows, used, x, at, high, top, height, how)
             fill(work, prefix, used, how)
             done = top + rows
             for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
                 start = h * down_stride - above
                 fresh, stop = max(done, 0), min(start + rows, height)
                 for r in range(fresh, stop):
-                    join_row(work, prefix, used, x, at + r * width, how)
+                    join_row(work, prefix, used, x, at + r * high, how)
                 done = max(done, start + rows)
                 middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
                 for w in range(unsigned(used)):

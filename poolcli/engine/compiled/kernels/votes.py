@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.kernels.rows import row_after, row_of, unsigned
+from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in, unsigned
 from poolcli.engine.compiled.numbers import finish, vote
 from poolcli.engine.compiled.pointers import arithmetic_at, behind, geometry_at, inlined, more_at, share_at
 
@@ -63,12 +63,11 @@ def _mode_of(run, count):
 @inlined
 def _mode_at(run, x, geometry, o, d, h, w):
     """The mode of one window, whose elements are brought side by side first."""
-    (_, height, width), (begin_d, begin_h, begin_w) = geometry.input, geometry.begins
     (count_d, count_h, count_w), step, many = geometry.counts, geometry.steps[2] * geometry.inner, 0
+    (deep, high), begin = steps_in(geometry), begin_at(geometry, o, d, h) + geometry.begins[2][w]
     for i in range(count_d[d]):
         for j in range(count_h[h]):
-            depth = o * geometry.input[0] + begin_d[d] + i * geometry.steps[0]
-            at = (depth * height + begin_h[h] + j * geometry.steps[1]) * width + begin_w[w]
+            at = begin + i * deep + j * high
             for k in range(count_w[w]):
                 run[many] = x[at + k * step]
                 many += 1
@@ -138,13 +137,8 @@ def mode_few(arithmetic, taps):
 
     def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
-        (depth, height, width), size, step, piece = (
-            geometry.input,
-            geometry.size,
-            geometry.steps[2],
-            more_at(numbers, 0),
-        )
-        (begin_d, begin_h, begin_w), (count_d, count_h, count_w) = geometry.begins, geometry.counts
+        size, step, piece, (plane, row) = geometry.size, geometry.steps[2], more_at(numbers, 0), steps_in(geometry)
+        begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         low, high = 0, size
         while low < size and count_w[low] < taps:
             low += 1
@@ -157,8 +151,7 @@ def mode_few(arithmetic, taps):
                 many, to = min(piece, high - first), unsigned(0)
                 for i in range(count_d[d]):
                     for j in range(count_h[h]):
-                        line = (o * depth + begin_d[d] + i * geometry.steps[0]) * height
-                        at = (line + begin_h[h] + j * geometry.steps[1]) * width + begin_w[first]
+                        at = begin_at(geometry, o, d, h) + i * plane + j * row + begin_w[first]
                         for k in range(taps):
                             source = unsigned(at + k * step)
                             for w in range(unsigned(many)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels.rows import row_after, row_of
+from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in
 from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined
 
 
@@ -26,7 +26,7 @@ def mean_wide(arithmetic, taps):
 
     def mean_wide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
-        (depth, height, width), shape, inner = geometry.input, geometry.output, geometry.inner
+        width, shape, inner, (plane, row) = geometry.input[2], geometry.output, geometry.inner, steps_in(geometry)
         begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors
         mask = np.int64(0xFFFFFFFF)
         high_mask = mask if how.unsigned else np.int64(-1)
@@ -36,10 +36,10 @@ def mean_wide(arithmetic, taps):
                 work[w] = 0
             for i in range(count[0][d]):
                 for j in range(count[1][h]):
-                    line = (o * depth + begin[0][d] + i * step[0]) * height + begin[1][h] + j * step[1]
+                    line = begin_at(geometry, o, d, h) + i * plane + j * row
                     for w in range(width):
-                        work[w] += (x[line * width + w] >> 32) & high_mask
-                        work[width + w] += x[line * width + w] & mask
+                        work[w] += (x[line + w] >> 32) & high_mask
+                        work[width + w] += x[line + w] & mask
             outer_divisor = divisor[0][d] * divisor[1][h]
             for w in range(geometry.size // inner):
                 whole = outer_divisor * divisor[2][w * inner]

@@ -1,0 +1,95 @@
+"""What an array's order in memory changes: the time, and where channels lie in the result; no bit."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
+from poolcli.engine import run
+from poolcli.plan import Plan
+from tests.engine.watched import watched
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SHAPE = (3, 5, 17, 22)
+
+
+def _lying(*order: int) -> Callable[[Array], Array]:
+    """The same array with its axes in that order in memory."""
+    return lambda x: np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+
+
+def _turned(*axes: int) -> Callable[[Array], Array]:
+    """The same array with these axes back to front in memory."""
+    return lambda x: np.flip(np.ascontiguousarray(np.flip(x, axes)), axes)
+
+
+def _within(x: Array) -> Array:
+    return np.pad(x, [(1, 2)] * x.ndim)[(slice(1, -2),) * x.ndim]
+
+
+ORDERS: dict[str, Callable[[Array], Array]] = {
+    "channels last": _lying(0, 2, 3, 1),
+    "rows and columns exchanged": _lying(0, 1, 3, 2),
+    "the first axis last": _lying(3, 2, 1, 0),
+    "planes back to front": _turned(0),
+    "rows back to front": _turned(2),
+    "columns back to front": _turned(2, 3),
+    "part of a larger array": _within,
+    "every second column": lambda x: np.repeat(x, 2, 3)[..., ::2],
+    "every second channel": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "one row for all": lambda x: np.broadcast_to(x[:, :, :1], x.shape),
+    "records": lambda x: np.rec.fromarrays([x, np.zeros(x.shape, np.int8)]).f0,
+}
+PLANS: dict[str, Callable[[str], Plan]] = {
+    "slide": lambda dtype: AvgPool(3, 2, 1, 1).plan(SHAPE, dtype),
+    "slide_blocks": lambda dtype: AvgPool((9, 3), 1, 1, 1).plan(SHAPE, dtype),
+    "halve": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
+    "each": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
+    "slide_at": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
+}
+KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("halve", "uint8")]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("kernel", "dtype"), KINDS)
+@pytest.mark.parametrize("band", [200, 4000])
+def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: str, band: int) -> None:
+    x = np.random.default_rng(0).standard_normal(SHAPE) * 10.0 ** np.random.default_rng(1).integers(-9, 9, SHAPE)
+    x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
+    plan, indices = PLANS[kernel](dtype), kernel == "slide_at"
+    expected, places = run(plan, np.ascontiguousarray(x), engine="numba", indices=indices)
+    with patch("poolcli.engine.compiled.strided.WORTH_SHARING", 0), patch("poolcli.engine.compiled.bands.BAND", band), \
+         patch("poolcli.engine.compiled.tasks.WORTH_SHARING", 0), watched() as taken:  # fmt: skip
+        found, found_places = run(plan, x, engine="numba", indices=indices)
+        out = np.zeros((*expected.shape, 2), expected.dtype)[..., 1]
+        run(plan, x, engine="numba", out=out)
+    assert not x.flags.c_contiguous
+    assert {step.kernel for step in taken} <= {kernel, "slide"}  # channels that lie last are not halved
+    assert found.tobytes() == out.tobytes() == expected.tobytes()
+    np.testing.assert_array_equal(found_places, places)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_channels_that_lie_last_in_memory_do_so_in_the_result(engine: str) -> None:
+    x = _lying(0, 2, 3, 1)(np.ones(SHAPE, np.float32))
+    result, _ = run(AvgPool(2, 2).plan(SHAPE, "float32"), x, engine=engine)
+    assert result.shape == (3, 5, 8, 11)
+    assert result.transpose(0, 2, 3, 1).flags.c_contiguous
+
+
+def test_of_what_lies_in_another_order_no_more_than_a_tile_is_copied() -> None:
+    x = _lying(0, 1, 3, 2)(np.ones((1, 16, 512, 512), np.float32))
+    plan = AvgPool(3, 2, 1, 1).plan(x.shape, "float32")
+    out = np.empty(plan.output_shape, np.float32)
+    run(plan, x, out=out, engine="numba", threads=1)
+    tracemalloc.start()
+    run(plan, x, out=out, engine="numba", threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < x.nbytes / 10

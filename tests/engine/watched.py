@@ -1,0 +1,54 @@
+"""What the compiled engine does: which kernel it was seen to take, over what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from poolcli.engine.compiled import pool as engine
+from poolcli.engine.compiled import running
+from poolcli.engine.compiled.choose import Choice
+from poolcli.engine.compiled.geometry import Across, Taps
+from poolcli.engine.compiled.view import View
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the compiled engine was seen to do: the kernel, the view that it worked on, and the numbers it was given."""
+
+    kernel: str
+    taps: Taps | None
+    view: View
+    rest: tuple[Any, ...]
+
+    @property
+    def across(self) -> Across:
+        """The windows along W, of the kernels that slide."""
+        return next(given for given in self.rest if isinstance(given, Across))
+
+    @property
+    def rows(self) -> set[int]:
+        """How many input rows the windows have."""
+        depth, height = (axis.count.tolist() for axis in self.view.axes[:2])
+        return {d * h for d in depth for h in height}
+
+    @property
+    def longest(self) -> int:
+        """The elements of the longest window along W."""
+        return int(self.view.axes[2].count.max())
+
+
+@contextmanager
+def watched() -> Iterator[list[Taken]]:
+    """What the compiled engine does meanwhile."""
+    taken: list[Taken] = []
+
+    def seen(choice: Choice, *arguments: Any) -> None:
+        taken.append(Taken(choice.kernel, choice.taps, choice.view, choice.more))
+        running.run(choice, *arguments)
+
+    with patch.object(engine, "run", seen):
+        yield taken
