@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Dialect:
 
     `operators`: those that it has, by poolcli's names; one that is missing is refused. `refuses(call)` says why the
     framework takes no such windows, `cannot_write(plan)` why a plan that follows its rules is yet nothing that it
-    computes; None where nothing stands against it. `write(plan)` is the call in its own words. `compared` are the
-    rounding words under which a comparison shows it. `retired` ones are shown last and proposed to nobody.
+    computes; None where nothing stands against it. `write(plan)` is the call in its own words; `wholes` writes adaptive
+    ones with one output, as operators over axes of any length. `compared` are the rounding words under which a
+    comparison shows it. `retired` ones are shown last and proposed to nobody.
     """
 
     name: str
@@ -74,5 +75,6 @@ class Dialect:
     symmetric_pads: bool = False
     compared: tuple[str | None, ...] = (None,)
     retired: bool = False
+    wholes: Mapping[str, Callable[[Plan], str]] = field(default_factory=dict)
     refuses: Callable[[Call], str | None] = nothing_more
     cannot_write: Callable[[Plan], str | None] = nothing_more

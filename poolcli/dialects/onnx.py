@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from poolcli.core.fields import field
@@ -30,6 +31,10 @@ def write(plan: Plan) -> str:
     if "p" in plan.attributes:
         parts.append(f"p={plan.attributes['p']}")
     return f'onnx.helper.make_node("{ONNX.operators[plan.op].name}", ["x"], ["y"], {", ".join(parts)})'
+
+
+def _node(name: str) -> Callable[[Plan], str]:
+    return lambda plan: f'onnx.helper.make_node("{name}", ["x"], ["y"])'
 
 
 def refuses(call: Call) -> str | None:
@@ -66,4 +71,5 @@ ONNX = Dialect(
     pad_limit="below_kernel",
     refuses=refuses,
     cannot_write=cannot_write,
+    wholes={"adaptive-avg": _node("GlobalAveragePool"), "adaptive-max": _node("GlobalMaxPool")},
 )

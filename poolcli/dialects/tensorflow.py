@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from poolcli.core.fields import field
@@ -22,6 +23,10 @@ def write(plan: Plan) -> str:
     padding = {"same_upper": '"SAME"', "valid": '"VALID"'}.get(str(plan.attributes["auto_pad"]), explicit)
     sizes = f"{numbers(plan, 'kernel')}, {numbers(plan, 'strides')}"
     return f"tf.nn.{name}{rank}d(x, {sizes}, {padding}, data_format={ORDERS[rank]})"
+
+
+def _reduction(name: str) -> Callable[[Plan], str]:
+    return lambda plan: f"tf.{name}(x, {[*range(1, 1 + len(plan.axes))]}, keepdims=True)"
 
 
 def refuses(call: Call) -> str | None:
@@ -65,4 +70,5 @@ TENSORFLOW = Dialect(
     index_base="channels_last",
     refuses=refuses,
     cannot_write=cannot_write,
+    wholes={"adaptive-avg": _reduction("reduce_mean"), "adaptive-max": _reduction("reduce_max")},
 )

@@ -84,9 +84,16 @@ def convert(plan: Plan, like: str) -> Conversion:
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
-                return Conversion(dialect.name, op, dialect.write(other), None)
+                return Conversion(dialect.name, op, _text(plan, other, dialect), None)
             reason = reason or unwritten
     return Conversion(dialect.name, None, None, _never(plan, dialect) or reason or _nothing(dialect))
+
+
+def _text(plan: Plan, other: Plan, dialect: Dialect) -> str:
+    """The call that makes `other`, or for one output of adaptive windows that which takes axes of any length whole."""
+    if plan.op in dialect.wholes and all(w.output == 1 for w in plan.windows):
+        return dialect.wholes[plan.op](plan)
+    return dialect.write(other)
 
 
 def _nothing(dialect: Dialect) -> str:

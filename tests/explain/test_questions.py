@@ -266,6 +266,18 @@ def test_equivalents_are_other_numbers_and_other_operators(
     assert {name: getattr(found, name, None) for name in expected} == expected
 
 
+def test_one_output_of_adaptive_windows_is_written_for_axes_of_any_length() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 6)).astype(np.float32)
+    for op, there, name in (
+        (AdaptiveAvgPool(1), "GlobalAveragePool", "reduce_mean"), (AdaptiveMaxPool(1), "GlobalMaxPool", "reduce_max")
+    ):  # fmt: skip
+        plan = op.plan(x.shape)
+        text = convert(plan, "onnx").text
+        assert text == f'onnx.helper.make_node("{there}", ["x"], ["y"])'
+        np.testing.assert_allclose(_onnx(text, x), _answer(plan, x), 1e-5, 1e-6)
+        assert convert(plan, "tensorflow").text == f"tf.{name}(x, [1, 2], keepdims=True)"
+
+
 def test_same_upper_becomes_explicit_pads_and_back() -> None:
     plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
     assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME", data_format="NHWC")'

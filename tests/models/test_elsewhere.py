@@ -11,6 +11,8 @@ import pytest
 import poolcli
 from tests.conftest import Cli
 from tests.models.irs import AVG, layer, model
+from tests.models.onnxs import model as onnx_model
+from tests.models.onnxs import node
 
 PADDED = 'kernel="3,3" strides="2,2" pads_begin="1,1" pads_end="1,1" exclude-pad="false" rounding_type="ceil"'
 
@@ -33,6 +35,16 @@ def test_a_layer_is_written_down_for_another_framework(
     found = done.json["layers"][0]["to"]
     assert (done.code, found | {"to": found.pop("like")}) == (0, written)
     assert written["text"] in " ".join(cli("check", path, "--to", "pytorch").out.split())
+
+
+def test_global_pooling_is_written_for_lengths_that_are_not_known(cli: Cli, tmp_path: Path) -> None:
+    path = onnx_model(tmp_path / "m.onnx", [node("GlobalAveragePool")], ["N", 3, "H", "W"])
+    for like, text in (
+        ("onnx", 'onnx.helper.make_node("GlobalAveragePool", ["x"], ["y"])'),
+        ("tensorflow", "tf.reduce_mean(x, [1, 2], keepdims=True)"),
+        ("pytorch", "torch.nn.functional.adaptive_avg_pool2d(x, 1)"),
+    ):
+        assert cli("check", path, "--to", like, "--json").json["layers"][0]["to"]["text"] == text
 
 
 def test_a_layer_that_another_framework_does_not_have_says_why(cli: Cli, tmp_path: Path) -> None:
