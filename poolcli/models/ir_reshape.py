@@ -28,17 +28,28 @@ def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, 
         model.reshape({inputs[name]: list(lengths) for name, lengths in given.items()})
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO takes no such lengths: {_last(error)}") from None
-    shapes = dict(_shapes(model))
+    shapes = dict(_shapes(model, ""))
     return [_moved(layer, shapes.get(layer.name)) for layer in layers]
 
 
-def _shapes(model: Any) -> Iterator[tuple[str, Shape]]:
-    """The shape of the first input of every layer that has a rank, by name."""
+def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
+    """The shape of the first input of every layer that has a rank, by name; of bodies after what they are in."""
     for node in model.get_ordered_ops():
+        for name, body in _bodies(node):
+            yield from _shapes(body, f"{scope}{node.friendly_name}/{name}/")
         if node.get_input_size():
             partial = node.input(0).get_partial_shape()
             if partial.rank.is_static:
-                yield node.friendly_name, tuple(dim.get_length() if dim.is_static else "?" for dim in partial)
+                yield scope + node.friendly_name, tuple(dim.get_length() if dim.is_static else "?" for dim in partial)
+
+
+def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """The models that a node holds, each by its tag in an IR."""
+    kind = node.get_type_name()
+    if kind == "If":
+        yield from (("then_body", node.get_function(0)), ("else_body", node.get_function(1)))
+    elif kind in ("Loop", "TensorIterator"):
+        yield "body", node.get_function()
 
 
 def _moved(layer: Layer, shape: Shape | None) -> Layer:

@@ -212,3 +212,41 @@ def test_openvino_says_what_follows_from_given_lengths(cli: Cli, tmp_path: Path)
     assert (done.code, done.err) == (2, f"poolcli: {path}: no input is called y; there are: x\n")
     done = cli("check", path, "--input-shape", "x=1,3,33")
     assert (done.code, done.err.count("\n"), "OpenVINO takes no such lengths" in done.err) == (2, 1, True)
+
+
+def branching(folder: Path) -> Path:
+    """A model whose pooling lies in the bodies of an If and of a Loop, as OpenVINO saves it."""
+    import openvino as ov
+    from openvino import opset8
+
+    shape = [-1, 3, -1, -1]
+    x, bodies = opset8.parameter(shape, np.float32, name="x"), []
+    for name, kernel in (("then", 2), ("else", 3), ("again", 1)):
+        given = opset8.parameter(shape, np.float32)
+        pool = opset8.max_pool(given, [kernel] * 2, [1, 1], [0, 0], [0, 0], [kernel] * 2, name=name)
+        truth = [opset8.constant(True, np.bool_).output(0)] if kernel == 1 else []
+        bodies.append((given, ov.Model([pool.output(0), *truth], [given], name)))
+    condition = opset8.parameter([], np.bool_, name="c")
+    (a, then), (b, other), (c, again) = bodies
+    branch = opset8.if_op(condition.output(0))
+    branch.set_then_body(then)
+    branch.set_else_body(other)
+    branch.set_input(x.output(0), a, b)
+    branch.set_friendly_name("branch")
+    loop = opset8.loop(opset8.constant(2, np.int64).output(0), opset8.constant(True, np.bool_).output(0))
+    loop.set_function(again)
+    loop.set_special_body_ports([-1, 1])
+    loop.set_invariant_input(c, x.output(0))
+    loop.set_friendly_name("loop")
+    outputs = [branch.set_output(then.results[0], other.results[0]), loop.get_iter_value(again.output(0), -1)]
+    ov.save_model(ov.Model(outputs, [x, condition], "m"), folder / "m.xml")
+    return folder / "m.xml"
+
+
+def test_given_lengths_reach_into_bodies(cli: Cli, tmp_path: Path) -> None:
+    found = cli("check", branching(tmp_path), "--json", "--input-shape", "x=1,3,33,40").json["layers"]
+    assert sorted((each["name"], each["input"], each["computed"]) for each in found) == [
+        ("branch/else_body/else", [1, 3, 33, 40], [1, 3, 11, 13]),
+        ("branch/then_body/then", [1, 3, 33, 40], [1, 3, 16, 20]),
+        ("loop/body/again", [1, 3, 33, 40], [1, 3, 33, 40]),
+    ]
