@@ -19,6 +19,7 @@ from poolcli.explain.deviation import Deviation, deviation
 from poolcli.explain.held import Held
 from poolcli.explain.likely import likely, nearest, overridden
 from poolcli.explain.probes import Plane
+from poolcli.explain.rounded import otherwise_rounded
 from poolcli.explain.same import same
 from poolcli.explain.solve import plainness
 from poolcli.ops import OPERATORS
@@ -57,7 +58,8 @@ def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = 
 
     Both arrays are whole tensors: `[N, C, spatial...]`, channels last, or as `layout` says; without it both are tried.
     `op` and further attributes (`kernel=3`, `like="onnx"`, ...) are held fixed. A candidate `fits` where every element
-    is equal or, of sums of floats, as near as roundings allow. Searched are kernels up to 11, about as long as a
+    is equal or, of sums of floats, as near as roundings allow; of averages of integers also where each is rounded in
+    another way, which `deviation.where` names. Searched are kernels up to 11, about as long as a
     window's share, and the whole input; dilations up to 3; pads shorter than the kernel; sums of powers 1 to 4.
     Raises RequestError where no axis is pooled, or the arrays cannot be of one pooling.
 
@@ -187,6 +189,9 @@ def _tried(op: Attributes, x: Array, y: Array, layout: str) -> Candidate | None:
         made = run(plan, x, engine="numpy")[0]  # nothing is compiled for a few arrays
     room = _room(plan, x, y)
     found = deviation(made, y, plan, room)
+    word = otherwise_rounded(op, plan, x, y) if found.different and found.max_abs <= 1 else None
+    if word:
+        return Candidate(op, plan, replace(found, where=f"only in roundings: averages are {word}"), True)
     return Candidate(op, plan, found, found.different == 0)
 
 

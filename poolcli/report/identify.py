@@ -40,7 +40,8 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             table,
         ]
         return Group(*lines, Text(_share(first.deviation)))
-    return Group(Text(heading), "", table, *_told_apart(found))
+    told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
+    return Group(Text(heading + told), "", table, *_told_apart(found))
 
 
 def off(deviation: Deviation) -> str:

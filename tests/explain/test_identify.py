@@ -254,3 +254,21 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
     assert {key: document["candidates"][0][key] for key in ("op", "like", "exact", "max_abs", "max_ulp")} == {
         "op": "max", "like": "pytorch", "exact": True, "max_abs": 0, "max_ulp": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rounded", "words"),
+    [
+        (lambda total: np.trunc(total / 4), "cut off toward zero"),
+        (lambda total: total // 4, "rounded down"),
+        (lambda total: -(-total // 4), "rounded up"),
+        (lambda total: (total + 2) // 4, "rounded half up"),
+        (lambda total: np.sign(total) * ((abs(total) + 2) // 4), "rounded half away from zero"),
+    ],
+)
+def test_averages_of_integers_that_are_rounded_in_another_way_are_known_by_it(rounded: Any, words: str) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, (1, 2, 12, 12))
+    y = rounded(x.reshape(1, 2, 6, 2, 6, 2).sum((3, 5))).astype(np.int64)
+    found = identify(x, y, op="avg", like="openvino")[0]
+    assert (found.plan.attributes["kernel"], found.fits, found.deviation.exact) == ([2, 2], True, False)
+    assert found.deviation.where == f"only in roundings: averages are {words}"
