@@ -24,11 +24,27 @@ class Row:
     layout: str | None = None
     indices: bool = False
     alone: bool = False  # poolcli against itself and the limit: peers take minutes for large windows
+    lying: Callable[[Array], Array] = np.asarray  # the same numbers in another order in memory
 
     def array(self) -> Array:
         """The input: reproducible noise that fills the type's usual range."""
         values = np.random.default_rng(0).random(self.shape, np.float32)
-        return (values * 255).astype(self.dtype) if self.dtype.startswith(("u", "i")) else values.astype(self.dtype)
+        is_whole = self.dtype.startswith(("u", "i"))
+        return self.lying((values * 255).astype(self.dtype) if is_whole else values.astype(self.dtype))
+
+
+def _ordered(*order: int) -> Callable[[Array], Array]:
+    """The array with its axes in that order in memory."""
+    return lambda x: np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+
+
+LYING: dict[str, Callable[[Array], Array]] = {
+    "channels last": _ordered(0, 2, 3, 1),
+    "part": lambda x: np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))[..., 1:-1, 1:-1],
+    "rows reversed": lambda x: np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :],
+    "columns reversed": lambda x: np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+    "transposed": _ordered(0, 1, 3, 2),
+}
 
 
 def _avg(k: int, s: int, p: int = 0, **more: Any) -> AvgPool:
@@ -83,16 +99,18 @@ FURTHER = (
     Row("min 8x64x112x112 k3 s2 p1", MinPool(3, 2, 1, 1), (8, 64, 112, 112)),
     Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
     Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
+    *(
+        Row(f"avg 8x64x112x112 k3 s2 p1, {name}", _avg(3, 2, 1), (8, 64, 112, 112), alone=True, lying=lying)
+        for name, lying in LYING.items()
+    ),
 )
 KERNELS = (3, 7, 15, 31, 63, 127, 255)
 GROWTH: dict[str, Callable[[], tuple[Row, ...]]] = {
     "window, average": lambda: tuple(
-        Row(f"avg 3x1080x1920 k{k} s1", _avg(k, 1, k // 2), (1, 3, 1080, 1920), alone=True)
-        for k in (3, 7, 15, 31, 63, 127, 255)
+        Row(f"avg 3x1080x1920 k{k} s1", _avg(k, 1, k // 2), (1, 3, 1080, 1920), alone=True) for k in KERNELS
     ),
     "window, maximum": lambda: tuple(
-        Row(f"max 3x1080x1920 k{k} s1", _max(k, 1, k // 2), (1, 3, 1080, 1920), alone=True)
-        for k in (3, 7, 15, 31, 63, 127, 255)
+        Row(f"max 3x1080x1920 k{k} s1", _max(k, 1, k // 2), (1, 3, 1080, 1920), alone=True) for k in KERNELS
     ),
     "size": lambda: tuple(
         Row(f"avg 3x{n}x{n} k2 s2", _avg(2, 2), (1, 3, n, n), alone=True) for n in (64, 256, 1024, 4096)

@@ -12,8 +12,9 @@ import pytest
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
 from poolcli.ops import OPERATORS
+from poolcli.plan.region import whole
 from tests.bench.cold import cold_starts
-from tests.bench.rows import KERNELS, LISTED
+from tests.bench.rows import KERNELS, LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
@@ -156,6 +157,31 @@ def could_be(ratio: float, above: str, below: str) -> bool:
     """Whether the ratio can be that of two numbers that are rounded to these."""
     low, high = (float(above) - 0.05) / (float(below) + 0.05), (float(above) + 0.05) / (float(below) - 0.05)
     return low - 0.05 <= ratio <= high + 0.05
+
+
+ORDERS = {
+    "rows anywhere: part of a larger array, rows or planes back to front, every second one": ["part", "rows reversed"],
+    "channels that lie last in memory, wherever the layout has them (they do so in the result)": ["channels last"],
+    "columns back to front, or every second column": ["columns reversed"],
+    "rows and columns exchanged": ["transposed"],
+}
+
+
+@table_of("docs/speed.md", "input")
+def _orders(table: Table) -> None:
+    from poolcli.engine.compiled.choose import choose_kernel
+    from poolcli.engine.compiled.strided import apart_of
+    from poolcli.engine.compiled.suited import suited
+
+    assert [row[0] for row in table.rows] == list(ORDERS)
+    assert sorted(name for names in ORDERS.values() for name in names) == sorted(LYING)
+    region = whole(AvgPool(3, 2, 1, 1).plan((2, 16, 20, 20)))
+    for row in table.rows:
+        for name in ORDERS[row[0]]:
+            x = LYING[name](np.ones((2, 16, 20, 20), np.float32))
+            choice = suited(region, False, choose_kernel(region), x)
+            is_copied = apart_of(choice, choice.view.of_input(x)) is None
+            assert is_copied == (float(row[1].split()[0]) > 2), name
 
 
 @table_of("docs/speed.md", "window, stride 1, 3x1080x1920")
