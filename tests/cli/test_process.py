@@ -146,6 +146,8 @@ def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
             time.sleep(0.1 + 0.4 * i / sized(8, 24))
             process.send_signal(number)
             _, err = process.communicate(timeout=10)
+        if "<frozen " in err and f"{os.sep}poolcli{os.sep}" not in err:
+            continue  # Python had not started yet, on a busy machine
         assert process.returncode in (code, -number, 0)
         assert "Traceback" not in err
         assert "Exception ignored" not in err
