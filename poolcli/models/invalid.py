@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import in_python
+from poolcli.plan.attributes import Attributes
 
 
 class InvalidError(RequestError):
@@ -16,6 +20,16 @@ class InvalidError(RequestError):
 
     def __str__(self) -> str:
         return f"{self.does}: {super().__str__()}"
+
+
+@lru_cache(maxsize=1024)  # layers of one model are often alike
+def made(record: Any, **given: Any) -> Attributes:
+    """The operator with these attributes; an InvalidError where it takes none such."""
+    try:
+        operator: Attributes = record(**given)
+    except RequestError as error:
+        raise InvalidError(in_python(error.message)) from None
+    return operator
 
 
 def meant(name: str, known: tuple[str, ...]) -> str:

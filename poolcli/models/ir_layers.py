@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import in_python
 from poolcli.core.values import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
-from poolcli.models.invalid import InvalidError, meant
+from poolcli.models.invalid import InvalidError, made, meant
 from poolcli.models.layer import Layer, Shape, Whole
 from poolcli.models.reductions import is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
@@ -72,7 +72,7 @@ def _average(name: str, version: int, data: Data, axes: int | None, warnings: li
     word = data.get("exclude-pad", "true").strip().lower()
     if word not in ("true", "false", "1", "0"):
         warnings.append(f"exclude-pad is {word[:40]!r}, which OpenVINO reads as true")
-    return _made(AvgPool, **given, exclude_pad=word not in ("false", "0"))
+    return made(AvgPool, **given, exclude_pad=word not in ("false", "0"))
 
 
 def _maximum(name: str, version: int, data: Data, axes: int | None, warnings: list[str]) -> Made:
@@ -85,7 +85,7 @@ def _maximum(name: str, version: int, data: Data, axes: int | None, warnings: li
         if not -rank - 2 <= axis < rank + 2:
             raise InvalidError(f"axis is {axis}, it must be from {-rank - 2} to {rank + 1}")
         given |= {"axis": axis, "index_element_type": _index_type(data, warnings)}
-    return _made(MaxPool, **given)
+    return made(MaxPool, **given)
 
 
 def _index_type(data: Data, warnings: list[str]) -> str:
@@ -135,15 +135,6 @@ def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     if len(parts) != count:
         raise InvalidError(f"{name} has {len(parts)} numbers, {count} spatial axes need {count}")
     return tuple(_number(name, part) for part in parts)
-
-
-@lru_cache(maxsize=1024)
-def _made(record: Any, **given: Any) -> Attributes:
-    try:
-        made: Attributes = record(**given)
-    except RequestError as error:
-        raise InvalidError(in_python(error.message)) from None
-    return made
 
 
 ONE: tuple[str, ...] = ("keep_dims",)
@@ -236,7 +227,7 @@ def _made_by(
         raise InvalidError(f"its output size has {len(sizes)} numbers, {axes} spatial axes need {axes}")
     record = AdaptiveMaxPool if kind.name == "AdaptiveMaxPool" else AdaptiveAvgPool
     types = {"index_element_type": _index_type(found.data, warnings)} if record is AdaptiveMaxPool else {}
-    return _made(record, output_size=sizes, **types)
+    return made(record, output_size=sizes, **types)
 
 
 def _ignored(kind: Kind, version: int, found: Found) -> list[str]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from sys import intern
 from typing import Any, cast
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_python
 from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
-from poolcli.models.invalid import InvalidError, meant
+from poolcli.models.invalid import InvalidError, made, meant
 from poolcli.models.layer import Layer, Shape, Whole, alike, attributes
 from poolcli.models.onnx_model import WHY, Node, load
 from poolcli.models.onnx_values import text
@@ -72,18 +69,9 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         if "exclude_pad" in own:
             given["exclude_pad"] = not data.get(own["exclude_pad"], 0)
         given |= {field: data[name] for field, name in own.items() if field != "exclude_pad" and name in data}
-        return _made(cast("Any", record), **given)
+        return made(cast("Any", record), **given)
 
     return make
-
-
-@lru_cache(maxsize=1024)  # layers of one model are often alike
-def _made(record: Any, **given: Any) -> Attributes:
-    try:
-        made: Attributes = record(**given)
-    except RequestError as error:
-        raise InvalidError(in_python(error.message)) from None
-    return made
 
 
 AVG, MAX = _sliding(AvgPool, exclude_pad="count_include_pad"), _sliding(MaxPool)

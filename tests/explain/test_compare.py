@@ -1,0 +1,56 @@
+"""Comparisons of frameworks, held against the planner."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli import AvgPool, MaxPool, RequestError
+from poolcli.explain.compare import compare, sentences
+from tests.explain.drawn import ops
+from tests.profiles import sized
+
+
+def test_comparison_names_the_rule_that_makes_the_difference() -> None:
+    op = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
+    rows = {row.title: row for row in compare(op, op.plan((1, 3, 4, 7)))}
+    assert [row.title for row in rows.values() if row.chosen] == ["OpenVINO ceil"]
+    assert {title: row.divisors for title, row in rows.items()} == {
+        "OpenVINO floor": (9, 9), "OpenVINO ceil": (9, 9), "OpenVINO ceil_torch": (9, 9), "ONNX": (9, 6),
+        "PyTorch": (9, 6), "TensorFlow": None, "nGraph": (9, 9),
+    }  # fmt: skip
+    assert {title for title, row in rows.items() if row.differs} == {"OpenVINO floor", "ONNX", "PyTorch", "TensorFlow"}
+    assert sentences(tuple(rows.values())) == [
+        "OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
+        "ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads",
+    ]
+
+
+def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
+    op = AvgPool(1, 2, 0, 0, rounding_type="ceil")
+    (dropped,) = [r for r in compare(op, op.plan((1, 1, 4))) if r.title == "OpenVINO ceil_torch"]
+    assert dropped.causes == (
+        "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)",
+    )
+    rows = {row.title: row for row in compare(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
+    assert rows["PyTorch"].causes == ("PyTorch takes 3 as strides where none are given",)
+    rows = {row.title: row for row in compare(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
+    assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor where nothing is said",)
+
+
+@settings(max_examples=sized(30, 150), derandomize=True)
+@given(st.data())
+def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataObject) -> None:
+    op, size = data.draw(ops()), data.draw(st.integers(1, 12))
+    try:
+        plan = op.plan((1, 1, size))
+    except RequestError:
+        return
+    for row in compare(op, plan):
+        if row.plan is None:
+            assert row.refusal
+        elif not row.differs:
+            assert row.plan.output_shape == plan.output_shape
+            assert [w.divisor(o) for w in row.plan.windows for o in range(w.output)] == [
+                w.divisor(o) for w in plan.windows for o in range(w.output)
+            ] or plan.reducer.picks

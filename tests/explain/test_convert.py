@@ -1,0 +1,146 @@
+"""Conversions, held against the planner and against the frameworks that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.dialects import DIALECTS
+from poolcli.engine import run
+from poolcli.explain.convert import convert
+from poolcli.plan import Plan
+from tests.explain import pasted
+from tests.explain.drawn import plans
+from tests.profiles import sized
+
+
+def _answer(plan: Plan, x: Any) -> Any:
+    return run(plan, x, engine="numpy")[0]
+
+
+@pytest.mark.slow
+@settings(max_examples=sized(15, 150), derandomize=True)
+@given(plans())
+def test_what_is_pasted_into_a_framework_gives_the_same_numbers_there(plan: Plan | None) -> None:
+    if plan is None or plan.empty_windows:
+        return  # windows of nothing are rows of the table of differences
+    x = np.random.default_rng(0).standard_normal(plan.input_shape).astype(np.float32)
+    expected = _answer(plan, x)
+    frameworks: dict[str, Any] = {"onnx": pasted.onnx_runtime, "openvino": pasted.openvino}
+    if find_spec("torch"):
+        frameworks["pytorch"] = pasted.pytorch
+    for like, ask in frameworks.items():
+        found = convert(plan, like)
+        if found.text is None:
+            assert found.reason
+            assert like != plan.like, found
+            continue
+        np.testing.assert_allclose(ask(found.text, x), expected, 1e-5, 1e-6, err_msg=f"{plan.attributes}: {found.text}")
+
+
+def _behaviour(plan: Plan) -> tuple[object, ...]:
+    """What each window reads, and what it is divided by, counted one by one."""
+    reads = tuple(tuple(tuple(w.span(o)) for o in range(w.output)) for w in plan.windows)
+    if not plan.reducer.divides:
+        return plan.reducer.name, reads
+    every = product(*(range(w.output) for w in plan.windows))
+    divisors = (prod(w.divisor(o) for w, o in zip(plan.windows, at, strict=True)) for at in every)
+    return plan.reducer.name, reads, tuple(plan.divisor_override or divisor for divisor in divisors)
+
+
+def _every_plan(like: str, shape: tuple[int, ...]) -> Iterator[Plan]:
+    """All that a dialect can write with small numbers, equal on all axes."""
+    dialect, size = DIALECTS[like], shape[2]
+    numbers = product(range(1, size + 3), range(1, size + 2), (1, 2), range(3), range(3), dialect.rounding_types)
+    for kernel, stride, dilation, begin, end, rounding in numbers:
+        shared: dict[str, Any] = {"dilations": dilation, "rounding_type": rounding, "like": like}
+        made: list[Any] = [MaxPool(kernel, stride, begin, end, **shared)]
+        made += [AvgPool(kernel, stride, begin, end, exclude_pad=exclude, **shared) for exclude in (True, False)]
+        for op in made:
+            with suppress(RequestError):
+                yield op.plan(shape)
+    for adaptive, output in product((AdaptiveAvgPool, AdaptiveMaxPool), range(1, size + 2)):
+        with suppress(RequestError):
+            yield adaptive(output, like=like).plan(shape)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), pytest.param((1, 1, 2, 2), marks=pytest.mark.slow)])
+def test_a_conversion_is_found_wherever_there_is_one(shape: tuple[int, ...]) -> None:
+    have: dict[str, dict[object, Plan]] = {}
+    for like, dialect in DIALECTS.items():
+        found = (plan for plan in _every_plan(like, shape) if not plan.empty_windows)
+        have[like] = {_behaviour(plan): plan for plan in found if dialect.cannot_write(plan) is None}
+    every = {key: plan for plans in have.values() for key, plan in plans.items()}
+    for behaviour, plan in list(every.items())[:: sized(60, 10)]:
+        for like in DIALECTS:
+            op: Any = convert(plan, like).op
+            assert op is not None or behaviour not in have[like], (plan.attributes, have[like][behaviour].attributes)
+            assert op is None or _behaviour(op.plan(shape)) == behaviour, (plan.attributes, op)
+
+
+def test_conversions_that_have_no_answer_say_why() -> None:
+    even, uneven = AdaptiveAvgPool(3).plan((1, 1, 9)), AdaptiveMaxPool(4).plan((1, 1, 10))
+    assert convert(even, "tensorflow").text == 'tf.nn.avg_pool1d(x, [3], [3], "VALID", data_format="NWC")'
+    assert convert(uneven, "pytorch").text == "torch.nn.functional.adaptive_max_pool1d(x, 4)"
+    assert convert(uneven, "onnx").reason == (
+        "bins of 10 into 4 are no windows of one kernel and stride, with padding or without, and ONNX has no others"
+    )
+    override = AvgPool(2, 2, divisor_override=3, like="pytorch").plan((1, 1, 4, 4))
+    assert convert(override, "openvino").reason == (
+        "OpenVINO has no divisor_override, and none of its divisors is always 3"
+    )
+    asymmetric = AvgPool(3, 1, 1, 0).plan((1, 1, 9))
+    assert convert(asymmetric, "tensorflow").reason == (
+        "TensorFlow has no explicit pads in average pooling; use auto_pad='same_upper' or valid"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "like", "expected"),
+    [
+        (AdaptiveAvgPool(3), (1, 1, 5, 5), "onnx", {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (1, 1)}),
+        (AdaptiveAvgPool(2**61 + 1), (1, 1, 2**61), "onnx", {"kernel": (2,), "strides": (1,), "pads_begin": (1,)}),
+        (MaxPool(1, 2, dilations=3), (1, 1, 9), "ngraph", {"kernel": (1,), "dilations": (1,)}),
+        (MaxPool(3, 2, 0, 1), (1, 1, 8, 8, 8), "pytorch", {"pads_end": (0, 0, 0), "rounding_type": "ceil"}),
+        (MaxPool(2, 1, 1, 1), (1, 1, 2, 2, 2), "tensorflow", {}),
+        (AvgPool(3, 2, 0, 1, exclude_pad=False), (1, 1, 8, 8), "pytorch", {"divisor_override": 9}),
+        (AvgPool(2, 2, divisor_override=4, like="pytorch"), (1, 1, 9, 9), "onnx", {"kernel": (2, 2)}),
+        (MaxPool(1, 3, 1, 0), (1, 1, 2), "pytorch", {"kernel": (2,), "dilations": (3,), "pads_begin": (1,)}),
+        (AvgPool(2, 1, 1, 1, 3, exclude_pad=False), (1, 1, 2), "ngraph", {"kernel": (2,), "pads_begin": (2,)}),
+    ],
+    ids=["bins-padded", "bins-huge", "dilated-1", "overhang", "none", "override", "no-override", "empty", "empty-0"],
+)  # fmt: skip
+def test_equivalents_are_other_numbers_and_other_operators(
+    op: Any, shape: tuple[int, ...], like: str, expected: dict[str, object]
+) -> None:
+    found = convert(op.plan(shape), like).op
+    assert {name: getattr(found, name, None) for name in expected} == expected
+
+
+def test_one_output_of_adaptive_windows_is_written_for_axes_of_any_length() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 6)).astype(np.float32)
+    for op, there, name in (
+        (AdaptiveAvgPool(1), "GlobalAveragePool", "reduce_mean"), (AdaptiveMaxPool(1), "GlobalMaxPool", "reduce_max")
+    ):  # fmt: skip
+        plan = op.plan(x.shape)
+        text = convert(plan, "onnx").text
+        assert text == f'onnx.helper.make_node("{there}", ["x"], ["y"])'
+        np.testing.assert_allclose(pasted.onnx_runtime(text, x), _answer(plan, x), 1e-5, 1e-6)
+        assert convert(plan, "tensorflow").text == f"tf.{name}(x, [1, 2], keepdims=True)"
+
+
+def test_same_upper_becomes_explicit_pads_and_back() -> None:
+    plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
+    assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME", data_format="NHWC")'
+    text = convert(plan, "onnx").text
+    assert text is not None
+    assert "pads=[0, 0, 1, 1]" in text

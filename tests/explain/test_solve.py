@@ -1,0 +1,121 @@
+"""The inverse question: which attributes give a length."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolcli import RequestError
+from poolcli.dialects import DIALECTS
+from poolcli.explain.solve import solve
+from poolcli.ops import OPERATORS
+from poolcli.plan import make_plan
+from tests.conftest import Cli
+from tests.profiles import slow
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((1, 3, 56, 56), (28,)), slow((1, 3, 56, 57), (28, 29)), slow((1, 3, 100), (7,))]
+)
+def test_every_answer_of_solve_gives_the_wanted_length(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    answers = solve("avg", shape, wanted)
+    assert answers
+    for answer in answers:
+        sizes = make_plan(answer.op, shape).output_shape[2:]
+        assert sizes == (wanted if len(wanted) > 1 else wanted * len(sizes))
+
+
+def test_solve_puts_the_plainest_answer_first_and_keeps_what_is_given() -> None:
+    first = solve("avg", (1, 3, 56, 56), 28)[0].op
+    assert (first.kernel, first.strides, first.pads_begin, first.rounding_type) == ((2,), (2,), (0,), "floor")
+    kept = solve("max", (1, 64, 112, 112), 56, kernel=3, strides=2)
+    assert [(a.op.pads_begin, a.op.auto_pad, a.op.rounding_type) for a in kept][:3] == [
+        ((1,), "explicit", "floor"), ((0,), "explicit", "ceil"), ((0,), "same_upper", "floor"),
+    ]  # fmt: skip
+    assert solve("max", (1, 1, 9), 9, kernel=3, strides=2, pads_begin=0, pads_end=0) == []
+
+
+def test_the_options_that_solve_prints_lead_to_that_shape(cli: Cli) -> None:
+    done = cli("shape", "max", "1,3,57,80", "--solve", "28,40", "--json")
+    for answer in done.json["answers"]:
+        shape = cli("shape", "max", "1,3,57,80", *answer["options"].split(), "-q").out
+        assert shape == "1,3,28,40\n"
+
+
+def _record(op: str) -> Any:
+    return OPERATORS[op]
+
+
+def _reached(op: str, size: int, given: dict[str, Any]) -> set[int]:
+    """Every length that small numbers give, each by itself, with pads shorter than the window."""
+    dialect, record = DIALECTS[given.get("like", "openvino")], _record(op)
+    kernels = [given["kernel"]] if "kernel" in given else range(1, 7)
+    strides = [given["strides"]] if "strides" in given else range(1, 7)
+    begins = [given["pads_begin"]] if "pads_begin" in given else range(6)
+    roundings = [given["rounding_type"]] if "rounding_type" in given else dialect.rounding_types
+    reached = set()
+    for kernel, stride, begin, rounding, more in product(kernels, strides, begins, roundings, (0, 1)):
+        numbers = {"kernel": kernel, "strides": stride, "pads_begin": begin, "pads_end": begin + more}
+        if begin + more < kernel or not begin + more:
+            with suppress(RequestError):
+                plan = record(**{"rounding_type": rounding} | given | numbers).plan((1, 1, size))
+                reached |= {plan.output_shape[2]} if not plan.empty_windows else set()
+    return reached
+
+
+@pytest.mark.parametrize(
+    ("op", "given"),
+    [
+        slow("max", {}),
+        ("avg", {"like": "pytorch"}),
+        slow("max", {"like": "onnx", "strides": 3}),
+        ("avg", {"kernel": 4, "rounding_type": "ceil"}),
+        ("max", {"like": "tensorflow", "kernel": 3, "strides": 2}),
+        slow("avg", {"like": "ngraph", "pads_begin": 2}),
+        ("max", {"dilations": 2, "strides": 2}),
+    ],
+)
+@pytest.mark.parametrize("size", [slow(1), 2, slow(5), slow(12)])
+def test_solve_finds_an_answer_for_every_length_that_small_numbers_give(
+    op: str, given: dict[str, Any], size: int
+) -> None:
+    for wanted in _reached(op, size, given):
+        answers = solve(op, (1, 1, size), wanted, **given)
+        assert answers, wanted
+        for answer in answers:
+            assert make_plan(answer.op, (1, 1, size)).output_shape[2] == wanted
+            kept = {name: getattr(answer.op, name) for name in given}
+            assert {name: value[0] if isinstance(value, tuple) else value for name, value in kept.items()} == given
+
+
+def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
+    for arguments, text in (
+        (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg has its output size given"),
+        (("avg", "1,3,9,9", "-k", "x"), "--kernel has 'x' where"),
+    ):
+        done = cli("shape", *arguments, "--solve", "3")
+        assert (done.code, text in done.err) == (2, True), done.err
+
+
+def test_where_nothing_gives_a_length_the_nearest_that_can_be_had_are_named(cli: Cli) -> None:
+    done = cli("shape", "avg", "1,3,9,8", "-k", "3", "-s", "1", "-p", "0", "--solve", "9,6")
+    assert (done.code, done.out) == (
+        1,
+        "nothing gives that with the given kernel, strides, pads; searched: usual kernels\n"
+        "and those that fit, pads shorter than the window\n"
+        "axis H: 9 cannot be had, the nearest that can: 7\n",
+    )
+    document = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json").json
+    assert (document["answers"], document["nearest"]) == ([], [{"axis": "W", "wanted": 5, "lengths": [3]}])
+
+
+def test_the_first_answer_of_solve_is_drawn_and_explained_where_that_is_asked(cli: Cli, tmp_path: Path) -> None:
+    asked = ("shape", "max", "1,1,5,5", "--solve", "1,2", "--picture", str(tmp_path / "a.svg"), "--to", "pytorch")
+    done = cli(*asked)
+    assert done.out.splitlines()[2] == "-k 5,2 -s 5,2"
+    assert done.out.endswith("torch.nn.functional.max_pool2d(x, (5, 2), stride=(5, 2), padding=0, ceil_mode=False)\n")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
