@@ -168,8 +168,9 @@ def _in_one_piece(image: Image) -> NDArray[Any]:
 
     channels = len(image.getbands())
     size = image.width * image.height * channels
-    if size < LARGEST_PIECE:
-        encoder = pil._getencoder(image.mode, "raw", (image.mode,))
+    encoder_of = getattr(pil, "_getencoder", None)  # what `tobytes` asks piece by piece; it is not public
+    if encoder_of is not None and size < LARGEST_PIECE:
+        encoder = encoder_of(image.mode, "raw", (image.mode,))
         encoder.setimage(image.im, (0, 0, *image.size))
         _, said, data = encoder.encode(size)
         if said == END:
