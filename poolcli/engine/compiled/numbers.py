@@ -1,5 +1,5 @@
-"""What the steps of an arithmetic do, chosen by their types at compile time: `lift`, `join` and `finish` are what the
-kernels call.
+"""From elements to a total: what the first steps of an arithmetic do, chosen by their types at compile time. `lift` and
+`join` are what the kernels call.
 
 Totals are int16, int32 and int64 for integers (wide enough for every sum, so exact), float64 for floats of 16 and 32
 bits, and a complex number for float64, whose imaginary part is the sum of the rounding errors. The best of elements is
@@ -16,12 +16,12 @@ from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from poolcli.engine.compiled import arithmetic as names
-from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
+from poolcli.engine.compiled.pointers import INLINED, inlined
 
 BETTER = {total: better for better, total in names.BEST.items()}
 
 
-def _step(how, name):
+def step_of(how, name):
     """The class of one step of an arithmetic, from the type of the arithmetic."""
     return how.types[how.fields.index(name)].instance_class
 
@@ -57,7 +57,7 @@ READ = {names.Plain: _as_it_is, names.Float16Bits: _float_of_half, names.BFloat1
 
 
 @inlined
-def _itself(value, how):
+def itself(value, how):
     return value
 
 
@@ -82,7 +82,7 @@ def _power_of_size(value, how):
 
 
 TERM = {
-    names.Itself: _itself,
+    names.Itself: itself,
     names.Size: _size,
     names.Square: _square,
     names.Power: _power,
@@ -97,7 +97,7 @@ def lift(raw, how):
 
 @overload(lift, jit_options=INLINED)
 def _lift(raw, how):
-    read, term = READ[_step(how, "read")], TERM[_step(how, "term")]
+    read, term = READ[step_of(how, "read")], TERM[step_of(how, "term")]
     if isinstance(_total_type(how), types.Complex):
         return lambda raw, how: complex(np.float64(term(read(raw), how)), 0.0)
     enter = as_dtype(_total_type(how)).type
@@ -114,11 +114,11 @@ def join(a, b, how):
 
 @overload(join, jit_options=INLINED)
 def _join(a, b, how):
-    if _step(how, "total") is names.Sum:
+    if step_of(how, "total") is names.Sum:
         return lambda a, b, how: a + b
-    if _step(how, "total") is names.SumWithError:
+    if step_of(how, "total") is names.SumWithError:
         return _two_sum
-    better = BETTER[_step(how, "total")]
+    better = BETTER[step_of(how, "total")]
     if isinstance(a, types.Float):
         return lambda a, b, how: one_of_equals(a, b, how) if a == b else a if better(a, b) | (a != a) else b
     return lambda a, b, how: a if better(a, b) else b
@@ -138,7 +138,7 @@ def beats(a, b, how):
 
 @overload(beats, jit_options=INLINED)
 def _beats(a, b, how):
-    better = BETTER[_step(how, "total")]
+    better = BETTER[step_of(how, "total")]
     if isinstance(a, types.Float):
         return lambda a, b, how: better(a, b) | ((a != a) & (b == b))
     return lambda a, b, how: better(a, b)
@@ -152,7 +152,7 @@ def one_of_equals(a, b, how):
 @overload(one_of_equals, jit_options=INLINED)
 def _one_of_equals(a, b, how):
     number, bits = (np.float32, np.int32) if a.bitwidth == 32 else (np.float64, np.int64)
-    both = operator.and_ if BETTER[_step(how, "total")](1, 0) else operator.or_  # the sign's bit is that of -0
+    both = operator.and_ if BETTER[step_of(how, "total")](1, 0) else operator.or_  # the sign's bit is that of -0
     return lambda a, b, how: bits(both(number(a).view(bits), number(b).view(bits))).view(number)
 
 
@@ -174,7 +174,7 @@ def rank(value, how):
 
 @overload(rank, jit_options=INLINED)
 def _rank(value, how):
-    turned = BETTER[_step(how, "total")](0, 1)  # the smallest is best
+    turned = BETTER[step_of(how, "total")](0, 1)  # the smallest is best
     if not isinstance(value, types.Float):
         kind = as_dtype(value).type
         return (lambda value, how: kind(~value)) if turned else (lambda value, how: value)
@@ -195,7 +195,7 @@ def of_rank(ranked, how):
 
 @overload(of_rank, jit_options=INLINED)
 def _of_rank(ranked, how):
-    turned, total = BETTER[_step(how, "total")](0, 1), _total_type(how)
+    turned, total = BETTER[step_of(how, "total")](0, 1), _total_type(how)
     if not isinstance(total, types.Float):
         kind = as_dtype(total).type
         return (lambda ranked, how: kind(~ranked)) if turned else (lambda ranked, how: ranked)
@@ -239,7 +239,7 @@ def _run_over(take):
         return others(values, first, count, step, how)
 
     def choose(values, first, count, step, how):
-        if _step(how, "total") is names.Sum and isinstance(_total_type(how), types.Float):
+        if step_of(how, "total") is names.Sum and isinstance(_total_type(how), types.Float):
             return lambda values, first, count, step, how: floats(values, first, count, step, how)
         return lambda values, first, count, step, how: others(values, first, count, step, how)
 
@@ -258,147 +258,4 @@ def join_totals(values, first, count, step, how):
 
 # Inlined by force: the mean of 7x7 elements took a tenth longer where runs were calls.
 overload(join_elements, jit_options=INLINED)(_run_over(njit(lambda raw, how: lift(raw, how), **INLINED)))
-overload(join_totals, jit_options=INLINED)(_run_over(_itself))
-
-
-# From a total to what is stored
-
-
-@inlined
-def _whole(total, divisor, how):
-    return total
-
-
-@inlined
-def _divided(total, divisor, how):
-    return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
-
-
-@inlined
-def _divided_pair(total, divisor, how):
-    """The quotient of a sum and its error, with the quotient's own rounding error put right."""
-    found = total.real / divisor
-    product, lost = _product(found, divisor)
-    better = found + ((total.real - product) - lost + total.imag) / divisor
-    return better if np.isfinite(better) else found
-
-
-@inlined
-def _product(a, b):
-    """a * b and its exact rounding error (Dekker): halves of 26 bits have exact products."""
-    product = a * b
-    wide_a, wide_b = a * 134217729.0, b * 134217729.0
-    high_a, high_b = wide_a - (wide_a - a), wide_b - (wide_b - b)
-    low_a, low_b = a - high_a, b - high_b
-    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
-
-
-@inlined
-def _of_kernel(total, divisor, how):
-    return total / divisor * how.result.elements
-
-
-@inlined
-def _of_kernel_pair(total, divisor, how):
-    return _sum_of_pair(total) / divisor * how.result.elements
-
-
-@inlined
-def _sum_of_pair(total):
-    return total.real + total.imag if np.isfinite(total.real) else total.real
-
-
-@inlined
-def _whole_pair(total, divisor, how):
-    return _sum_of_pair(total)
-
-
-def _rounded_in(exact):
-    """To the nearest integer by a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
-    return inlined(lambda total, divisor, how: np.rint(exact(total) / divisor))
-
-
-@inlined
-def _half_even(total, divisor, how):
-    """total / divisor to the nearest integer, halves to even, in integers."""
-    sign = -1 if divisor < 0 else 1
-    total, divisor = sign * total, sign * divisor
-    quotient = total // divisor
-    twice = 2 * (total - quotient * divisor)
-    return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
-
-
-@inlined
-def _shifted(total, divisor, how):
-    return half_even_shift(total, how.result.bits)
-
-
-RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel, names.Shift: _shifted}
-RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
-
-
-@inlined
-def _square_root(value, how):
-    return np.sqrt(value)
-
-
-@inlined
-def _root(value, how):
-    """As the numpy engine has it: a step of Newton's after the power."""
-    power = how.root.power
-    near = value ** (1 / power)
-    better = near - near * (near**power / value - 1) / power
-    return better if np.isfinite(better) else near
-
-
-ROOT = {names.Itself: _itself, names.SquareRoot: _square_root, names.Root: _root}
-
-
-@inlined
-def float16_bits(value):
-    """The nearest float16, halves to even, as int16."""
-    return np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
-
-
-@inlined
-def bfloat16_bits(value):
-    """The nearest bfloat16, halves to even, as uint16."""
-    return np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
-
-
-@inlined
-def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
-    """The bits of a float64 with `dropped` fraction bits rounded away and the exponent's bias changed; below the least
-    normal number the number of least steps; the sign in bit 15.
-    """
-    size = abs(value)
-    bits = np.float64(size).view(np.int64)
-    rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
-    small = np.int64(np.rint(min(size, least_normal) * scale))
-    short = rounded if size >= least_normal else small
-    short = nan if value != value else min(short, infinity)
-    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
-
-
-WRITE = {names.Float16Bits: float16_bits, names.BFloat16Bits: bfloat16_bits}
-
-
-def finish(total, share, w, how, out):
-    """What is stored in `out` of the total of element w of an output row."""
-    raise NotImplementedError
-
-
-@overload(finish, jit_options=INLINED)
-def _finish(total, share, w, how, out):
-    result, root = _result(total, share.types[0], how), ROOT[_step(how, "root")]
-    write = WRITE.get(_step(how, "write"), as_dtype(out.dtype).type)
-    return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))
-
-
-def _result(total, divisor, how):
-    step = _step(how, "result")
-    if step is names.HalfEven and isinstance(divisor, types.Float):
-        return _rounded_in(as_dtype(divisor).type)
-    if step is names.HalfEven:
-        return _half_even
-    return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]
+overload(join_totals, jit_options=INLINED)(_run_over(itself))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from poolcli.engine.compiled.machine import Code, description
 
-SOURCES = ("arithmetic", "geometry", "kernels/*", "lean", "numbers", "pointers", "build", "machine")
+SOURCES = ("arithmetic", "geometry", "kernels/*", "lean", "numbers", "pointers", "results", "build", "machine")
 PACKAGES = ("numba", "llvmlite")
 ENTRY, PART = ".kernel", ".part"
 LARGEST = 1 << 24  # bytes of an entry; kernels take some 30,000

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, cast
 
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, side_by_side, unsigned
-from poolcli.engine.compiled.numbers import finish, join
+from poolcli.engine.compiled.numbers import join
 from poolcli.engine.compiled.pointers import inlined
+from poolcli.engine.compiled.results import finish
 
 
 class Along(NamedTuple):

@@ -6,8 +6,9 @@ import numpy as np
 
 from poolcli.engine.compiled.geometry import MANY, VECTORS
 from poolcli.engine.compiled.kernels.rows import begin_at, fill, row_after, row_of, side_by_side, steps_in, unsigned
-from poolcli.engine.compiled.numbers import beats, finish, join, lift, of_rank, rank
+from poolcli.engine.compiled.numbers import beats, join, lift, of_rank, rank
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
+from poolcli.engine.compiled.results import finish
 
 SHORT = 12  # taps
 NONE = np.int32(2**31 - 1)

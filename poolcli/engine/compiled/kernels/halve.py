@@ -11,8 +11,9 @@ from poolcli.engine.compiled.kernels.rows import (
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import finish, join, lift
+from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import arithmetic_at, behind, copy_four, geometry_at, inlined, share_at
+from poolcli.engine.compiled.results import finish
 
 
 @inlined

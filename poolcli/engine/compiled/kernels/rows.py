@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from poolcli.engine.compiled.numbers import finish, join, lift
+from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import inlined
+from poolcli.engine.compiled.results import finish
 
 unsigned = np.uint64
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in, unsigned
-from poolcli.engine.compiled.numbers import finish, vote
+from poolcli.engine.compiled.numbers import vote
 from poolcli.engine.compiled.pointers import arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.results import finish
 
 
 @inlined

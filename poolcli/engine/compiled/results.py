@@ -1,0 +1,154 @@
+"""From a total to what is stored: what the last steps of an arithmetic do, chosen by their types at compile time.
+`finish` is what the kernels call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numba.np.numpy_support import as_dtype
+
+from poolcli.engine.compiled import arithmetic as names
+from poolcli.engine.compiled.numbers import itself, step_of
+from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
+
+
+@inlined
+def _whole(total, divisor, how):
+    return total
+
+
+@inlined
+def _divided(total, divisor, how):
+    return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
+
+
+@inlined
+def _divided_pair(total, divisor, how):
+    """The quotient of a sum and its error, with the quotient's own rounding error put right."""
+    found = total.real / divisor
+    product, lost = _product(found, divisor)
+    better = found + ((total.real - product) - lost + total.imag) / divisor
+    return better if np.isfinite(better) else found
+
+
+@inlined
+def _product(a, b):
+    """a * b and its exact rounding error (Dekker): halves of 26 bits have exact products."""
+    product = a * b
+    wide_a, wide_b = a * 134217729.0, b * 134217729.0
+    high_a, high_b = wide_a - (wide_a - a), wide_b - (wide_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+
+
+@inlined
+def _of_kernel(total, divisor, how):
+    return total / divisor * how.result.elements
+
+
+@inlined
+def _of_kernel_pair(total, divisor, how):
+    return _sum_of_pair(total) / divisor * how.result.elements
+
+
+@inlined
+def _sum_of_pair(total):
+    return total.real + total.imag if np.isfinite(total.real) else total.real
+
+
+@inlined
+def _whole_pair(total, divisor, how):
+    return _sum_of_pair(total)
+
+
+def _rounded_in(exact):
+    """To the nearest integer by a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
+    return inlined(lambda total, divisor, how: np.rint(exact(total) / divisor))
+
+
+@inlined
+def _half_even(total, divisor, how):
+    """total / divisor to the nearest integer, halves to even, in integers."""
+    sign = -1 if divisor < 0 else 1
+    total, divisor = sign * total, sign * divisor
+    quotient = total // divisor
+    twice = 2 * (total - quotient * divisor)
+    return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
+
+
+@inlined
+def _shifted(total, divisor, how):
+    return half_even_shift(total, how.result.bits)
+
+
+RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel, names.Shift: _shifted}
+RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
+
+
+@inlined
+def _square_root(value, how):
+    return np.sqrt(value)
+
+
+@inlined
+def _root(value, how):
+    """As the numpy engine has it: a step of Newton's after the power."""
+    power = how.root.power
+    near = value ** (1 / power)
+    better = near - near * (near**power / value - 1) / power
+    return better if np.isfinite(better) else near
+
+
+ROOT = {names.Itself: itself, names.SquareRoot: _square_root, names.Root: _root}
+
+
+@inlined
+def float16_bits(value):
+    """The nearest float16, halves to even, as int16."""
+    return np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
+
+
+@inlined
+def bfloat16_bits(value):
+    """The nearest bfloat16, halves to even, as uint16."""
+    return np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
+
+
+@inlined
+def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
+    """The bits of a float64 with `dropped` fraction bits rounded away and the exponent's bias changed; below the least
+    normal number the number of least steps; the sign in bit 15.
+    """
+    size = abs(value)
+    bits = np.float64(size).view(np.int64)
+    rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
+    small = np.int64(np.rint(min(size, least_normal) * scale))
+    short = rounded if size >= least_normal else small
+    short = nan if value != value else min(short, infinity)
+    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
+
+
+WRITE = {names.Float16Bits: float16_bits, names.BFloat16Bits: bfloat16_bits}
+
+
+def finish(total, share, w, how, out):
+    """What is stored in `out` of the total of element w of an output row."""
+    raise NotImplementedError
+
+
+@overload(finish, jit_options=INLINED)
+def _finish(total, share, w, how, out):
+    result, root = _result(total, share.types[0], how), ROOT[step_of(how, "root")]
+    write = WRITE.get(step_of(how, "write"), as_dtype(out.dtype).type)
+    return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))
+
+
+def _result(total, divisor, how):
+    step = step_of(how, "result")
+    if step is names.HalfEven and isinstance(divisor, types.Float):
+        return _rounded_in(as_dtype(divisor).type)
+    if step is names.HalfEven:
+        return _half_even
+    return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]
