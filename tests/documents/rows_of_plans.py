@@ -1,4 +1,4 @@
-"""Checks of docs/rules.md: each row is tried out."""
+"""Checks of docs/rules.md: windows, divisors, types, and how frameworks differ; each row is tried out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-import pytest
-from PIL import Image
 
 from poolcli import (
     AdaptiveAvgPool,
@@ -18,13 +16,9 @@ from poolcli import (
     LpPool,
     MaxPool,
     MinPool,
-    ModePool,
     RequestError,
     avg_pool,
-    lp_pool,
     max_pool,
-    min_pool,
-    mode_pool,
 )
 from poolcli.ops import OPERATORS
 from tests.documents.checks import Row, plain, row_of, table_of
@@ -139,138 +133,6 @@ def _floats(row: Row) -> None:
 @row_of(RULES, "float64")
 def _doubles(row: Row) -> None:
     assert avg_pool(line(2**53, 1, 1, 1, 1, 1, 1, 1, dtype="float64"), 8).tolist() == [[[2**50 + 0.875]]]
-
-
-@table_of(RULES, "maxima")
-def _extremes(table: Table) -> None:
-    for row in table.rows:
-        EXTREMES[row[0]]()
-    assert [row[0] for row in table.rows] == list(EXTREMES)
-
-
-def wins(given: list[float], largest: tuple[float, int], smallest: tuple[float, int]) -> None:
-    """Which element of one window wins, and where it is; signs of zeros count."""
-    for pool, (value, index) in ((max_pool, largest), (min_pool, smallest)):
-        values, indices = pool(line(*given), len(given), return_indices=True)
-        assert [str(float(v)) for v in values.ravel()] == [str(float(value))]
-        assert indices.tolist() == [[[index]]]
-
-
-def _infinities() -> None:
-    for infinity in (-np.inf, np.inf):
-        wins([infinity, infinity], (infinity, 0), (infinity, 0))
-
-
-def _zeros() -> None:
-    wins([0.0, -0.0], (0.0, 0), (-0.0, 0))
-    wins([-0.0, 0.0], (0.0, 0), (-0.0, 0))
-
-
-def _nothing_to_compare() -> None:
-    for dtype, lowest, highest in (("float32", -np.inf, np.inf), ("int8", -128, 127)):
-        for pool, nothing in ((max_pool, lowest), (min_pool, highest)):
-            x = line(*range(7), dtype=dtype)
-            values, indices = pool(x, 2, strides=4, rounding_type="ceil", return_indices=True)
-            assert (values[0, 0, 2], indices[0, 0, 2]) == (nothing, -1)
-
-
-def _positions() -> None:
-    for pool, ends in ((max_pool, (15, 7, 3)), (min_pool, (0, 0, 0))):
-        x = np.arange(16, dtype="float32").reshape(2, 2, 4)
-        found = [pool(x, 4, strides=1, axis=axis, return_indices=True)[1] for axis in (0, 1, 2)]
-        corner = -1 if pool is max_pool else 0
-        assert tuple(int(at.ravel()[corner]) for at in found) == ends
-
-
-def _positions_of_bins() -> None:
-    x = np.arange(16, dtype="float32").reshape(2, 2, 4)
-    assert AdaptiveMaxPool(2)(x, return_indices=True)[1].tolist() == [[[1, 3]] * 2] * 2
-
-
-EXTREMES: dict[str, Callable[[], None]] = {
-    "value": lambda: wins([3, 5, 5, 2, 2], (5, 1), (2, 3)),
-    "nan": lambda: wins([1, np.nan, 9, np.nan], (np.nan, 1), (np.nan, 1)),
-    "infinities": _infinities,
-    "zeros of both signs": _zeros,
-    "window without input": _nothing_to_compare,
-    "indices": _positions,
-    "indices, adaptive": _positions_of_bins,
-}
-
-
-@row_of(RULES, "mode")
-def _mode(row: Row) -> None:
-    assert mode_pool(line(7, 3, 7, 9, 4, 9, 4, dtype="uint16"), 3, strides=2).tolist() == [[[7, 4, 4]]]
-    assert mode_pool(line(9, 3, 3, 9, dtype="int8"), 4).tolist() == [[[3]]]
-
-
-@row_of(RULES, "votes")
-def _votes(row: Row) -> None:
-    padded = mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1)
-    assert padded.tolist() == [[[5, 6]]]
-
-
-@row_of(RULES, "window of nothing")
-def _mode_of_nothing(row: Row) -> None:
-    assert [fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")] == [False, True]
-
-
-@row_of(RULES, "labels")
-def _labels(row: Row) -> None:
-    types = ("uint8", "int64", "bool", "float16", "bfloat16")
-    assert [fits(ModePool(2), dtype) for dtype in types] == [True, True, True, False, False]
-
-
-def norms(x: Any, p: float, **more: Any) -> list[Any]:
-    """The Lp norms of windows of 2 that do not overlap."""
-    found: list[Any] = lp_pool(x, 2, strides=2, p=p, **more).tolist()[0][0]
-    return found
-
-
-@row_of(RULES, "norm")
-def _norm(row: Row) -> None:
-    assert norms(line(3, -4, 0, -5), 2) == [5, 5]
-    assert norms(line(3, -4, 0, -5), 1) == [7, 5]
-    assert LpPool(2).p == 2
-    assert not fits(lambda: LpPool(2, p=0.5))
-
-
-@row_of(RULES, "padding")
-def _norm_of_padding(row: Row) -> None:
-    assert lp_pool(line(3, 4), 2, strides=2, pads_begin=1, pads_end=1).tolist() == [[[3, 4]]]
-    assert lp_pool(line(3, 4), 2, dilations=3, pads_begin=1, pads_end=1).tolist() == [[[0]]]
-
-
-@row_of(RULES, "range")
-def _norm_in_range(row: Row) -> None:
-    for scale in (2.0**100, 2.0**-100):
-        assert norms(line(3 * scale, 4 * scale), 2) == [5 * scale]
-    for scale in (2.0**1000, 2.0**-1000):
-        assert norms(line(3 * scale, 4 * scale, dtype="float64"), 2) == [5 * scale]
-
-
-@row_of(RULES, "integers, bool")
-def _norm_of_integers(row: Row) -> None:
-    assert [fits(LpPool(2), dtype) for dtype in ("int8", "bool", "float16")] == [False, False, True]
-    assert norms(line(3, 4, dtype="uint8"), 2, dtype="float32") == [5]
-
-
-@row_of(RULES, "without `--like`", "`--like onnx`", "`--like openvino`, `ngraph`, `tensorflow`")
-def _norm_by_dialect(row: Row) -> None:
-    assert LpPool(2).like == "onnx"
-    assert [fits(lambda p=p: LpPool(2, p=p)) for p in (1, 3, 2.5)] == [True, True, False]
-    assert [fits(LpPool(2, 2, like=like)) for like in ("openvino", "ngraph", "tensorflow")] == [False] * 3
-
-
-@row_of(RULES, "`--like pytorch`")
-def _norm_of_pytorch(row: Row) -> None:
-    assert norms(line(3, -4, -3, 4), 1, like="pytorch") == [-1, 1]
-    assert isnan(norms(line(-3, 2), 3, like="pytorch")[0])
-    clipped = lp_pool(line(1, 1, 2), 2, strides=2, p=1, rounding_type="ceil", like="pytorch")
-    assert clipped.tolist() == [[[2, 4]]]
-    padded = LpPool(2, 2, pads_begin=1, pads_end=1, like="pytorch")
-    refused = [fits(op) for op in (padded, LpPool(2, 2, dilations=2, like="pytorch"))]
-    assert refused == [False, False]
 
 
 @table_of(RULES, "option")
@@ -393,44 +255,3 @@ def _dialects(table: Table) -> None:
     for row in table.rows:
         assert list(row[1:]) == [DIALECT[row[0]](like) for like in table.head[1:]], row[0]
     assert [row[0] for row in table.rows] == list(DIALECT)
-
-
-@row_of(RULES, "missing, a sum")
-def _missing_of_a_sum(row: Row) -> None:
-    x = line(1, -9, 5, 7, -9, -9)
-    assert avg_pool(x, 3, strides=3, missing=-9).tolist() == [[[3, 7]]]
-    assert avg_pool(x, 3, strides=3, missing=-9, divisor_override=2).tolist() == [[[3, 3.5]]]
-    assert avg_pool(x, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False).tolist() == [[[0.5, 6]]]
-    assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
-
-
-@row_of(RULES, "missing, a comparison or a vote")
-def _missing_of_a_comparison(row: Row) -> None:
-    x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
-    for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2])):
-        assert pool(x, 3, strides=3, missing=9).tolist() == [[expected]]
-
-
-@row_of(RULES, "missing, nothing left")
-def _missing_alone(row: Row) -> None:
-    x = line(9, 9, 1)
-    values, at = max_pool(x, 2, strides=2, pads_end=1, missing=[9, 0], return_indices=True)
-    assert (isnan(values[0, 0, 0]), at.tolist()) == (True, [[[-1, 2]]])
-    assert avg_pool(x.astype("uint8"), 2, missing=[9, 0]).tolist() == [[[9, 1]]]
-    values = max_pool(x, 2, strides=4, rounding_type="ceil", missing=9)
-    assert values.tolist()[0][0][1:] == max_pool(x, 2, strides=4, rounding_type="ceil").tolist()[0][0][1:]
-
-
-@row_of(RULES, "missing, equality")
-def _missing_by_equality(row: Row) -> None:
-    assert avg_pool(line(0.1, 3), 2, missing=0.1).tolist() == [[[3]]]
-    for number in (-1, 256, 0.5, float("nan")):
-        with pytest.raises(RequestError):
-            AvgPool(2).plan((1, 1, 2), "uint8", missing=number)
-
-
-@row_of(RULES, "missing, colours")
-def _missing_of_colours(row: Row) -> None:
-    Image.new("RGBA", (4, 4)).save("x.png")
-    shown, code = typed("$ poolcli avg x.png -o y.png -k 2 --missing 0")
-    assert (code, "--missing is for numbers, and these are colours" in shown) == (2, True)
