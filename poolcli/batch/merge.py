@@ -17,7 +17,7 @@ from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.places import is_url
+from poolcli.formats.places import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.shared import finish
 from poolcli.formats.zarr.remote_shards import finish_store
@@ -41,6 +41,7 @@ def merge(folder: str) -> Merged:
 
     Memory does not grow with the parts, which are in the order of their outputs: the ends of shards see to that.
     """
+    check_url(folder)
     if names_folder_output(folder):
         return Merged(folder, finish_store(folder) if is_url(folder) else finish(folder), 1)
     shards = _shards(folder)

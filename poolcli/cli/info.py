@@ -12,6 +12,7 @@ from poolcli.core.layouts import named_shape
 from poolcli.formats import Header, list_arrays, parse_source
 from poolcli.formats.arrays import choose
 from poolcli.formats.isolated import guarded
+from poolcli.formats.places import shown
 from poolcli.report.text import printable
 
 
@@ -26,7 +27,7 @@ def info(request: InfoRequest) -> int:
                 raise
             failed = True
             if request.json:
-                _print_json(path, [], error)
+                _print_json(shown(path), [], error)
             complain(error)
             continue
         if request.json:

@@ -16,7 +16,7 @@ from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.formats import ReadOptions, Source, opened, parse_source
 from poolcli.formats.isolated import guarded
-from poolcli.formats.places import exists
+from poolcli.formats.places import check_url, exists
 from poolcli.job.failure import failure
 from poolcli.job.outcome import Settings
 from poolcli.job.pyramid.levels import ABLE, BASES, EDGES, Reduction
@@ -91,6 +91,7 @@ def _output(request: PyramidRequest) -> str:
     """The store that is asked for; refuses options that contradict each other."""
     if request.output is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
+    check_url(request.output)
     if not request.output.rstrip("/").lower().endswith(".zarr"):
         raise RequestError(
             f"{field('output', request.output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr"

@@ -9,6 +9,7 @@ from typing import Any
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.lazy import need
 
+_SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query such as that of a signed URL
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -19,6 +20,20 @@ def is_url(path: str | None) -> bool:
     (True, False, False)
     """
     return path is not None and _URL.match(path) is not None
+
+
+def shown(path: str) -> str:
+    """A path as it may be shown: a URL without what may be a secret."""
+    return _SECRET.sub("...", path) if is_url(path) else path
+
+
+def check_url(path: str) -> None:
+    """Refuses a URL that holds a secret: reports, lists and messages name files as they were named."""
+    if is_url(path) and _SECRET.search(path):
+        raise RequestError(
+            f"{shown(path)}: what may be a secret must not stand in a URL, which reports and logs show; "
+            "leave it to the environment and files in which the store's own tools look for it"
+        )
 
 
 def exists(path: str) -> bool:
@@ -36,6 +51,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     """fsspec's file system of a URL, and the path there. Credentials are those of the environment, as each system
     looks for them.
     """
+    check_url(url)
     (core,) = need("fsspec.core", why=f"{url}: reading URLs needs fsspec")
     try:
         system, place = core.url_to_fs(url)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from poolcli.core.errors import FileError
 from poolcli.core.nearest import did_you_mean_file
-from poolcli.formats.places import is_url
+from poolcli.formats.places import check_url, is_url
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 
@@ -21,6 +21,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     if path == "-":
         return FORMATS["npy"], ()
     by_suffix = with_suffix(path, FORMATS.values())
+    if path.lower().endswith(".zarr.zip") and not is_url(path):
+        raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
     if is_url(path) and by_suffix and not by_suffix.remote:
         raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
     by_content = folder_format(path) or _by_first_bytes(path)
@@ -69,6 +71,7 @@ def parse_source(text: str, dataset: str | None = None) -> Source:
     A key may hold colons: the path ends at the first colon behind a suffix of files that hold several arrays, at which
     there is a file.
     """
+    check_url(text)
     if dataset is not None or os.path.lexists(text):
         return Source(text, dataset)
     keyed = suffixes_of(lambda row: row.several)

@@ -502,3 +502,44 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_pa
     except PoolError as error:
         assert str(error).startswith(path)
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://AKID:SECRET@bucket/x.zarr", "s3://...bucket/x.zarr"),
+        ("https://host/x.zarr?token=SECRET", "https://host/x.zarr..."),
+        ("zip://::https://me:SECRET@host/x.zarr.zip", "zip://::https://...host/x.zarr.zip"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info", "URL"), ("info", "URL", "--json"), ("avg", "URL", "-o", "y.npy", "-k", "2"),
+        ("avg", "URL:/0", "-o", "y.npy", "-k", "2"), ("avg", "x.npy", "-o", "URL", "-k", "2"),
+        ("pyramid", "URL", "-o", "y.zarr"), ("pyramid", "x.npy", "-o", "URL"), ("merge", "URL"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_secret_in_a_url_is_refused_and_shown_nowhere(
+    url: str, shown: str, words: tuple[str, ...], folder: Path, cli: Cli
+) -> None:
+    result = cli(*(word.replace("URL", url) for word in words))
+    assert "SECRET" not in result.out + result.err
+    said = (
+        "what may be a secret must not stand in a URL, which reports and logs show; leave it to the environment and "
+        "files in which the store's own tools look for it"
+    )
+    assert shown in result.err
+    assert said in result.err
+
+
+def test_a_store_in_a_zip_file_is_read_by_its_url(folder: Path, cli: Cli) -> None:
+    store = zarr.storage.ZipStore("x.zarr.zip", mode="w")
+    zarr.create_array(store, shape=(4, 4), chunks=(2, 2), dtype="u1")[:] = np.arange(16).reshape(4, 4)
+    store.close()
+    result = cli("info", "x.zarr.zip")
+    said = "poolcli: x.zarr.zip: a Zarr store in a .zip file is read by its URL, zip://::x.zarr.zip\n"
+    assert (result.code, result.err) == (1, said)
+    assert cli("max", "zip://::x.zarr.zip", "-o", "y.npy", "--layout", "HW", "-k", "2", "-s", "2").code == 0
+    assert np.load("y.npy").tolist() == [[5, 7], [13, 15]]
