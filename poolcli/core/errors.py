@@ -53,15 +53,21 @@ class UnexpectedError(PoolError):
     exit_code = 1
 
 
+def said_by(error: BaseException) -> str:
+    """The first line of what an error says, or its kind where it says nothing; KeyError's quotes are left out."""
+    try:
+        text = (str(error).splitlines() or [""])[0].strip("'\"")[:200]
+    except Exception:  # what cannot even say what it is
+        text = ""
+    return text or type(error).__name__
+
+
 def unexpected(error: BaseException, place: str) -> UnexpectedError:
     """The error that stands for any other one; it holds text alone, and so goes from process to process."""
     from traceback import format_exception  # which takes as long to import as all errors here
 
-    try:
-        text = (str(error).splitlines() or [""])[0][:200]
-    except Exception:  # what cannot even say what it is
-        text = ""
-    kind = type(error).__name__ + (f": {text}" if text else "")
+    kind, text = type(error).__name__, said_by(error)
+    kind = kind if text == kind else f"{kind}: {text}"
     made = UnexpectedError(f"{place}: could not be done (unexpected {kind}; --debug shows where)")
     made.add_note("".join(format_exception(error)))
     return made

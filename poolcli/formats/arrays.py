@@ -10,7 +10,7 @@ from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import spatial_axes
 from poolcli.core.nearest import did_you_mean
-from poolcli.formats.records import Header, Source
+from poolcli.formats.records import Header, Opened, Several, Source
 
 FEWEST_AXES = 3  # of an array whose layout is not given
 SHOWN = 20  # names in a list
@@ -56,6 +56,11 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
             f"or {field('dataset', first)}, or take {field('all')}"
         )
     return headers[0]
+
+
+def chosen(file: Several, source: Source, axes: int | None) -> Opened:
+    """The array of a file that `choose` chooses."""
+    return file.array(str(choose(source, file.headers, axes).key))
 
 
 def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:

@@ -104,7 +104,7 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
         make_folder(os.path.dirname(target))
         try:
             yield part, journal
-        except Exception:  # not when stopped: that is what it is kept for
+        except Exception:  # passed on, whatever it is; not when stopped: that is what it is kept for
             remove(part)
             journal.remove()
             raise

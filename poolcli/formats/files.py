@@ -71,7 +71,12 @@ def read(source: Source) -> Tensor:
 
 def list_arrays(path: str) -> list[Header]:
     """All arrays of a file that can be pooled."""
-    return recognise(path)[0].functions.list_arrays(path)
+    row, options = recognise(path)[0], ReadOptions()
+    if row.several:
+        with row.functions.opened_several(path, options) as held:
+            return list(held.headers)
+    with row.functions.opened(Source(path), options) as file:
+        return [file.header]
 
 
 def holds_several(path: str) -> bool:

@@ -106,12 +106,6 @@ class Flat:
             raise FileError(f"{self.stream.name}: became shorter while it was being read")
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The one array of the file."""
-    with opened(Source(path), ReadOptions()) as file:
-        return [file.header]
-
-
 def streamed(name: str, stream: BinaryIO) -> Loaded:
     """The array in a stream that cannot go back: of its header, and then of as many bytes as that claims."""
     descr, header, fortran = parse_header(name, stream)

@@ -13,7 +13,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
 from poolcli.formats import npy
 from poolcli.formats.arrays import byte_count, check_expansion
-from poolcli.formats.records import Header, Loaded, Metadata, Opened, ReadOptions, Source
+from poolcli.formats.records import Loaded, Metadata, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,12 +36,6 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
             return found
 
         yield Loaded(file.header, load)
-
-
-def list_arrays(path: str) -> list[Header]:
-    """The one array of the file."""
-    with opened(Source(path), ReadOptions()) as file:
-        return [file.header]
 
 
 @contextmanager

@@ -8,13 +8,13 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.core.errors import FileError, RequestError
+from poolcli.core.errors import FileError, RequestError, said_by
 from poolcli.formats import npy
-from poolcli.formats.arrays import check_expansion, choose
+from poolcli.formats.arrays import check_expansion, chosen
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.records import (
     Header,
@@ -27,6 +27,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
+from poolcli.formats.translated import one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,20 +103,12 @@ def _key_of(info: zipfile.ZipInfo) -> str:
     return info.filename.removesuffix(".npy")
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The arrays of the file by key; members that are no numeric array are left out."""
-    with opened_several(path, ReadOptions()) as file:
-        return file.headers
-
-
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, inflated when it is first read."""
     with opened_several(source.path, options) as file:
-        key = source.key
-        if key is None or file.member(key) is None:
-            key = str(choose(source, file.headers, options.axes).key)
-        yield file.array(key)
+        named = source.key is not None and file.member(source.key) is not None
+        yield file.array(str(source.key)) if named else chosen(file, source, options.axes)
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
@@ -143,13 +136,10 @@ def _member_names(path: str, arrays: Sequence[Named]) -> list[str]:
     return names
 
 
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translated(path: str) -> AbstractContextManager[None]:
     """Whatever a broken archive raises becomes one line."""
-    try:
-        yield
-    except (FileError, RequestError):
-        raise
-    except _BROKEN as error:
-        reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        raise FileError(f"{path}: is not a readable .npz file ({reason})") from error
+    return one_line(path, lambda error: isinstance(error, _BROKEN), _said)
+
+
+def _said(error: Exception) -> str:
+    return f"is not a readable .npz file ({getattr(error, 'strerror', None) or said_by(error)})"

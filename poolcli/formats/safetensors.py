@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
 from poolcli.engine import numpy_dtype
-from poolcli.formats.arrays import byte_count, choose, human_bytes, named
+from poolcli.formats.arrays import byte_count, chosen, human_bytes, named
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import Header, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
@@ -71,17 +71,11 @@ class _File:
         return name != ABOUT and entry["dtype"] in TYPES and 0 < len(entry["shape"]) <= MOST_AXES
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The arrays of the file; single numbers, and types that poolcli does not know, are left out."""
-    with opened_several(path, ReadOptions()) as file:
-        return file.headers
-
-
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen array, read region by region."""
     with opened_several(source.path, options) as file:
-        yield file.array(str(choose(source, file.headers, options.axes).key))
+        yield chosen(file, source, options.axes)
 
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:

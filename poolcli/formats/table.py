@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from poolcli.formats.records import Header, Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
+    from poolcli.formats.records import Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,6 @@ class Functions(Protocol):
 
     def opened_several(self, path: str, options: ReadOptions) -> AbstractContextManager[Several]:
         """All arrays of a file of a format that holds several."""
-
-    def list_arrays(self, path: str) -> list[Header]:
-        """All arrays of a file that can be pooled."""
 
     def holds(self, source: Source) -> bool:
         """Whether a file of a format that adds has something of the name already."""

@@ -59,11 +59,6 @@ class _Folder:
         return array
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The one array of the folder."""
-    return [_header(path)]
-
-
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes the array as one region."""
     with sink(path, arrays[0].spec, options) as take:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from poolcli.formats.arrays import choose
+from poolcli.formats.arrays import chosen
 from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import translated
 from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
@@ -49,17 +49,11 @@ class _Datasets:
             return _File(header, dataset, scales)
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The numeric datasets of the file, by path."""
-    with opened_several(path, ReadOptions()) as file:
-        return list(file.headers)
-
-
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The chosen dataset, read region by region, with its attributes and how it is stored."""
     with opened_several(source.path, options) as file:
-        yield file.array(source.key if source.key is not None else str(choose(source, file.headers, options.axes).key))
+        yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
 
 
 @dataclass(slots=True)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.core.errors import said_by
 from poolcli.core.lazy import Lazy
+from poolcli.formats.translated import one_line
 
 h5py: Any = Lazy("h5py")
 
+KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
+
+def translated(path: str) -> AbstractContextManager[None]:
     """Whatever h5py raises becomes one line."""
-    try:
-        yield
-    except PoolError:
-        raise
-    except BlockingIOError as error:
-        raise FileError(f"{path}: is open in another program; close it there first") from error
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        text = (str(error).splitlines() or [type(error).__name__])[0].strip("'\"")
-        raise FileError(f"{path}: HDF5 cannot read or write it: {text[:200]}") from error
+    return one_line(path, lambda error: isinstance(error, KNOWN), _said)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, BlockingIOError):
+        return "is open in another program; close it there first"
+    return f"HDF5 cannot read or write it: {said_by(error)}"

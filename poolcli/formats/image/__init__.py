@@ -1,5 +1,5 @@
 """Pictures: through Pillow, and through other libraries where Pillow would lose bits."""
 
-from poolcli.formats.image.image import list_arrays, opened, write
+from poolcli.formats.image.image import opened, write
 
-__all__ = ["list_arrays", "opened", "write"]
+__all__ = ["opened", "write"]

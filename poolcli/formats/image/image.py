@@ -31,12 +31,6 @@ LATER = ("what pages after the first say beside their pixels", "it differs from 
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The pictures of the file, as one array."""
-    with opened(Source(path), ReadOptions()) as file:
-        return [file.header]
-
-
 @contextmanager
 def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
     """The pictures, orientation applied; their pixels are decoded when they are first read."""

@@ -33,7 +33,7 @@ def decoded(image: Image, path: str) -> NDArray[Any] | None:
         return None
     try:
         pixels: NDArray[Any] = codecs.jpeg8_decode(data)
-    except Exception:  # of many kinds
+    except Exception:  # whatever a codec says: Pillow says it again, in the words that are shown
         return None
     channels = CHANNELS[image.mode]
     shape = (image.height, image.width, channels)[: 2 if channels == 1 else 3]

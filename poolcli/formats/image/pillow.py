@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.core.errors import FileError, PoolError, said_by
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image import gif, jpeg, png, tags, tiff
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
@@ -300,6 +300,5 @@ def translated(path: str) -> Iterator[None]:
     except pil.UnidentifiedImageError as error:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine kinds, among them TypeError and SyntaxError
-        text = (str(error).splitlines() or [type(error).__name__])[0][:200]
         more = f" ({said[-1][:200]})" if said else ""
-        raise FileError(f"{path}: the image cannot be read or written: {text}{more}") from error
+        raise FileError(f"{path}: the image cannot be read or written: {said_by(error)}{more}") from error

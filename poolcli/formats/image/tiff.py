@@ -131,7 +131,7 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
     exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
     try:
         exif.load_from_fp(stream, page.offset)
-    except Exception:  # of many kinds
+    except Exception:  # of as many kinds as Pillow has decoders of tags
         return pil.Exif(), {"lost": (("tags", "they cannot be read"),)}
     return exif, {}
 

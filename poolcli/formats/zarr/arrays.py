@@ -49,12 +49,6 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
             yield array
 
 
-def list_arrays(path: str) -> list[Header]:
-    """The numeric arrays of the store, by path."""
-    with opened_several(path, ReadOptions()) as file:
-        return list(file.headers)
-
-
 @dataclass(frozen=True)
 class Stored:
     """An open store: an array, or a group with arrays."""

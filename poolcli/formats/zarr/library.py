@@ -6,12 +6,13 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.core.errors import said_by
 from poolcli.core.lazy import Lazy
 from poolcli.core.room import room_for
+from poolcli.formats.translated import one_line
 
 zarr: Any = Lazy("zarr")
 
@@ -19,20 +20,14 @@ STACK = 2**23  # bytes of a thread
 KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
 
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
+def translated(path: str) -> AbstractContextManager[None]:
     """Whatever zarr, a codec or an object store raises becomes one line."""
-    try:
-        yield
-    except PoolError:
-        raise
-    except Exception as error:
-        if isinstance(error, MemoryError) or not (isinstance(error, KNOWN) or _of_a_store(error)):
-            raise
-        text = (str(error).splitlines() or [""])[0].strip("'\"") or type(error).__name__
-        if type(error) is KeyError:  # which says no more than the word that was looked for
-            text = f"Unknown name {text}"
-        raise FileError(f"{path}: Zarr cannot read or write it: {text[:200]}") from error
+    return one_line(path, lambda error: isinstance(error, KNOWN) or _of_a_store(error), _said)
+
+
+def _said(error: Exception) -> str:
+    only_a_word = type(error) is KeyError  # the one that was looked for
+    return f"Zarr cannot read or write it: {'Unknown name ' if only_a_word else ''}{said_by(error)}"
 
 
 @contextmanager
