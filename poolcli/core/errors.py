@@ -53,10 +53,13 @@ class UnexpectedError(PoolError):
     exit_code = 1
 
 
+QUOTES = "'\""  # which a KeyError has about what it says
+
+
 def said_by(error: BaseException) -> str:
-    """The first line of what an error says, or its kind where it says nothing; KeyError's quotes are left out."""
+    """The first line of what an error says, or its kind where it says nothing."""
     try:
-        text = (str(error).splitlines() or [""])[0].strip("'\"")[:200]
+        text = (str(error).splitlines() or [""])[0][:200]
     except Exception:  # what cannot even say what it is
         text = ""
     return text or type(error).__name__

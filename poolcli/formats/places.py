@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from poolcli.core.errors import FileError, RequestError, said_by
+from poolcli.core.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.core.lazy import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query such as that of a signed URL
@@ -64,4 +64,4 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 def unreachable(path: str, error: BaseException) -> FileError:
     """The one line for whatever an object store raised."""
-    return FileError(f"{path}: cannot be reached: {said_by(error)}")
+    return FileError(f"{path}: cannot be reached: {said_by(error).strip(QUOTES)}")

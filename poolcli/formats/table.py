@@ -29,6 +29,7 @@ class Format:
     are written so, None for never. A `resumable` output goes on where a run was stopped, one that `spreads` may be
     written by several processes at once; the library of a `fragile` one may end the process. `lacks` are number types
     that it cannot hold; `written_as` is the suffix under which a folder run writes what the format itself cannot.
+    `loads` are packages that reading and writing it takes, where they are installed, and that are safe to fork with.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Format:
     fragile: bool = False
     lacks: tuple[str, ...] = ("bfloat16",)
     written_as: str = ""
+    loads: tuple[str, ...] = ()
 
     @property
     def is_folder(self) -> bool:
@@ -84,6 +86,7 @@ class Functions(Protocol):
 
 
 def _picture(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
+    more.setdefault("loads", ("PIL.Image",))
     return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, **more)
 
 
@@ -121,7 +124,10 @@ FORMATS: dict[str, Format] = {
             several=True, streams=True, lacks=(),
         ),
         _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
-        _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),
+        _picture(
+            "jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
+            loads=("PIL.Image", "imagecodecs"),
+        ),
         _picture("tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"),
         _picture("bmp", (".bmp",), b"BM"),
         _picture("webp", (".webp",), b"RIFF"),

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,7 @@ from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, ending, start
 from poolcli.core.stop import check_stopped, held, install_handlers
 from poolcli.formats.atomic import remove_part
+from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome
@@ -123,7 +125,9 @@ class Workers:
             following = self._again.pop() if self._again else next(self._tasks, None)
             if following is None:
                 return
-            idle = idle or self._start()
+            if idle is None:
+                load_for(following[1].job)
+                idle = self._start()
             idle.given = following
             try:
                 idle.pipe.send(following[1])
@@ -183,6 +187,16 @@ class Workers:
         how = ending(worker.process)
         self._workers.remove(worker)
         return how
+
+
+def load_for(job: Job) -> None:
+    """Loads here what a worker would load for its first job: all that are forked later have it, too."""
+    row = with_suffix(job.source.path, FORMATS.values())
+    if row is None or row.fragile:  # those are left to their workers
+        return
+    for module in (row.module, *row.loads, *(["poolcli.engine.call"] if row.loads else [])):
+        with suppress(ImportError):
+            import_module(module)
 
 
 def _sweep(job: Job, owner: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from poolcli.core.errors import said_by
+from poolcli.core.errors import QUOTES, said_by
 from poolcli.core.lazy import Lazy
 from poolcli.formats.translated import one_line
 
@@ -22,4 +22,4 @@ def translated(path: str) -> AbstractContextManager[None]:
 def _said(error: Exception) -> str:
     if isinstance(error, BlockingIOError):
         return "is open in another program; close it there first"
-    return f"HDF5 cannot read or write it: {said_by(error)}"
+    return f"HDF5 cannot read or write it: {said_by(error).strip(QUOTES)}"

@@ -6,6 +6,7 @@ Both decode by libjpeg-turbo. From file to file, half the size, a picture of 6 m
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 ALONE, END = (0x01, 0xD8), 0xD9  # markers without a segment, and the one behind which nothing comes
 CHANNELS = {"L": 1, "RGB": 3}  # of the modes that are decoded here
-# What follows a byte of 255 in the coded pixels: 0, the number of a part that is coded by itself, or filling.
-NO_MARKERS = (0x00, *range(0xD0, 0xD8), 0xFF)
+# In the coded pixels, 0 follows a byte of 255, or the number of a part that is coded by itself, or filling.
+MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
 
 def decoded(image: Image, path: str) -> NDArray[Any] | None:
@@ -42,14 +43,13 @@ def decoded(image: Image, path: str) -> NDArray[Any] | None:
 
 def is_whole(data: bytes) -> bool:
     """Whether the segments of a JPEG lie in it one behind the other up to its end marker."""
-    at = data.find(b"\xff", 2)
-    while 0 <= at < len(data) - 1:
-        kind, at = data[at + 1], at + 1
+    at = 2
+    while found := MARKER.search(data, at):
+        kind, at = found[1][0], found.end()
         if kind == END:
             return True
-        if kind not in NO_MARKERS and kind not in ALONE:
-            at += 1 + max(2, int.from_bytes(data[at + 1 : at + 3], "big"))
-        at = data.find(b"\xff", at)
+        if kind not in ALONE:
+            at += max(2, int.from_bytes(data[at : at + 2], "big"))
     return False
 
 

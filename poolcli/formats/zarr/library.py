@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from poolcli.core.errors import said_by
+from poolcli.core.errors import QUOTES, said_by
 from poolcli.core.lazy import Lazy
 from poolcli.core.room import room_for
 from poolcli.formats.translated import one_line
@@ -27,7 +27,7 @@ def translated(path: str) -> AbstractContextManager[None]:
 
 def _said(error: Exception) -> str:
     only_a_word = type(error) is KeyError  # the one that was looked for
-    return f"Zarr cannot read or write it: {'Unknown name ' if only_a_word else ''}{said_by(error)}"
+    return f"Zarr cannot read or write it: {'Unknown name ' if only_a_word else ''}{said_by(error).strip(QUOTES)}"
 
 
 @contextmanager
