@@ -14,6 +14,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.ops import OPERATORS
 from poolcli.plan.region import whole
 from tests.bench.cold import cold_starts
+from tests.bench.pictures import PEERS
 from tests.bench.rows import KERNELS, LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, row_of, table_of
@@ -195,3 +196,9 @@ def _processes(table: Table) -> None:
     assert [re.sub(r" \(.*", "", plain(row[0])) for row in table.rows] == [
         "--help", "shape of a typed shape", "a tiny tensor", "12-megapixel PNG", "12-megapixel .npy",
     ]  # fmt: skip
+
+
+@table_of("docs/speed.md", "pictures")
+def _folders(table: Table) -> None:
+    suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif"}
+    assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)
