@@ -75,6 +75,7 @@ def slide_at(arithmetic, taps):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, inner = across_at(numbers), geometry.inner
         width, size, pad = geometry.input[2], geometry.size, across.pad * inner
+        columns = width // inner
         length = across.reach * inner
         apart, row = unsigned(length // stride), unsigned(length if stride > 1 else 0)
         before, unit = max(0, min(pad, length)), unsigned(across.dilation * inner)
@@ -101,11 +102,12 @@ def slide_at(arithmetic, taps):
                     best, line, tap = join(value, best, how), its if taken else line, np.int32(j) if taken else tap
                 out[target + w] = finish(best, share, w, how, out)
                 lines[2 * length + w], lines[2 * length + size + w] = line, tap
-            for w in range(size):
-                line, tap = lines[2 * length + w], np.int64(lines[2 * length + size + w])
-                at = w // inner * stride - across.pad + tap * across.dilation
-                row_of_plane = _row_in_plane(geometry, d, h, np.int64(line))
-                where[t * size + w] = -1 if line == none else row_of_plane * (width // inner) + at
+            for pixel in range(size // inner):  # so that nothing is divided, which takes longer than all the rest
+                for w in range(pixel * inner, (pixel + 1) * inner):
+                    line, tap = lines[2 * length + w], np.int64(lines[2 * length + size + w])
+                    at = pixel * stride - across.pad + tap * across.dilation
+                    row_of_plane = _row_in_plane(geometry, d, h, np.int64(line))
+                    where[t * size + w] = -1 if line == none else row_of_plane * columns + at
             o, d, h = row_after(o, d, h, geometry.output)
 
     return slide_at
@@ -148,7 +150,7 @@ def best_at(arithmetic, taps):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         width, size, inner, step = geometry.input[2], geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
-        apart, apart_lines = behind(work, width), behind(lines, width)
+        apart, apart_lines, columns = behind(work, width), behind(lines, width), width // inner
         o, d, h = row_of(first_task, geometry.output)
         for t in range(first_task, last_task):
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
@@ -161,9 +163,9 @@ def best_at(arithmetic, taps):
                     run, of_run = apart, apart_lines
                 best, line, tap = _best_of(run, of_run, count, rows, apart_lines, how)
                 out[t * size + w] = finish(best, share, w, how, out)
-                at = begin_w[w] // inner + tap * geometry.steps[2]
+                begin = begin_w[w] if inner == 1 else begin_w[w] // inner
                 row = _row_in_plane(geometry, d, h, np.int64(line))
-                where[t * size + w] = -1 if line == NONE else row * (width // inner) + at
+                where[t * size + w] = -1 if line == NONE else row * columns + begin + tap * geometry.steps[2]
             o, d, h = row_after(o, d, h, geometry.output)
 
     return best_at
