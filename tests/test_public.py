@@ -11,6 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AvgPool
+from poolcli.core.fields import on_command_line
 from tests.conftest import Cli
 
 PLAN = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6))
@@ -21,7 +22,11 @@ MODEL = "samples/backbone.xml"
 
 
 def _compared() -> list[Any]:
-    return [(row.title, row.plan.output_shape if row.plan else None, row.refusal) for row in PLAN.compare()]
+    """With refusals as the command line has them."""
+    return [
+        (row.title, row.plan.output_shape if row.plan else None, row.refusal and on_command_line(row.refusal))
+        for row in PLAN.compare()
+    ]
 
 
 QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
