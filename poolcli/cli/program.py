@@ -18,7 +18,7 @@ from poolcli.cli.help import root_help
 from poolcli.cli.options import Argument
 from poolcli.cli.parameters import Parameter, parameters, request_of
 from poolcli.cli.plain import COMPLETE
-from poolcli.cli.shells import INSTALL, SHELLS, SHOW, complete_in, hear_question
+from poolcli.cli.shells import INSTALL, SHOW, complete_in, hear_question
 from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
@@ -175,7 +175,7 @@ def _annotation(each: Parameter, complete: Complete | None) -> Any:
 def _root(
     version: Annotated[bool, typer.Option("-V", "--version")] = False,
     helps: Annotated[bool, typer.Option("-h", "--help")] = False,  # seen before
-    show: Annotated[str, typer.Option(SHOW, autocompletion=lambda: SHELLS)] = "",  # seen before Typer, here for shells
-    install: Annotated[str, typer.Option(INSTALL, autocompletion=lambda: SHELLS)] = "",
+    show: Annotated[bool, typer.Option(SHOW)] = False,  # both seen before, here for shells; for flags alone
+    install: Annotated[bool, typer.Option(INSTALL)] = False,  # Typer loads no Pydantic
 ) -> None:
     """Pooling of tensors and images, exactly as OpenVINO's operators define it."""

@@ -37,7 +37,6 @@ LINES = {
     "poolcli av": ["avg\tAverage of every window (OpenVINO AvgPool, nGraph AvgPool)."],
     "poolcli help av": ["avg\tAverage of every window (OpenVINO AvgPool, nGraph AvgPool)."],
     "poolcli --sh": ["--show-completion"],
-    "poolcli --show-completion ": ["bash", "zsh", "fish"],
     "poolcli avg --ker": ["--kernel\tWindow size: 3, or 3,5 (order D,H,W)."],
     "poolcli avg x.npy --output-l": ["--output-layout\tAxes of the output."],
     "poolcli avg x.npy --like p": ["pytorch"],

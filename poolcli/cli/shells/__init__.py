@@ -10,7 +10,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 
 from poolcli.cli.plain import COMPLETE
@@ -69,6 +68,8 @@ def _is_whole(line: str) -> bool:
 
 def script(shell: str) -> str:
     """What the shell is to read."""
+    from importlib.resources import files  # which takes longer to import than to answer a shell
+
     return files("poolcli.cli.shells").joinpath(f"poolcli.{shell}").read_text("utf-8")
 
 
