@@ -21,6 +21,8 @@ def main() -> None:
         code = _run()
     except Stopped as stop:
         print(f"poolcli: {stop}", file=sys.stderr)
+        if "asyncio" in sys.modules:  # which would name the tasks that Zarr had begun
+            sys.modules["logging"].getLogger("asyncio").disabled = True
         code = stop.exit_code
     except OSError as error:
         from poolcli.core.errors import PoolError
