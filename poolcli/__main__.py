@@ -21,8 +21,9 @@ def main() -> None:
         code = _run()
     except Stopped as stop:
         print(f"poolcli: {stop}", file=sys.stderr)
-        if "asyncio" in sys.modules:  # which would name the tasks that Zarr had begun
+        if "asyncio" in sys.modules:  # which would name what Zarr had begun, and what it was about to
             sys.modules["logging"].getLogger("asyncio").disabled = True
+            sys.modules["warnings"].simplefilter("ignore")
         code = stop.exit_code
     except OSError as error:
         from poolcli.core.errors import PoolError
