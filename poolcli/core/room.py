@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from poolcli.core.errors import FileError
+from poolcli.core.stop import is_own_process
 
 LEAST = 2**25  # bytes that any library may take for its own ends
 LARGER = 16  # times what is unpacked: what some decoders take for what lies in between
@@ -17,9 +18,10 @@ def room_for(where: str, unpacked: int, beside: int = 0) -> Iterator[None]:
     """Lets the process take `beside` bytes more than now, and as many as it may take to unpack so many at a time.
 
     A library that asks for more gets none, and says so as it can; where it is by a MemoryError, that becomes a
-    FileError. The system counts this on Linux; elsewhere there is no limit. It holds for all threads of the process.
+    FileError. The system counts this on Linux; elsewhere there is no limit. It holds for all threads of the process,
+    so there is none either in a process with threads that are not poolcli's: of a notebook, of Dask.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not is_own_process():
         yield
         return
     import resource

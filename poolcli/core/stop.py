@@ -39,6 +39,11 @@ def install_handlers() -> None:
     sys.unraisablehook = _report
 
 
+def is_own_process() -> bool:
+    """Whether this process is the program or a worker of it, and not one of somebody's that imports poolcli."""
+    return sys.unraisablehook is _report
+
+
 def remove_handlers() -> None:
     """From here on a signal ends the process as the system does it, unless it is ending for one already."""
     global _heard
