@@ -44,6 +44,8 @@ ORDERS: dict[str, Callable[[Array], Array]] = {
     "every second column": lambda x: np.repeat(x, 2, 3)[..., ::2],
     "every second channel": lambda x: np.repeat(x, 2, 1)[:, ::2],
     "one row for all": lambda x: np.broadcast_to(x[:, :, :1], x.shape),
+    "one column for all": lambda x: np.broadcast_to(x[..., :1], x.shape),
+    "one element for all": lambda x: np.broadcast_to(x[0, 0, 0, 0], x.shape),
     "records": lambda x: np.rec.fromarrays([x, np.zeros(x.shape, np.int8)]).f0,
 }
 PLANS: dict[str, Callable[[str], Plan]] = {

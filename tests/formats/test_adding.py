@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "both in one file": (
         ("x.npy", "-o", "a.h5:/z", "--indices", "a.h5:/at"),
-        "x.npy and x.npy would both be written to a.h5; pool them into different folders or rename one",
+        "--output and --indices are both a.h5; name another file for one",
     ),
 }
 

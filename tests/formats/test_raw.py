@@ -45,7 +45,7 @@ def test_what_lies_behind_the_array_is_passed_over_and_said(cli: Cli) -> None:
 
 
 REFUSED: dict[str, tuple[str, int, str]] = {
-    "no type": ("1,2,6,8", 2, "dtype 8 cannot be pooled; use one of"),
+    "no type": ("1,2,6,8", 2, "--raw is '1,2,6,8'; write a shape and a type, such as 1,3,64,64,uint8"),
     "no shape": ("int16", 2, "--raw is 'int16'; write a shape and a type, such as 1,3,64,64,uint8"),
     "a negative length": ("1,-2,6,8,int16", 2, "--raw is '1,-2,6,8,int16'; write a shape and a type, such as"),
     "an unknown type": ("1,2,6,8,int17", 2, "dtype int17 cannot be pooled; use one of"),
