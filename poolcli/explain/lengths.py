@@ -103,7 +103,8 @@ def _same_strides(size: int, wanted: int, kernel: int, given: Mapping[str, int])
 def unusual(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
     """Gaps between windows, elements that none reads, kernels that are seldom seen, pads other than those of "same"."""
     window = extent(kernel, dilation)
-    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if kernel == size else 2 if kernel <= USUAL else 4)
+    is_whole = kernel == size and begin == end == 0
+    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if is_whole else 2 if kernel <= USUAL else 4)
     pads = 0 if begin == end == 0 else 1 if begin == end == (window - 1) // 2 else 3
     unread = max(0, size + begin + end - window) % stride / size
     return (

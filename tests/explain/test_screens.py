@@ -91,9 +91,9 @@ output  N=1 C=3 H=28 W=40
 -k 3,4 -s 2 -p 0,1
 -k 3 -s 2 --rounding-type ceil
 -k 4 -s 2 -p 1
--k 2,80 -s 2 -p 0,39
 -k 2,5 -s 2 -p 0,2
 -k 4,3 -s 2 -p 1
+-k 2,7 -s 2 -p 0,3
 """
 TO = """\
 the same in OpenVINO
