@@ -35,7 +35,7 @@ def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) ->
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="every test with every example, as CI runs them")
+    parser.addoption("--full", action="store_true", help="every test with every example")
 
 
 @pytest.hookimpl(tryfirst=True)

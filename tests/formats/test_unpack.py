@@ -18,7 +18,7 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from poolcli.core.errors import FileError
 from poolcli.formats import Source, opened
 from poolcli.formats.records import slices
-from tests.processes import forked
+from tests.processes import forked, fresh
 from tests.profiles import sized, slow
 
 SIDE = 256  # of a chunk, of 64 KiB
@@ -159,7 +159,7 @@ def test_a_chunk_of_zarr_that_claims_100_mib_takes_no_more_memory_than_it_should
     array[...] = 1
     (chunk,) = (path for path in Path("x.zarr").rglob("*0") if path.is_file())
     chunk.write_bytes(numcodecs.get_codec({"id": codec}).encode(np.ones(100 * 2**20, "u1")))
-    done = forked(Path.cwd(), "avg", "x.zarr", "-o", "y.npy", "-k", "2", "-s", "2")
+    done = fresh(Path.cwd(), "avg", "x.zarr", "-o", "y.npy", "-k", "2", "-s", "2")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("poolcli: x.zarr: ")
-    assert done.peak < 96 * 1024  # zarr itself among it
+    assert done.peak < 120 * 1024  # of which a run that has nothing to refuse takes more than 50
