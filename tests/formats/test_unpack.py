@@ -160,6 +160,6 @@ def test_a_chunk_of_zarr_that_claims_100_mib_takes_no_more_memory_than_it_should
     (chunk,) = (path for path in Path("x.zarr").rglob("*0") if path.is_file())
     chunk.write_bytes(numcodecs.get_codec({"id": codec}).encode(np.ones(100 * 2**20, "u1")))
     done = fresh(Path.cwd(), "avg", "x.zarr", "-o", "y.npy", "-k", "2", "-s", "2")
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert done.err.startswith("poolcli: x.zarr: ")
+    *warned, said = done.err.splitlines()  # an older numcodecs warns of what it imports
+    assert (done.code, said.startswith("poolcli: x.zarr: "), "Traceback" in warned) == (1, True, False)
     assert done.peak < 120 * 1024  # of which a run that has nothing to refuse takes more than 50

@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numcodecs
 import numpy as np
 import pytest
@@ -534,6 +535,10 @@ def test_a_secret_in_a_url_is_refused_and_shown_nowhere(
     assert said in result.err
 
 
+@pytest.mark.skipif(
+    tuple(map(int, fsspec.__version__.split(".")[:2])) < (2026, 9),
+    reason="fsspec before 2026.9 raises KeyError for what a zip file does not hold, which Zarr does not expect",
+)
 def test_a_store_in_a_zip_file_is_read_by_its_url(folder: Path, cli: Cli) -> None:
     store = zarr.storage.ZipStore("x.zarr.zip", mode="w")
     zarr.create_array(store, shape=(4, 4), chunks=(2, 2), dtype="u1")[:] = np.arange(16).reshape(4, 4)
