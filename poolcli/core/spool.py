@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import merge
 from itertools import islice, pairwise
 from typing import Any, TypeVar
+from weakref import finalize
 
 from poolcli.core.errors import FileError
 
@@ -51,7 +52,9 @@ class Spool(Collection[Item]):
         from tempfile import TemporaryFile  # as pickle, what a short list does not need
 
         try:
-            self._file = self._file or TemporaryFile(prefix="poolcli-")  # noqa: SIM115  # it is closed with the list
+            if self._file is None:
+                self._file = TemporaryFile(prefix="poolcli-")  # noqa: SIM115  # it is closed with the list
+                finalize(self, self._file.close)
             for start in range(0, len(self._held), BATCH):
                 batch = pickle.dumps(self._held[start : start + BATCH], pickle.HIGHEST_PROTOCOL)
                 self._end += self._file.write(len(batch).to_bytes(PREFIX) + batch)
@@ -70,10 +73,6 @@ class Spool(Collection[Item]):
             batch = os.pread(self._file.fileno(), length, start + PREFIX)
             start += PREFIX + length
             yield from pickle.loads(batch)  # noqa: S301  # this process wrote it, into a file without a name
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
     def __len__(self) -> int:
         return self._count
