@@ -90,6 +90,11 @@ def _unfinished(path: str, target: str) -> str:
     parent, start = os.path.split(part_name(target, "")[: -len(".part")])
     with reported(path), os.scandir(parent) as entries:
         found = sorted(e.path for e in entries if e.name.startswith(start) and e.name.endswith(UNFINISHED + ".part"))
+    return only_work(path, found)
+
+
+def only_work(path: str, found: Sequence[str]) -> str:
+    """The one place where shards work on `path`, of those that were found; refused where there is none, or several."""
     if not found:
         raise RequestError(f"{path}: no shard of it was made; run with {field('shard', '1/4')} and so on first")
     if len(found) > 1:

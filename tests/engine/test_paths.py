@@ -48,10 +48,11 @@ def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
 
 
 def _in_turn(number: int, path: Path, types: tuple[str, ...]) -> list[str]:
-    """Half of the types, and the path's quick ones: building kernels takes most of the time of a full run, and each
-    type still meets every second path, each path types of all sizes.
+    """All types in full runs. Otherwise the path's quick ones and half of the others, since building kernels takes most
+    of the time: each type still meets every second path.
     """
-    return [dtype for i, dtype in enumerate(types) if (number + i) % 2 == 0 or dtype in path.quick]
+    every = sized(False, True)
+    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 2 == 0 or dtype in path.quick]
 
 
 ROWS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 from poolcli.core.errors import FileError
 from poolcli.formats import Source, opened
 from poolcli.formats.records import slices
-from tests.processes import forked, fresh
+from tests.processes import fresh
 from tests.profiles import sized, slow
 
 SIDE = 256  # of a chunk, of 64 KiB
@@ -39,6 +40,8 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "bitshuffle": {"compression": hdf5plugin.Bitshuffle()},
     "bitshuffle, zstd": {"compression": hdf5plugin.Bitshuffle(cname="zstd")},
 }
+# What numcodecs before 0.16.5 says of itself when it is imported: a warning, and the line of code that it is about.
+WARNED = re.compile(r".*numcodecs.*: DeprecationWarning: crc32c usage is deprecated|  from numcodecs.checksum32 import")
 EXACT = [name for name in PIPELINES if name not in ("blosc2",)]  # blosc2 stores the shape, too, and refuses by itself
 
 
@@ -135,10 +138,10 @@ def test_what_fletcher32_sums_is_compared() -> None:
 def test_a_chunk_that_claims_36_mib_takes_no_more_memory_than_it_should(pipeline: str) -> None:
     mask, data = packed(6144, pipeline)
     stored(mask, data, pipeline)
-    done = forked(Path.cwd(), "avg", "x.h5", "-o", "y.npy", "-k", "2", "-s", "2")
+    done = fresh(Path.cwd(), "avg", "x.h5", "-o", "y.npy", "-k", "2", "-s", "2")
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("poolcli: x.h5:/a: has a chunk of 64 KiB that ")
-    assert done.peak < 48 * 1024
+    assert done.peak < 96 * 1024  # of which a run that has nothing to refuse takes about 50
 
 
 CODECS: dict[str, dict[str, Any]] = {
@@ -160,6 +163,6 @@ def test_a_chunk_of_zarr_that_claims_100_mib_takes_no_more_memory_than_it_should
     (chunk,) = (path for path in Path("x.zarr").rglob("*0") if path.is_file())
     chunk.write_bytes(numcodecs.get_codec({"id": codec}).encode(np.ones(100 * 2**20, "u1")))
     done = fresh(Path.cwd(), "avg", "x.zarr", "-o", "y.npy", "-k", "2", "-s", "2")
-    *warned, said = done.err.splitlines()  # an older numcodecs warns of what it imports
-    assert (done.code, said.startswith("poolcli: x.zarr: "), "Traceback" in warned) == (1, True, False)
+    said = [line for line in done.err.splitlines() if not WARNED.match(line)]
+    assert (done.code, len(said), said[0].startswith("poolcli: x.zarr: ")) == (1, 1, True)
     assert done.peak < 120 * 1024  # of which a run that has nothing to refuse takes more than 50

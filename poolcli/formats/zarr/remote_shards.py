@@ -17,7 +17,7 @@ from poolcli.core.fields import field
 from poolcli.core.stop import check_stopped
 from poolcli.formats.continued import Journal
 from poolcli.formats.places import filesystem, unreachable
-from poolcli.formats.shared import ENDED, UNFINISHED, check_parts, note_of, numbers_of
+from poolcli.formats.shared import ENDED, UNFINISHED, check_parts, note_of, numbers_of, only_work
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.remote import RemoteJournal, write_documents
 
@@ -73,14 +73,7 @@ def _notes(system: Any, place: str, path: str) -> str:
     start = _beside(place)
     listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
     found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))
-    if not found:
-        raise RequestError(f"{path}: no shard of it was made; run with {field('shard', '1/4')} and so on first")
-    if len(found) > 1:
-        raise RequestError(
-            f"{path}: shards of {len(found)} runs are there, whose inputs or options differ; "
-            f"remove all but one: {', '.join(found)}"
-        )
-    return found[0]
+    return only_work(path, found)
 
 
 @contextmanager
