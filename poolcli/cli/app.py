@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from poolcli.core.errors import PoolError
 from poolcli.core.fields import on_command_line
 
+ASKED = "_POOLCLI_COMPLETE"  # the variable in which a shell asks: a line, up to the cursor
 HELP = {"-h", "--help", "--help-all"}
 
 
@@ -18,6 +19,11 @@ def run(arguments: Sequence[str]) -> int:
         from poolcli.cli.about import version_line
 
         print(version_line())
+        return 0
+    if ASKED in os.environ:
+        from poolcli.cli.question import answers
+
+        print(*answers(os.environ[ASKED]), sep="\n")
         return 0
     from poolcli.cli.arguments import arranged
 

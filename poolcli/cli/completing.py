@@ -38,7 +38,7 @@ def placed_in(taken: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any
 
 def _inputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
     path, colon, _ = unfinished.rpartition(":")
-    if colon and os.path.isfile(path):
+    if colon and os.path.exists(path):
         yield from (f"{path}:{key}" for key in _arrays_in([path]) if f"{path}:{key}".startswith(unfinished))
         return
     from poolcli.formats.table import suffixes_of

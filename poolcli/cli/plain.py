@@ -6,7 +6,6 @@ which then reads the whole line and refuses what is wrong. What is read here is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +17,13 @@ from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
 from poolcli.core.fields import TURNED_OFF
 
-COMPLETE = "_POOLCLI_COMPLETE"  # which shells set when they ask
 DOUBT = "--"
 Typed = dict[str, Any]  # by the names of fields: the words of an option or argument, or whether a flag is on
 
 
 def plainly_typed(words: Sequence[str]) -> tuple[Command, Typed] | None:
     """The command that a plain line names and what is typed for it; None where Typer must judge."""
-    command = command_called(words[0]) if words and COMPLETE not in os.environ else None
+    command = command_called(words[0]) if words else None
     if command is None:
         return None
     taken = list(parameters(command))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -17,8 +16,7 @@ from poolcli.cli.commands import BY_NAME, Command
 from poolcli.cli.help import root_help
 from poolcli.cli.options import Argument
 from poolcli.cli.parameters import Parameter, parameters, request_of
-from poolcli.cli.plain import COMPLETE
-from poolcli.cli.shells import INSTALL, SHOW, complete_in, hear_question
+from poolcli.cli.shells import INSTALL, SHOW, complete_in
 from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
@@ -36,13 +34,11 @@ def program() -> Any:
 
 def run_words(words: Sequence[str]) -> int:
     """Runs what the words mean; returns the exit code. What Typer refuses is a RequestError."""
-    if not words and COMPLETE not in os.environ:
+    if not words:
         print(root_help(), file=sys.stderr)
         return 2
     if words and words[0].partition("=")[0] in (SHOW, INSTALL):
         return complete_in(words)
-    if COMPLETE in os.environ:
-        hear_question()
     try:
         return program().main(list(words), prog_name="poolcli", standalone_mode=False) or 0
     except typer.Exit as stop:
@@ -51,9 +47,6 @@ def run_words(words: Sequence[str]) -> int:
         from poolcli.cli.mistakes import usage_error
 
         raise usage_error(error, words) from None
-
-
-Complete = Callable[[Parameter], Any]
 
 
 class _Program(TyperGroup):
@@ -72,16 +65,11 @@ class _Program(TyperGroup):
         if found is None:
             return super().resolve_command(ctx, args)
         taken = list(parameters(found))
-        if ctx.resilient_parsing:
-            return found.name, _completed(found, taken, args[1:]), []
         return found.name, _made(found, taken), spelt(taken, args[1:])
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        return _explained(super().shell_complete(ctx, incomplete))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         left = super().parse_args(ctx, args)
-        if not ctx.resilient_parsing and ctx.params["version"]:
+        if ctx.params["version"]:
             print(version_line())
             ctx.exit()
         return left
@@ -90,12 +78,7 @@ class _Program(TyperGroup):
 class _Command(TyperCommand):
     """One command, whose words have their places."""
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        return _explained(super().shell_complete(ctx, incomplete))
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:  # where a shell asks about a line that is not finished
-            return []
         command = BY_NAME[str(self.name)]
         words = tuple(args)  # which Typer takes one by one
         left = super().parse_args(ctx, args)
@@ -108,33 +91,13 @@ class _Command(TyperCommand):
         return left
 
 
-def _explained(items: list[Any]) -> list[Any]:
-    """The completions with what explains them in one line, as fish reads it: Typer would load Rich for that."""
-    for item in items:
-        item.value, item.help = f"{item.value}\t{item.help}" if item.help else item.value, None
-    return items
-
-
-def _completed(command: Command, taken: Sequence[Parameter], words: Sequence[str]) -> Any:
-    """The command for a shell that asks how its last word may end: with those parameters that the words leave open."""
-    from poolcli.cli.completing import completions, placed_in
-
-    placed = placed_in(taken, words)
-    left = [each for each in taken if not isinstance(each.row, Argument) or each.many or placed[each.name] is None]
-
-    def complete(each: Parameter) -> Any:
-        return lambda incomplete: completions(each, placed.get("inputs") or [], incomplete)
-
-    return _made(command, left, complete)
-
-
-def _made(command: Command, taken: Sequence[Parameter], complete: Complete | None = None) -> Any:
-    """The command as Typer has it; its body is imported when it runs. `complete` knows what words may become."""
+def _made(command: Command, taken: Sequence[Parameter]) -> Any:
+    """The command as Typer has it; its body is imported when it runs."""
 
     def run(**typed: Any) -> None:
         raise typer.Exit(command.run(request_of(command, typed)))
 
-    signed = [*(_signed(each, complete) for each in taken), *(_HELP if complete else ())]
+    signed = [_signed(each) for each in taken]
     vars(run)["__signature__"] = inspect.Signature(signed)  # typer reads it
     run.__annotations__ = {each.name: each.annotation for each in signed}
     app = typer.Typer(add_completion=False, **PLAIN)
@@ -143,39 +106,22 @@ def _made(command: Command, taken: Sequence[Parameter], complete: Complete | Non
     return get_command(app)
 
 
-def _signed(each: Parameter, complete: Complete | None) -> inspect.Parameter:
+def _signed(each: Parameter) -> inspect.Parameter:
     """The parameter that Typer reads: flags are true or false, of all else every word that was typed is kept."""
-    annotation = _annotation(each, complete)
-    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(each), default=None)
 
 
-_HELP = [  # seen before; options for whoever completes them
-    inspect.Parameter(
-        name.strip("-").replace("-", "_"),
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[bool, typer.Option(name)],
-        default=False,
-    )
-    for name in ("--help", "--help-all")
-]
-
-
-def _annotation(each: Parameter, complete: Complete | None) -> Any:
-    autocompletion = complete(each) if complete else None
+def _annotation(each: Parameter) -> Any:
     if isinstance(each.row, Argument):
         placed = list[str] if each.many else str
-        return Annotated[placed | None, typer.Argument(metavar=each.row.metavar, autocompletion=autocompletion)]
+        return Annotated[placed | None, typer.Argument(metavar=each.row.metavar)]
     kind = bool if each.is_flag else list[str]
-    flags = each.row.flags.split() if complete else (*each.row.flags.split(), *each.row.also.split())
-    return Annotated[
-        kind | None, typer.Option(*flags, metavar=each.row.metavar, help=each.text, autocompletion=autocompletion)
-    ]
+    flags = (*each.row.flags.split(), *each.row.also.split())
+    return Annotated[kind | None, typer.Option(*flags, metavar=each.row.metavar, help=each.text)]
 
 
 def _root(
     version: Annotated[bool, typer.Option("-V", "--version")] = False,
     helps: Annotated[bool, typer.Option("-h", "--help")] = False,  # seen before
-    show: Annotated[bool, typer.Option(SHOW)] = False,  # both seen before, here for shells; for flags alone
-    install: Annotated[bool, typer.Option(INSTALL)] = False,  # Typer loads no Pydantic
 ) -> None:
     """Pooling of tensors and images, exactly as OpenVINO's operators define it."""

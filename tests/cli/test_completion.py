@@ -12,24 +12,26 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poolcli.cli.app import run
-from poolcli.cli.options import OPTIONS
+from poolcli.cli.commands import BY_NAME, COMMANDS
+from poolcli.cli.options import OPTIONS, Option
+from poolcli.cli.parameters import parameters
+from poolcli.cli.question import answers
 from tests.cli.shells import SHELLS, Typist
-from tests.conftest import Cli
+from tests.cli.test_plain import lines, value_of
+from tests.cli.typer_answers import typer_answers
+from tests.conftest import SAMPLES, Cli
 
 
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
     """What the scripts are answered for the last word of a line: words, some with an explanation behind a tabulator."""
-    for name, value in {
-        "_POOLCLI_COMPLETE": "complete_fish",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        "_TYPER_COMPLETE_ARGS": line,
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("_POOLCLI_COMPLETE", line)
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        run([])
+    assert run([]) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -43,16 +45,17 @@ LINES = {
     "poolcli avg x.npy --like=p": ["pytorch"],
     "poolcli avg x.npy --dtype floa": ["float16", "float32", "float64"],
     "poolcli avg x.npy -k 2 --auto-pad same": ["same_upper", "same_lower"],
-    "poolcli avg ": ["a b.npy", "bad.npy", "in/", "photo.png", "volume.h5", "x.npy"],
+    "poolcli avg ": ["a b.npy", "bad.npy", "in/", "photo.png", "s.zarr/", "volume.h5", "x.npy"],
     "poolcli avg 'a ": ["a b.npy"],
     "poolcli avg in/": ["in/deep/"],
     "poolcli avg volume.h5:/f": ["volume.h5:/features"],
+    "poolcli avg s.zarr:": ["s.zarr:/one"],
     "poolcli avg volume.h5 --dataset ": ["/features", "/weights"],
     "poolcli avg x.npy -k 2 -o ph": ["photo.png"],
     "poolcli avg x.npy -k ": [],
     "poolcli shape ma": ["max"],
     "poolcli shape max x": ["x.npy"],
-    "poolcli check ": ["in/", "m.onnx"],
+    "poolcli check ": ["in/", "m.onnx", "s.zarr/"],
     "poolcli cache c": ["clear"],
     "poolcli avg bad.npy --dataset ": [],
     "poolcli avg nowhere/": [],
@@ -65,10 +68,45 @@ def test_a_shell_completes_commands_options_values_files_and_arrays(
 ) -> None:
     with h5py.File("volume.h5", "w") as file:
         file["features"], file["weights"] = np.zeros((1, 1, 4)), np.zeros((1, 1, 4))
+    zarr.create_array("s.zarr", name="one", shape=(1, 1, 4), dtype="float32")
     Path("in/deep").mkdir(parents=True)
     for name in ("m.onnx", "notes.txt", "a b.npy", "two\nlines.npy", "tab\t.npy", os.fsdecode(b"\xff.npy")):
         Path(name).touch()
     assert [word for word in completed(monkeypatch, capsys, line) if word] == LINES[line]
+
+
+@st.composite
+def unfinished_lines(draw: st.DrawFn) -> str:
+    """A plain line whose last word, an option, its value or what has a place, is typed in part."""
+    words = draw(lines())
+    if draw(st.integers(0, 9)) == 0:
+        words = draw(st.sampled_from([[], ["-V"], ["none"]]))
+    taken = list(parameters(BY_NAME[words[0]])) if words and words[0] in BY_NAME else list(parameters(COMMANDS[0]))
+    each = draw(st.sampled_from(taken))
+    value = draw(st.sampled_from([value_of(each), f"{SAMPLES}/", f"{SAMPLES}/volume.h5:/x", "avg", "F", "--", "-", ""]))
+    last = [value]
+    if isinstance(each.row, Option):
+        flag = draw(st.sampled_from(each.row.all_flags))
+        last = draw(st.sampled_from([[value], [flag], [flag, value], [f"{flag}={value.lstrip('-')}"]]))
+    typed = last[-1][: draw(st.integers(0, len(last[-1])))]
+    return " ".join(["poolcli", *map(shlex.quote, [*words, *last[:-1]]), draw(st.sampled_from(["", "'", '"'])) + typed])
+
+
+def left_out(line: str) -> Iterator[str]:
+    """What only one of both answers: names of other frameworks, and flags that are typed already."""
+    typed = set(line.split())
+    for row in OPTIONS.values():
+        if isinstance(row, Option):
+            yield from row.also.split()
+            yield from row.all_flags if not row.metavar and typed & {*row.all_flags} else ()
+
+
+@given(unfinished_lines())
+def test_an_unfinished_line_is_answered_as_typer_answers_it(line: str) -> None:
+    gone = tuple(left_out(line))
+    found, expected = ([each for each in all_of if each.partition("\t")[0] not in gone]
+                       for all_of in (answers(line), typer_answers(line)))  # fmt: skip
+    assert found == expected
 
 
 def test_every_path_that_an_option_takes_is_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolcli.cli import program
+from poolcli.cli.app import ASKED
 from poolcli.cli.commands import BY_NAME, COMMANDS, Command
 from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter, parameters, request_of
@@ -108,18 +110,21 @@ def test_a_line_in_doubt_is_left_to_typer(line: str) -> None:
     assert plainly_typed(shlex.split(line)) is None
 
 
-def test_a_shell_that_asks_for_words_is_answered_by_typer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_POOLCLI_COMPLETE", "complete_bash")
-    assert plainly_typed(["info", "x.npy"]) is None
-
-
 @pytest.mark.parametrize(
-    ("line", "loaded"),
-    [("shape avg 1,3,8,8 -k 2", False), ("avg --help", False), ("shape avg 1,3,8,8 -k2", True)],
-)
-def test_a_plain_line_loads_no_typer(line: str, loaded: bool, folder: Path) -> None:
+    ("line", "asked", "loaded"),
+    [
+        ("shape avg 1,3,8,8 -k 2", None, False), ("avg --help", None, False), ("shape avg 1,3,8,8 -k2", None, True),
+        ("", "poolcli avg x.npz:", False), ("", "poolcli avg --out", False),
+    ],
+)  # fmt: skip
+def test_plain_lines_and_questions_of_shells_load_no_typer(
+    line: str, asked: str | None, loaded: bool, folder: Path
+) -> None:
     code = "import sys; from poolcli.cli.app import run; run(sys.argv[1:]); print('typer' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, text=True, check=True)
+    environment = os.environ | ({ASKED: asked} if asked else {})
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line.split()], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == str(loaded)
 
 

@@ -32,9 +32,14 @@ class Option:
         return tuple(flag for flag in self.flags.partition("/")[0].split())
 
     @property
+    def shown_flags(self) -> tuple[str, ...]:
+        """Its own flags, those that turn it off included."""
+        return tuple(self.flags.replace("/", " ").split())
+
+    @property
     def all_flags(self) -> tuple[str, ...]:
         """Every flag, those of other frameworks included."""
-        return (*self.flags.replace("/", " ").split(), *self.also.split())
+        return (*self.shown_flags, *self.also.split())
 
     @property
     def turns_off(self) -> str:

@@ -1,24 +1,20 @@
 """The shells that complete words of poolcli: a script for each, beside this file, that asks the program.
 
 The scripts are poolcli's own: what Typer has for zsh evaluates names of files, and what it has for bash does not quote
-them. They ask as Typer's script for fish does, whose answer is plain lines.
+them.
 """
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from poolcli.cli.plain import COMPLETE
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.nearest import listed
 from poolcli.core.values import one_of
 
 SHELLS = ("bash", "zsh", "fish")
-LINE = "_TYPER_COMPLETE_ARGS"  # which the scripts set besides
 SHOW, INSTALL = "--show-completion", "--install-completion"
 
 
@@ -30,7 +26,7 @@ def complete_in(words: Sequence[str]) -> int:
         print(script(shell), end="")
         return 0
     try:  # Typer knows where each shell looks; the script that it leaves there is replaced
-        _, where = import_module("typer.completion").install(shell=shell, prog_name="poolcli", complete_var=COMPLETE)
+        _, where = import_module("typer.completion").install(shell=shell, prog_name="poolcli")
         Path(where).write_text(script(shell))
     except OSError as error:
         raise FileError(
@@ -38,32 +34,6 @@ def complete_in(words: Sequence[str]) -> int:
         ) from None
     print(f"wrote {where}; a new {shell} completes words of poolcli")
     return 0
-
-
-def hear_question() -> None:
-    """Readies Typer for the question of a shell. Of a line that ends in a quoted space it would see a new word."""
-    import_module("typer.completion").completion_init()
-    os.environ[LINE] = closed(os.environ.get(LINE, ""))
-
-
-def closed(line: str) -> str:
-    r"""The line with its last quotation closed, where its last character is a space.
-
-    >>> closed("avg 'a "), closed("avg a\\ "), closed("avg ")
-    ("avg 'a '", 'avg a\\ ""', 'avg ')
-    """
-    if not line.endswith(" "):
-        return line
-    if line.endswith("\\ "):
-        return f'{line}""'
-    return next((line + quote for quote in ("", "'", '"') if _is_whole(line + quote)), line)
-
-
-def _is_whole(line: str) -> bool:
-    try:
-        return bool(shlex.split(line))
-    except ValueError:
-        return False
 
 
 def script(shell: str) -> str:

@@ -10,8 +10,7 @@ _poolcli() {
         line=${line%%$'\t'*}
         for ((i = 0; i < colons; i++)); do line=${line#*:}; done
         [[ -n $line ]] && COMPREPLY+=("$line")
-    done < <(_POOLCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
-        _TYPER_COMPLETE_ARGS="${COMP_LINE:0:COMP_POINT}" "$1" 2>/dev/null)
+    done < <(_POOLCLI_COMPLETE="${COMP_LINE:0:COMP_POINT}" "$1" 2>/dev/null)
     if ((${#COMPREPLY[@]} == 0)) && [[ $word == [~\$]* ]]; then
         compopt -o default
     elif [[ ${COMPREPLY[*]} == *[!A-Za-z0-9_-]* ]]; then

@@ -2,8 +2,7 @@
 function __poolcli_complete
     set -l word (commandline -ct)
     set -l line (commandline -cp)
-    set -l found (env _POOLCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
-        _TYPER_COMPLETE_ARGS="$line" poolcli 2>/dev/null | string match -v '')
+    set -l found (env _POOLCLI_COMPLETE="$line" poolcli 2>/dev/null | string match -v '')
     if set -l flag (string match -r '^--[^=]+=' -- $word)
         set found $flag$found
     else if test (count $found) -eq 0; and string match -qr '^[~$]' -- $word

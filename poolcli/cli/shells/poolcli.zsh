@@ -3,8 +3,7 @@
 _poolcli() {
     local line value
     local -a values shown folders
-    for line in "${(@f)$(_POOLCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
-        _TYPER_COMPLETE_ARGS="${words[1,CURRENT]}" ${words[1]} 2>/dev/null)}"; do
+    for line in "${(@f)$(_POOLCLI_COMPLETE="${words[1,CURRENT]}" ${words[1]} 2>/dev/null)}"; do
         value=${line%%$'\t'*}
         if [[ $value == */ ]]; then
             folders+=("$value")
