@@ -21,7 +21,6 @@ from poolcli import AvgPool, FileError, RequestError
 from poolcli.batch.executors.table import EXECUTORS
 from poolcli.batch.executors.workers import Workers
 from poolcli.batch.manifest import Manifest
-from poolcli.batch.record import record_of
 from poolcli.batch.run_all import run_all
 from poolcli.batch.task import Runner, Task
 from poolcli.formats import Source
@@ -162,16 +161,6 @@ def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:
     with pytest.raises(FileError, match=r"^/proc/nothing/\.poolcli\.jsonl: No such file or directory$"):
         list(run_all(jobs, OP, Settings(), executor="here", count=1, folder="/proc/nothing", progress=nothing))
-
-
-def test_only_inputs_of_up_to_256_mib_are_known_by_their_hash(tmp_path: Path) -> None:
-    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
-    y.write_bytes(b"")
-    for size, hashed in ((2**20, True), (2**28 + 1, False)):
-        with x.open("wb") as file:
-            file.truncate(size)  # sparse: no disk is filled
-        found = record_of(Job(Source(str(x)), str(y)), "options", str(tmp_path))
-        assert (found.input_size, found.input_hash is not None) == (size, hashed)
 
 
 def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:

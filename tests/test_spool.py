@@ -56,7 +56,7 @@ def stubbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return Outcome(job)
 
     def record_of(job: Job, options: str, folder: str) -> Record:
-        return Record(str(name_in(folder, job.output)), None, job.source.path, 0, 0, None, options, "", None)
+        return Record(str(name_in(folder, job.output)), None, job.source.path, 0, 0, options, "", None)
 
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()

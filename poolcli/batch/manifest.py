@@ -1,7 +1,7 @@
 """What a run has done, kept beside its outputs, so that a run that was stopped can go on.
 
 One JSON object a line, appended by the one process that runs the batch, as jobs begin and end. A job is done when the
-last line about its output says with which options and from which input (size, time, hash) it was made, and the output
+last line about its output says with which options and from which input (size, time) it was made, and the output
 still has the hash that it had. An output that was begun and not ended is this program's own, and made anew: so is one
 that was moved into place when the run was killed before its record was written. A last line that is torn counts for
 nothing. When all jobs are done the lines are sorted and written anew, so that the file depends on what was done and not
@@ -38,6 +38,7 @@ from poolcli.plan.attributes import Attributes
 NAME = ".poolcli.jsonl"
 AT_ONCE = 1000  # lines that are written as one
 BY_OUTPUT = attrgetter("output")
+NAMES = tuple(each.name for each in fields(Record))
 OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
 RUNNING = (
@@ -240,10 +241,7 @@ def line_of(record: Record) -> str:
 
 def _record(content: dict[str, Any]) -> Record | None:
     """The record of a line; None of one that only says what was begun, or is of another kind."""
-    try:
-        return Record(**content) if "options" in content else None
-    except TypeError:
-        return None
+    return Record(*(content[name] for name in NAMES)) if content.keys() >= set(NAMES) else None
 
 
 def _outputs(job: Job) -> dict[str, str | None]:

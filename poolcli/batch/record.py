@@ -1,4 +1,7 @@
-"""The record of a job that is done, and whether it still holds."""
+"""The record of a job that is done, and whether it still holds.
+
+An input is known by its size and time: to hash it, too, took a fifth of halving a 16-bit TIFF of 31 MB.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import os
 from poolcli.formats.state import digest_of, state_of
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record
-
-MOST_HASHED = 2**28  # bytes; larger inputs are known by size and time alone
 
 
 def record_of(job: Job, options: str, folder: str) -> Record:
@@ -20,7 +21,6 @@ def record_of(job: Job, options: str, folder: str) -> Record:
         input=_input_of(job),
         input_size=state.size,
         input_mtime_ns=state.mtime_ns,
-        input_hash=_hash(job.source.path) if state.size <= MOST_HASHED else None,
         options=options,
         output_hash=str(_hash(job.output)),
         indices_hash=_hash(job.indices),
@@ -34,9 +34,7 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
         return False
     try:
         state = state_of(job.source.path)
-        if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns) and (
-            record.input_hash is None or record.input_hash != _hash(job.source.path)
-        ):
+        if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns):
             return False
         return (record.output_hash, record.indices_hash) == (_hash(job.output), _hash(job.indices))
     except OSError:

@@ -71,14 +71,13 @@ class Stored:
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
-    """How one output came to be; hashes are SHA-256, None for an input that is too large to be hashed."""
+    """How one output came to be; hashes are SHA-256."""
 
     output: str
     indices: str | None
     input: str
     input_size: int
     input_mtime_ns: int
-    input_hash: str | None
     options: str
     output_hash: str
     indices_hash: str | None

@@ -173,5 +173,6 @@ def _encoded(
     if name == "gif":
         return gif_write.encode(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
-    data = png.encode(path, stack[0], settings) if mode in DEEP else pillow.encode(name, mode, stack, settings)
-    return data, ()
+    if name == "png" and (mode in DEEP or png.can_encode(stack, mode)):
+        return png.encode(path, stack[0], settings), ()
+    return pillow.encode(name, mode, stack, settings), ()

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import need
+from poolcli.formats.image.modes import is_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
 ALONE, END = (0x01, 0xD8), 0xD9  # markers without a segment, and the one behind which nothing comes
-CHANNELS = {"L": 1, "RGB": 3}  # of the modes that are decoded here
+DECODED = ("L", "RGB")  # the modes that are decoded here
 # In the coded pixels, 0 follows a byte of 255, or the number of a part that is coded by itself, or filling.
 MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
 
 def decoded(image: Image, path: str) -> NDArray[Any] | None:
     """The pixels of a JPEG as they are stored; None where they are left to Pillow, which says what is wrong."""
-    codecs = _codecs() if image.format == "JPEG" and image.mode in CHANNELS else None
+    codecs = _codecs() if image.format == "JPEG" and image.mode in DECODED else None
     if codecs is None:
         return None
     with open(path, "rb") as stream:
@@ -36,9 +37,7 @@ def decoded(image: Image, path: str) -> NDArray[Any] | None:
         pixels: NDArray[Any] = codecs.jpeg8_decode(data)
     except Exception:  # whatever a codec says: Pillow says it again, in the words that are shown
         return None
-    channels = CHANNELS[image.mode]
-    shape = (image.height, image.width, channels)[: 2 if channels == 1 else 3]
-    return pixels if pixels.shape == shape and pixels.dtype.name == "uint8" else None
+    return pixels if is_of(image.mode, pixels, image.size) else None
 
 
 def is_whole(data: bytes) -> bool:

@@ -6,11 +6,14 @@ Modes are Pillow's words, and with `;16` what Pillow lacks: colour of 16 bits a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.core.dtypes import lookup
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Mode(NamedTuple):
@@ -75,6 +78,12 @@ def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -
     channels = shape[layout.index("C")] if "C" in layout else 1
     fitting = [name for name, mode in MODES.items() if (mode.channels, mode.dtype) == (channels, dtype)]
     return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
+
+
+def is_of(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
+    """Whether an array is a picture of the mode, of that width and height."""
+    (width, height), (channels, dtype, _) = size, MODES[mode]
+    return pixels.shape == (height, width, channels)[: 2 if channels == 1 else 3] and pixels.dtype.name == dtype
 
 
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:

@@ -150,6 +150,8 @@ def deep_png(path: str, image: Image) -> Picture:
 
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     pixels = jpeg.decoded(image, path)
+    if pixels is None:
+        pixels = png.decoded(image, mode, path)
     if pixels is not None:
         return upright(pixels, _orientation(image))
     image.load()
