@@ -90,7 +90,7 @@ def test_what_means_the_same_is_the_same(given: Any, read: Any) -> None:
 @pytest.mark.parametrize("exclude", [False, 0, np.False_], ids=["False", "0", "numpy"])
 def test_tensorflow_never_counts_padding_however_it_is_said(exclude: Any) -> None:
     op = AvgPool(2, 2, exclude_pad=exclude, auto_pad="same_upper", like="tensorflow")
-    with pytest.raises(RequestError, match=r"^TensorFlow never counts padding; use exclude_pad=True or another like$"):
+    with pytest.raises(RequestError, match=r"^TensorFlow never counts padding; use exclude_pad=True, or another like$"):
         op.plan((1, 1, 5))
 
 
@@ -142,7 +142,7 @@ def test_a_model_s_limits_are_those_of_its_framework() -> None:
         MaxPool(2, 2, (0, 2), like="tensorflow").plan((1, 1, 4, 4))
     assert str(caught.value) == (
         "TensorFlow: pads must be smaller than the kernel: axis W has pads 2,0 and kernel 2; "
-        "use pads of at most 1 or another like"
+        "use pads of at most 1, or another like"
     )
     assert MaxPool(2, 2, (0, 1), like="tensorflow").plan((1, 1, 4, 4)).output_shape == (1, 1, 2, 2)
     assert MaxPool(2, 2, auto_pad="same_upper", like="tensorflow").plan(three).output_shape == (1, 1, 2, 2, 2)

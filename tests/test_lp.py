@@ -90,9 +90,9 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("a broken power in ONNX", LpPool(2, p=2.5),
      "ONNX: the p of LpPool is a whole number, not 2.5; use like='pytorch'"),
     ("pads in PyTorch", LpPool(3, 1, 1, 1, like="pytorch"),
-     "PyTorch has no explicit pads in Lp pooling; leave them out, or use another like"),
+     "PyTorch has no explicit pads in Lp pooling; leave them out, or another like"),
     ("dilation in PyTorch", LpPool(2, dilations=2, like="pytorch"),
-     "PyTorch has no dilation in Lp pooling; leave out dilations or use another like"),
+     "PyTorch has no dilation in Lp pooling; use dilations=1, or another like"),
 )  # fmt: skip
 
 

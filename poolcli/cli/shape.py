@@ -130,7 +130,7 @@ def _solve(request: ShapeRequest, wanted: str) -> int:
         from poolcli.report.document import to_json
         from poolcli.report.explained import answers_document
 
-        document = answers_document(request.op, asked.op.like, shape, lengths, found, near)
+        document = answers_document(request.op, asked.op.like, shape, lengths, request.attributes, found, near)
         print(to_json(_asked_for(document, found[0].plan, request) if found else document))
     else:
         from poolcli.report.console import show

@@ -7,11 +7,13 @@ text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-_START, _NEXT, _STOP = "\ufdd0", "\ufdd1", "\ufdd2"
+_START, _NEXT, _STOP, _MAYBE, _DONE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 _TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
 _MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
-_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}]")
+_CLAUSE = re.compile(f"{_MAYBE}([^{_DONE}]*){_DONE}")
+_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_MAYBE}{_DONE}]")
 
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
 BY_PLACE = {  # what the command line is given without an option
@@ -31,6 +33,23 @@ def field(name: str, value: object = None) -> str:
     use --kernel 2, --pads 1 or --include-pad
     """
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
+
+
+def or_another_dialect() -> str:
+    """The end of a message about what a framework lacks; `settled` leaves it out, where the framework is not asked for.
+
+    >>> message = f"PyTorch has no auto_pad same_lower; use explicit{or_another_dialect()}"
+    >>> print(on_command_line(message))
+    PyTorch has no auto_pad same_lower; use explicit, or another --like
+    >>> print(on_command_line(settled(message)))
+    PyTorch has no auto_pad same_lower; use explicit
+    """
+    return f"{_MAYBE}, or another {field('like')}{_DONE}"
+
+
+def settled(message: str) -> str:
+    """The message, as it is marked, for a reader who cannot choose the framework that it is about."""
+    return _CLAUSE.sub("", marked(message))
 
 
 class Worded(str):
@@ -59,12 +78,28 @@ def marked(message: str) -> str:
 
 def in_python(message: str) -> str:
     """The message with its fields as keywords."""
-    return _MARKED.sub(r"\2", message)
+    return _CLAUSE.sub(r"\1", _MARKED.sub(r"\2", message))
 
 
 def on_command_line(message: str) -> str:
     """The message with its fields as options."""
-    return _MARKED.sub(r"\3", marked(message))
+    return _CLAUSE.sub(r"\1", _MARKED.sub(r"\3", marked(message)))
+
+
+def in_words(message: str, words: Mapping[str, str]) -> str:
+    """The message with its fields as a model file has them: `words` by the name of a field, or by a whole setting.
+
+    >>> message = f"use {field('pads', 1)} or {field('exclude_pad', False)}"
+    >>> print(in_words(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
+    use padding=1 or count_include_pad=True
+    """
+
+    def said(found: re.Match[str]) -> str:
+        name, keyword = found[1], found[2]
+        _, equals, value = keyword.rpartition("=")
+        return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
+
+    return _CLAUSE.sub(r"\1", _MARKED.sub(said, marked(message)))
 
 
 def first_field(message: str) -> str | None:

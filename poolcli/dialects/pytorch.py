@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.core.fields import field
+from poolcli.core.fields import field, or_another_dialect
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
 
@@ -38,7 +38,7 @@ def refuses(call: Call) -> str | None:
             if kernel > size:
                 return (
                     f"avg_pool3d takes no kernel that is longer than the input without its pads: axis {axis} is "
-                    f"{size} long, the kernel {kernel}; use {field('kernel', size)} or another {field('like')}"
+                    f"{size} long, the kernel {kernel}; use {field('kernel', size)}{or_another_dialect()}"
                 )
     if call.options.get("divisor_override") is not None and len(call.axes) == 1:
         return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.core.fields import field
+from poolcli.core.fields import field, or_another_dialect
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import numbers, too_many_axes
 
@@ -39,7 +39,7 @@ def refuses(call: Call) -> str | None:
         if max(pads) >= kernel:
             return (
                 f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
-                f"use pads of at most {kernel - 1} or another {field('like')}"
+                f"use pads of at most {kernel - 1}{or_another_dialect()}"
             )
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import worded
+from poolcli.core.fields import settled, worded
 from poolcli.core.windows import Sliding
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.explain.same import same_divisors, same_reduction
@@ -53,7 +53,7 @@ def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
             under = _under(op, like, word)
             other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            rows.append(Row(title, like, word, None, worded(error.message), None, chosen, ()))
+            rows.append(Row(title, like, word, None, worded(settled(error.message)), None, chosen, ()))
             continue
         causes = () if chosen else tuple(_causes(plan, other))
         rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))

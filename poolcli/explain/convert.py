@@ -9,11 +9,12 @@ from itertools import islice, product
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import worded
+from poolcli.core.fields import settled, worded
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.explain.equivalents import equivalents
 from poolcli.explain.same import one_divisor, ratio, same, same_reads
+from poolcli.explain.searched import Searched, axis_searched, told
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
@@ -24,15 +25,18 @@ LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The attributes in the other framework and how they are written there, or the reason why there are none."""
+    """The attributes in the other framework and how they are written there, or the reason why there are none and what
+    was searched; that is None where the framework has no such operator.
+    """
 
     like: str
     op: Attributes | None
     text: str | None
     reason: str | None
+    searched: Searched | None = None
 
     def __str__(self) -> str:
-        return self.text or f"none: {self.reason}"
+        return self.text or "\n".join((f"none: {self.reason}", *told(self.searched)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +83,15 @@ def convert(plan: Plan, like: str) -> Conversion:
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            reason = reason or worded(error.message)
+            reason = reason or worded(settled(error.message))
             continue
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
                 return Conversion(dialect.name, op, _text(plan, other, dialect), None)
             reason = reason or unwritten
-    return Conversion(dialect.name, None, None, _never(plan, dialect) or reason or _nothing(dialect))
+    why = _never(plan, dialect) or reason or _nothing(dialect)
+    return Conversion(dialect.name, None, None, why, _searched(plan, dialect))
 
 
 def _text(plan: Plan, other: Plan, dialect: Dialect) -> str:
@@ -94,6 +99,18 @@ def _text(plan: Plan, other: Plan, dialect: Dialect) -> str:
     if plan.op in dialect.wholes and all(w.output == 1 for w in plan.windows):
         return dialect.wholes[plan.op](plan)
     return dialect.write(other)
+
+
+def _searched(plan: Plan, dialect: Dialect) -> Searched | None:
+    """What `convert` went through in vain; None where there was nothing to go through."""
+    records = _records(plan, dialect)
+    words = [word for r in records if issubclass(r, SlidingAttributes) for word in _words(plan, dialect, r)]
+    return Searched(
+        tuple(dialect.operators[r.name].name for r in records),
+        tuple(dict.fromkeys(word.auto_pad for word in words)),
+        tuple(dict.fromkeys(word.rounding_type for word in words)),
+        tuple(axis_searched(axis.name, tuple(equivalents(axis.windows))) for axis in plan.axes) if words else (),
+    ) if records else None  # fmt: skip
 
 
 def _nothing(dialect: Dialect) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from poolcli.core.windows import ceil_div, extent, same_pads, sliding_output
 
 USUAL = 11  # kernels and strides up to this are always tried
+SEARCHED = (  # unless one of these is given
+    (("kernel",), f"kernels up to {USUAL} and those that cover the input with the wanted windows"),
+    (("strides",), "every stride that fits"),
+    (("pads_begin", "pads_end", "auto_pad"), "pads shorter than the window (equal, or one more at the end)"),
+    (("pads_begin", "pads_end", "auto_pad"), "same_upper"),
+    (("rounding_type",), "each rounding"),
+)
 CLOSE = 3  # strides that are tried from each end of those that fit
 
 
@@ -19,6 +26,12 @@ class AxisOption:
     strides: int
     pads_begin: int
     pads_end: int
+
+
+def searched_for(given: Collection[str]) -> str:
+    """What is searched of that which is not given, in a sentence."""
+    free = [what for names, what in SEARCHED if not any(name in given for name in names)]
+    return f"searched: {', '.join(free) or 'nothing, as everything is given'}"
 
 
 def axis_options(

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, in_python, marked, worded
+from poolcli.core.fields import field, marked, worded
 from poolcli.core.layouts import default_layout
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
+from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Dim, Layer, Shape, is_number
 from poolcli.models.read import read_model
 from poolcli.plan import Plan
@@ -70,7 +71,8 @@ def check(
 def check_layer(layer: Layer, against: str | None = None) -> Finding:
     """Plans the layer on its input shape and compares."""
     if layer.invalid:
-        return Finding(layer, None, "invalid", f"{layer.framework} {layer.invalid}", layer.warnings)
+        why = in_words_of(layer.framework, f"{layer.framework} {layer.invalid}")
+        return Finding(layer, None, "invalid", why, layer.warnings)
     if layer.op is None:
         return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     if layer.input_shape is None:
@@ -79,7 +81,7 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
     try:
         made = pooled(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
-        why = f"{layer.framework} refuses it: {in_python(error.message)}"
+        why = in_words_of(layer.framework, f"{layer.framework} refuses it: {error.message}")
         return Finding(layer, None, "invalid", why, layer.warnings)
     computed = made.shape if layer.keeps_axes else without_axes(made.shape, layer.layout)
     warnings = (*layer.warnings, *_warnings(layer, made, against))

@@ -11,6 +11,7 @@ from poolcli.core.layouts import default_layout
 from poolcli.explain.compare import compare
 from poolcli.formats import parse_source, read
 from poolcli.models.dims import without_axes, without_indices
+from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Whole, is_number
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes
@@ -61,7 +62,8 @@ def compare_data(layer: Layer, path: str) -> Comparison:
 def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     """The plan of the layer on this data, and its operator."""
     if layer.op is None or layer.shape_only:
-        raise RequestError(f"layer {layer.name}: {layer.invalid or layer.problem or layer.shape_only}")
+        refused = in_words_of(layer.framework, layer.invalid) if layer.invalid else None
+        raise RequestError(f"layer {layer.name}: {refused or layer.problem or layer.shape_only}")
     stated = layer.input_shape
     fits = stated is None or (
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))

@@ -1,4 +1,4 @@
-"""What a framework does with a layer that it does not take."""
+"""What a framework does with a layer that it does not take, in the words of its files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,31 @@ from functools import lru_cache
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_python
+from poolcli.core.fields import in_words, settled
 from poolcli.plan.attributes import Attributes
+
+# How the files of each framework spell the fields, and the settings, that messages name.
+WORDS = {
+    "ONNX Runtime": {
+        "kernel": "kernel_shape", "pads": "pads", "pads_begin": "pads", "pads_end": "pads",
+        "exclude_pad": "count_include_pad",
+        "exclude_pad=True": "count_include_pad=0", "exclude_pad=False": "count_include_pad=1",
+    },
+    "OpenVINO": {
+        "exclude_pad": "exclude-pad", "exclude_pad=True": "exclude-pad=true", "exclude_pad=False": "exclude-pad=false",
+    },
+    "PyTorch": {
+        "kernel": "kernel_size", "strides": "stride", "pads": "padding", "pads_begin": "padding",
+        "pads_end": "padding", "dilations": "dilation", "exclude_pad": "count_include_pad",
+        "exclude_pad=True": "count_include_pad=False", "exclude_pad=False": "count_include_pad=True",
+    },
+    "TensorFlow Lite": {"kernel": "filter", "strides": "stride", "auto_pad": "padding"},
+}  # fmt: skip
+
+
+def in_words_of(framework: str, message: str) -> str:
+    """The message as whoever changes the model's file reads it."""
+    return in_words(settled(message), WORDS[framework])
 
 
 class InvalidError(RequestError):
@@ -18,8 +41,15 @@ class InvalidError(RequestError):
         super().__init__(message, **more)
         self.does = does
 
-    def __str__(self) -> str:
-        return f"{self.does}: {super().__str__()}"
+    @property
+    def told(self) -> str:
+        """What the framework does, and why; fields are marked."""
+        return f"{self.does}: {self.message}"
+
+
+def counted(count: int) -> str:
+    """So many numbers."""
+    return f"{count} number{'' if count == 1 else 's'}"
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike
@@ -28,7 +58,7 @@ def made(record: Any, **given: Any) -> Attributes:
     try:
         operator: Attributes = record(**given)
     except RequestError as error:
-        raise InvalidError(in_python(error.message)) from None
+        raise InvalidError(error.message) from None
     return operator
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import in_python
 from poolcli.core.values import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
-from poolcli.models.invalid import InvalidError, made, meant
+from poolcli.models.invalid import InvalidError, counted, made, meant
 from poolcli.models.layer import Layer, Shape, Whole
 from poolcli.models.reductions import is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
@@ -133,7 +133,7 @@ def _number(name: str, text: str) -> int:
 def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
     if len(parts) != count:
-        raise InvalidError(f"{name} has {len(parts)} numbers, {count} spatial axes need {count}")
+        raise InvalidError(f"{name} has {counted(len(parts))}, {count} spatial axes need {count}")
     return tuple(_number(name, part) for part in parts)
 
 
@@ -179,7 +179,7 @@ def layer_of(found: Found, second: Second) -> Layer | None:
             warnings += _ignored(kind, version, found)
             op = kind.reduces or _made_by(kind, version, found, shape, second, warnings)
     except InvalidError as error:
-        invalid = str(error)
+        invalid = error.told
     except RequestError as error:
         problem = in_python(error.message)
     return Layer(
@@ -224,7 +224,7 @@ def _made_by(
     if sizes is None:
         raise RequestError("its output size is a second input that is no constant in a .bin beside the model")
     if axes is not None and len(sizes) != axes:
-        raise InvalidError(f"its output size has {len(sizes)} numbers, {axes} spatial axes need {axes}")
+        raise InvalidError(f"its output size has {counted(len(sizes))}, {axes} spatial axes need {axes}")
     record = AdaptiveMaxPool if kind.name == "AdaptiveMaxPool" else AdaptiveAvgPool
     types = {"index_element_type": _index_type(found.data, warnings)} if record is AdaptiveMaxPool else {}
     return made(record, output_size=sizes, **types)

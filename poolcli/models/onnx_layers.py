@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
-from poolcli.models.invalid import InvalidError, made, meant
+from poolcli.models.invalid import InvalidError, counted, made, meant
 from poolcli.models.layer import Layer, Shape, Whole, alike, attributes
 from poolcli.models.onnx_model import WHY, Node, load
 from poolcli.models.onnx_values import text
@@ -51,7 +51,7 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         axes = len(shape) - 2 if shape is not None else len(kernel)
         for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
             if name in data and len(data[name]) != count * axes:
-                raise InvalidError(f"{name} has {len(data[name])} numbers, {axes} spatial axes need {count * axes}")
+                raise InvalidError(f"{name} has {counted(len(data[name]))}, {axes} spatial axes need {count * axes}")
         pads = tuple(data.get("pads", (0,) * (2 * axes)))
         word = data.get("auto_pad", "NOTSET")
         if word not in AUTO_PADS:
@@ -145,7 +145,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                 layout = channels_last(len(shape)) if last else None
             op = kind.make(data, shape)
     except InvalidError as error:
-        invalid = str(error)
+        invalid = error.told
     result = proto.output[0] if proto.output else ""
     return Layer(
         name=node.scope + (text(proto.name) or text(result) or key[1]),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, in_python
+from poolcli.core.fields import field
 from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Dim, Layer, Shape, Whole
 from poolcli.models.reductions import is_pooling, spatial_layout
@@ -139,7 +139,7 @@ def _layers(node: Any, shapes: Mapping[str, Shape | None]) -> list[Layer]:
     try:
         op = _sliding(sliding[1], data) if sliding else _adaptive(adaptive[1] if adaptive else "", data)
     except RequestError as error:
-        return [Layer(**shared, invalid=f"refuses it: {in_python(error.message)}")]
+        return [Layer(**shared, invalid=f"refuses it: {error.message}")]
     if shape is not None and len(shape) not in (axes_there + 1, axes_there + 2):
         return [Layer(**shared, invalid=f"refuses it: its input has {len(shape)} axes")]
     layout = "C" + "DHW"[3 - axes_there :] if shape is not None and len(shape) == axes_there + 1 else None

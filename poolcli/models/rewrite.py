@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, in_python, worded
+from poolcli.core.fields import field, worded
 from poolcli.core.layouts import default_layout, spatial_axes
 from poolcli.explain.convert import convert
 from poolcli.models.dims import pooled
+from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Shape, is_number
 from poolcli.plan.attributes import SlidingAttributes
 
@@ -32,7 +33,7 @@ class Written:
 def written(layer: Layer, like: str) -> Written:
     """`layer` for the framework `like`. Dynamic axes are tried at lengths that meet the strides in every way."""
     if layer.op is None or layer.invalid:
-        return Written(like, None, layer.invalid or layer.problem)
+        return Written(like, None, in_words_of(layer.framework, layer.invalid) if layer.invalid else layer.problem)
     if layer.shape_only:
         return Written(like, None, layer.shape_only)
     if layer.input_shape is None:
@@ -75,7 +76,7 @@ def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
     try:
         made = pooled(op, shape, layout)
     except RequestError as error:
-        return Written(like, None, in_python(error.message))
+        return Written(like, None, in_words_of(layer.framework, error.message))
     if made.plan is None:
         return Written(like, None, "its windows are longer than its padded input")
     done = convert(made.plan, like)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, in_python
+from poolcli.core.fields import field
 from poolcli.models.flat import Table, root
 from poolcli.models.layer import Layer, Shape, Whole
 from poolcli.models.pieces import Pieces, TornError
@@ -114,7 +114,7 @@ def _sliding(
             like="tensorflow",
         )
     except RequestError as error:
-        return Layer(**shared, given=given, invalid=f"refuses it: {in_python(error.message)}")
+        return Layer(**shared, given=given, invalid=f"refuses it: {error.message}")
     why = ROOT_OF_SQUARES if code == 12 else "an activation is fused into it" if activation else None
     return Layer(**shared, given=given, op=op, layout=channels_last(4), shape_only=why)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import prod
+from math import inf, prod
 
 from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.core.fields import field, or_another_dialect
 from poolcli.core.values import per_axis
-from poolcli.core.windows import AxisWindows, Bins, Counted, Sliding, extent, same_pads, sliding_output
+from poolcli.core.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 from poolcli.dialects import DIALECTS, Call, Dialect, There
 from poolcli.plan.attributes import (
     SHARED,
@@ -86,7 +86,7 @@ def _resolve_sliding(
     facts: list[Fact] = []
     numbers = _resolve_numbers(op, dialect, there, axes, sizes, facts)
     exclude = _resolve_exclude(op, dialect, there)
-    _check_pads(numbers, dialect, axes, sizes, exclude, op.auto_pad == "explicit")
+    _check_pads(numbers, dialect, axes, sizes, exclude, op.auto_pad == "explicit" and there.pads)
     _check_limits(op, dialect, axes, sizes, numbers)
     counted, divisor_rule = _divisor(op, op.reduction(dialect), dialect, exclude, numbers)
     windows, formulas = [], []
@@ -118,13 +118,12 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
     """Refuses words that the dialect does not know; returns the rounding rule that the word means in it."""
     if op.auto_pad not in dialect.auto_pads:
         raise RequestError(
-            f"{dialect.title} has no auto_pad {op.auto_pad}; "
-            f"use {' or '.join(dialect.auto_pads)}, or another {field('like')}"
+            f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{or_another_dialect()}"
         )
     if op.rounding_type not in dialect.rounding_types:
         known = " or ".join(dialect.rounding_types)
         raise RequestError(
-            f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}, or another {field('like')}"
+            f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}{or_another_dialect()}"
         )
     return dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
 
@@ -137,15 +136,14 @@ def _resolve_numbers(
     dilations = per_axis("dilations", op.dilations, axes)
     if not there.dilations and max(dilations) > 1:
         raise RequestError(
-            f"{dialect.title} has no dilation in {op.title}; "
-            f"leave out {field('dilations')} or use another {field('like')}"
+            f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{or_another_dialect()}"
         )
     begin = per_axis("pads_begin", op.pads_begin, axes)
     end = per_axis("pads_end", op.pads_end, axes)
     if op.auto_pad == "explicit":
         if not there.pads and any(begin + end):
             words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
-            remedy = f"use {' or '.join(words)}" if words else f"leave them out, or use another {field('like')}"
+            remedy = f"use {' or '.join(words)}" if words else f"leave them out{or_another_dialect()}"
             raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
         return _Numbers(kernel, strides, dilations, begin, end)
     if any(begin) or any(end):
@@ -190,7 +188,7 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, there: There) -> b
         return None
     if op.exclude_pad is False and not there.include_pad:
         raise RequestError(
-            f"{dialect.title} never counts padding; use {field('exclude_pad', True)} or another {field('like')}"
+            f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{or_another_dialect()}"
         )
     return dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
 
@@ -202,41 +200,47 @@ def _check_pads(
         window = extent(numbers.kernel[i], numbers.dilations[i])
         begin, end = numbers.pads_begin[i], numbers.pads_end[i]
         padded = sizes[i] + begin + end
+        most = _most_pads(dialect, numbers.kernel[i]) if explicit else 0
         if window > padded:
-            raise RequestError(_too_large(axis, sizes[i], numbers, i, window, padded))
+            raise RequestError(_too_large(axis, sizes[i], numbers, i, window, padded, most))
+        if explicit:
+            _check_pad_limit(dialect, axis, numbers.kernel[i], begin, end)
         if exclude and max(begin, end) >= window:
             raise RequestError(
                 f"{field('exclude_pad', True)} needs pads smaller than the window: "
                 f"axis {axis} has pads {begin},{end} and a window "
                 f"of {window}; use pads of at most {window - 1} or {field('exclude_pad', False)}"
             )
-        if explicit:
-            _check_pad_limit(dialect, axis, numbers.kernel[i], begin, end)
 
 
 def _check_pad_limit(dialect: Dialect, axis: str, kernel: int, begin: int, end: int) -> None:
     if dialect.symmetric_pads and begin != end:
         raise RequestError(
             f"{dialect.title} pads both ends alike: axis {axis} has pads {begin},{end}; "
-            f"use equal pads or another {field('like')}"
+            f"use equal pads{or_another_dialect()}"
         )
-    limits = {"half_kernel": kernel // 2, "below_kernel": kernel - 1}
-    if dialect.pad_limit and max(begin, end) > limits[dialect.pad_limit]:
+    most = _most_pads(dialect, kernel)
+    if max(begin, end) > most:
         raise RequestError(
-            f"{dialect.title} allows pads of at most {limits[dialect.pad_limit]} for a kernel of {kernel}: axis {axis} "
-            f"has pads {begin},{end}; use smaller pads or another {field('like')}"
+            f"{dialect.title} allows pads of at most {most} for a kernel of {kernel}: axis {axis} "
+            f"has pads {begin},{end}; use smaller pads{or_another_dialect()}"
         )
 
 
-def _too_large(axis: str, size: int, numbers: _Numbers, i: int, window: int, padded: int) -> str:
+def _most_pads(dialect: Dialect, kernel: int) -> float:
+    """The longest pad that the framework allows beside a kernel."""
+    return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
+
+
+def _too_large(axis: str, size: int, numbers: _Numbers, i: int, window: int, padded: int, most: float) -> str:
     kernel, dilation = numbers.kernel[i], numbers.dilations[i]
     fits = (padded - 1) // dilation + 1
     what = f"kernel {kernel}" + (f" with dilation {dilation} spans {window}" if dilation > 1 else "")
     pads = f"with pads {numbers.pads_begin[i]},{numbers.pads_end[i]}" if padded > size else "without padding"
-    missing, widest = window - padded, max(numbers.pads_begin[i], numbers.pads_end[i])
+    needed = max(numbers.pads_begin[i], numbers.pads_end[i]) + ceil_div(window - padded, 2)
     return (
         f"axis {axis} is {size} long, {what}{' and' if dilation > 1 else ''} {pads} leaves no window; "
-        f"use {field('kernel', fits)} or {field('pads', widest + -(-missing // 2))}"
+        f"use {field('kernel', fits)}" + (f" or {field('pads', needed)}" if needed <= most else "")
     )
 
 

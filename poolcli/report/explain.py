@@ -14,6 +14,8 @@ from poolcli.core.layouts import named_shape
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import Row, sentences
 from poolcli.explain.convert import Conversion
+from poolcli.explain.lengths import searched_for
+from poolcli.explain.searched import told
 from poolcli.explain.solve import Answer, Near
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
@@ -145,7 +147,7 @@ def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableT
     """That there are none, what was searched, and what lengths there are instead."""
     names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
     kept = f" with the given {', '.join(names)}" if names else ""
-    lines = [f"nothing gives that{kept}; searched: usual kernels and those that fit, pads shorter than the window"]
+    lines = [f"nothing gives that{kept}", searched_for(given)]
     for axis in near:
         lengths = " or ".join(map(str, axis.lengths)) or "none within 100"
         lines.append(f"axis {axis.axis}: {axis.wanted} cannot be had, the nearest that can: {lengths}")
@@ -158,5 +160,7 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
     """What to paste into the other framework, or why there is nothing."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
-        return Group(heading, Text(f"none: {on_command_line(conversion.reason or '')}"))
+        return Group(
+            heading, Text(f"none: {on_command_line(conversion.reason or '')}"), *map(Text, told(conversion.searched))
+        )
     return Group(heading, Text(conversion.text, no_wrap=True, overflow="ignore"))  # one line, to be pasted

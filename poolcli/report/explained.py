@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, on_command_line
 from poolcli.core.windows import Sliding
 from poolcli.explain.compare import sentences
+from poolcli.explain.lengths import searched_for
 from poolcli.explain.solve import Answer, Near
 from poolcli.plan import Plan
 from poolcli.plan.steps import explain, window
@@ -61,13 +62,24 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The same pooling in another framework, or the reason why there is none."""
     conversion = plan.to(like)
-    return {"like": like, "text": conversion.text, "reason": conversion.reason and on_command_line(conversion.reason)}
+    return {
+        "like": like,
+        "text": conversion.text,
+        "reason": conversion.reason and on_command_line(conversion.reason),
+        "searched": conversion.searched and asdict(conversion.searched),
+    }
 
 
 def answers_document(
-    op: str, like: str, shape: Sequence[int], wanted: Sequence[int], answers: Sequence[Answer], near: Sequence[Near]
+    op: str,
+    like: str,
+    shape: Sequence[int],
+    wanted: Sequence[int],
+    given: Collection[str],
+    answers: Sequence[Answer],
+    near: Sequence[Near],
 ) -> dict[str, Any]:
-    """The answers to the inverse question, plainest first; where there are none, the nearest lengths."""
+    """The answers to the inverse question, plainest first; else what was searched, and the nearest lengths."""
     return {
         "schema_version": SCHEMA_VERSION,
         "op": op,
@@ -82,5 +94,6 @@ def answers_document(
             }
             for answer in answers
         ],
+        "searched": None if answers else searched_for(given),
         "nearest": [asdict(axis) for axis in near],
     }

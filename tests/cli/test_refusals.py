@@ -120,22 +120,22 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "dilated average in PyTorch",
         ["avg", SHAPE, "-k", "2", "--dilations", "2", "--like", "pytorch"],
-        "PyTorch has no dilation in average pooling; leave out --dilations or use another --like",
+        "PyTorch has no dilation in average pooling; use --dilations 1, or another --like",
     ),
     (
         "large pads in PyTorch",
         ["max", SHAPE, "-k", "3", "-p", "2", "--like", "pytorch"],
-        "PyTorch allows pads of at most 1 for a kernel of 3: axis H has pads 2,2; use smaller pads or another --like",
+        "PyTorch allows pads of at most 1 for a kernel of 3: axis H has pads 2,2; use smaller pads, or another --like",
     ),
     (
         "uneven pads in PyTorch",
         ["max", SHAPE, "-k", "4", "--pads-begin", "1", "--like", "pytorch"],
-        "PyTorch pads both ends alike: axis H has pads 1,0; use equal pads or another --like",
+        "PyTorch pads both ends alike: axis H has pads 1,0; use equal pads, or another --like",
     ),
     (
         "pads of a kernel in ONNX",
         ["max", SHAPE, "-k", "2", "-p", "2", "--like", "onnx"],
-        "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; use smaller pads or another --like",
+        "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; use smaller pads, or another --like",
     ),
     (
         "no strides in TensorFlow",
@@ -145,7 +145,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "counted padding in TensorFlow",
         ["avg", SHAPE, "-k", "2", "-s", "2", "--include-pad", "--like", "tensorflow"],
-        "TensorFlow never counts padding; use --exclude-pad or another --like",
+        "TensorFlow never counts padding; use --exclude-pad, or another --like",
     ),
     (
         "explicit pads in TensorFlow's average",

@@ -38,8 +38,7 @@ COMPARE_80 = """\
 *  ONNX                 N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
 *  PyTorch              N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
 *  TensorFlow           refused: TensorFlow has no
-                        rounding_type ceil; use floor, or
-                        another --like
+                        rounding_type ceil; use floor
    nGraph               N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
 = chosen, * differs; divisors of the first and last window
 
@@ -49,14 +48,14 @@ COMPARE_80 = """\
   the input and its pads
 """
 COMPARE_120 = """\
-   as                   output                                                                       pads     divisors
-*  OpenVINO floor       N=1 C=3 H=2 W=4                                                              1,1 1,1  9 .. 9
-=  OpenVINO ceil        N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
-   OpenVINO ceil_torch  N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
-*  ONNX                 N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 6
-*  PyTorch              N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 6
-*  TensorFlow           refused: TensorFlow has no rounding_type ceil; use floor, or another --like
-   nGraph               N=1 C=3 H=3 W=4                                                              1,1 1,1  9 .. 9
+   as                   output                                                    pads     divisors
+*  OpenVINO floor       N=1 C=3 H=2 W=4                                           1,1 1,1  9 .. 9
+=  OpenVINO ceil        N=1 C=3 H=3 W=4                                           1,1 1,1  9 .. 9
+   OpenVINO ceil_torch  N=1 C=3 H=3 W=4                                           1,1 1,1  9 .. 9
+*  ONNX                 N=1 C=3 H=3 W=4                                           1,1 1,1  9 .. 6
+*  PyTorch              N=1 C=3 H=3 W=4                                           1,1 1,1  9 .. 6
+*  TensorFlow           refused: TensorFlow has no rounding_type ceil; use floor
+   nGraph               N=1 C=3 H=3 W=4                                           1,1 1,1  9 .. 9
 = chosen, * differs; divisors of the first and last window
 
 * OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)
@@ -143,4 +142,5 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
         "text": "torch.nn.functional.avg_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, count_include_pad=True, "
         "divisor_override=9)",
         "reason": None,
+        "searched": None,
     }

@@ -1,4 +1,6 @@
-"""Every sentence that `--explain`, `--windows` and `--compare` can print, each with a case that prints it, whole."""
+"""Every sentence that `--explain`, `--windows`, `--compare`, `--to` and `--solve` can print, each with a case that
+prints it, whole.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare
+from poolcli.explain import compare, convert, lengths, searched
 from poolcli.plan import steps
 from poolcli.report import explain
 from tests.conftest import Cli
@@ -20,7 +22,18 @@ HUGE = 2**62
 SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
     compare: ("sentences", "_causes", "_rounding_rule"),
-    explain: ("explanation_view", "windows_table", "all_windows_view", "drawing", "comparison_view"),
+    convert: ("_never", "_nothing"),
+    searched: ("told", "_numbers"),
+    lengths: ("searched_for",),
+    explain: (
+        "explanation_view",
+        "windows_table",
+        "all_windows_view",
+        "drawing",
+        "comparison_view",
+        "no_answers_view",
+        "conversion_view",
+    ),
 }
 CEIL = "--rounding-type ceil"
 CASES = {
@@ -65,7 +78,7 @@ CASES = {
     f"avg 1,1,6 -k 3 -s 2 {CEIL} --compare": [
         "= chosen, * differs; divisors of the first and last window",
         "* OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
-        "* TensorFlow refused: TensorFlow has no rounding_type ceil; use floor, or another --like",
+        "* TensorFlow refused: TensorFlow has no rounding_type ceil; use floor",
     ],
     "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": [
         "* OpenVINO ceil, OpenVINO ceil_torch: rounds up: a last window that overhangs is kept (ceil)",
@@ -107,6 +120,42 @@ CASES = {
         f"bin 0: 0/{HUGE - 1} = 0, down to 0; {HUGE}/{HUGE - 1} = 1 and 1/{HUGE - 1}, up to 2: 2 long",
     ],
     "adaptive-avg 1,1,7 --output-size 3 --explain": ["equals kernel 3, stride 2 exactly"],
+    "adaptive-avg 1,1,10,7 --output-size 4 --to onnx": [
+        "the same in ONNX",
+        "none: bins of 10 into 4 are no windows of one kernel and stride, with padding or without, and ONNX has no "
+        "others",
+        "searched: AveragePool; auto_pad explicit, same_upper and same_lower; rounding_type floor and ceil",
+        "axis H: no kernel, stride, dilation and padding read what its windows read",
+        "axis W: kernel 3, stride 2, dilation 1, padding 1 at the beginning and as much as fits at the end",
+    ],
+    "max 1,1,9,9 -k 3 -s 2 -p 2 --to pytorch": [
+        "none: PyTorch allows pads of at most 1 for a kernel of 3: axis H has pads 2,2; use smaller pads",
+        "searched: max_pool and adaptive_max_pool; auto_pad explicit; rounding_type floor and ceil",
+        "axes H,W: kernel 3, stride 2, dilation 1, padding 2 at the beginning and as much as fits at the end",
+    ],
+    "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
+    "avg 1,1,9 -k 3 --divisor-override 5 --to onnx": [
+        "none: ONNX has no divisor_override, and none of its divisors is always 5",
+    ],
+    "lp 1,1,6 -k 3 -s 1 --p 3 --to pytorch": [
+        "none: PyTorch has no attributes that give these windows and divisors",
+    ],
+    "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
+        "nothing gives that with the given kernel, strides, pads", "searched: each rounding",
+        "axis W: 7 cannot be had, the nearest that can: 5",
+    ],
+    "max 1,1,9 -k 3 -s 2 -p 1 --rounding-type floor --solve 300": [
+        "nothing gives that with the given kernel, strides, pads, rounding_type",
+        "searched: nothing, as everything is given", "axis W: 300 cannot be had, the nearest that can: none within 100",
+    ],
+    "max 1,1,8,8 -k 3 -s 2 -p 0 --solve 4,3": [
+        "each axis can have its length, but not all of them under the same words and limits",
+    ],
+    "avg 1,1,9 --like tensorflow --solve 99": [
+        "nothing gives that",
+        "searched: kernels up to 11 and those that cover the input with the wanted windows, every stride that fits, "
+        "pads shorter than the window (equal, or one more at the end), same_upper, each rounding",
+    ],
 }  # fmt: skip
 NO_PAIR_YET = {r"its\ windows\ lie\ elsewhere", r"its\ divisors\ differ"}  # no two of today's frameworks differ so
 UNTRUE = {
@@ -151,7 +200,7 @@ def _templates(module: ModuleType, names: tuple[str, ...]) -> Iterator[str]:
     tree = ast.parse(getsource(module))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     assert len(functions) == len(names)
-    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module is compare]
+    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare, lengths)]
     for part in [*functions, *tops]:
         docs = {id(node.value) for node in ast.walk(part) if isinstance(node, ast.Expr)}
         inner = {id(value) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for value in node.values}

@@ -105,12 +105,15 @@ def test_where_nothing_gives_a_length_the_nearest_that_can_be_had_are_named(cli:
     done = cli("shape", "avg", "1,3,9,8", "-k", "3", "-s", "1", "-p", "0", "--solve", "9,6")
     assert (done.code, done.out) == (
         1,
-        "nothing gives that with the given kernel, strides, pads; searched: usual kernels\n"
-        "and those that fit, pads shorter than the window\n"
+        "nothing gives that with the given kernel, strides, pads\n"
+        "searched: each rounding\n"
         "axis H: 9 cannot be had, the nearest that can: 7\n",
     )
     document = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json").json
     assert (document["answers"], document["nearest"]) == ([], [{"axis": "W", "wanted": 5, "lengths": [3]}])
+    assert document["searched"] == (
+        "searched: pads shorter than the window (equal, or one more at the end), same_upper, each rounding"
+    )
 
 
 def test_the_first_answer_of_solve_is_drawn_and_explained_where_that_is_asked(cli: Cli, tmp_path: Path) -> None:

@@ -250,3 +250,12 @@ def test_given_lengths_reach_into_bodies(cli: Cli, tmp_path: Path) -> None:
         ("branch/then_body/then", [1, 3, 33, 40], [1, 3, 16, 20]),
         ("loop/body/again", [1, 3, 33, 40], [1, 3, 33, 40]),
     ]
+
+
+def test_a_reason_names_attributes_as_the_file_spells_them(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer(AVG.replace('begin="0', 'begin="2'), (1, 3, 8, 8), (1, 3, 4, 4)))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert found["reason"] == (
+        "OpenVINO refuses it: exclude-pad=true needs pads smaller than the window: axis H has pads 2,0 and a window of "
+        "2; use pads of at most 1 or exclude-pad=false"
+    )

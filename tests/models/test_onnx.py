@@ -73,7 +73,11 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
         (22, {}, "it has no attribute kernel_shape"),
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
-         "use smaller pads or another like"),
+         "use smaller pads"),
+        (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
+         "use kernel_shape=9 or pads=2"),
+        (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "
+         "and without padding leaves no window; use kernel_shape=1"),
     ],
 )  # fmt: skip
 def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:

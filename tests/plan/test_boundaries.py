@@ -100,52 +100,52 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "PyTorch: pads of half the kernel, and one more": (
         peak(kernel=4, pads_begin=2, pads_end=2, like="pytorch"),
         peak(kernel=4, pads_begin=3, pads_end=3, like="pytorch"),
-        "PyTorch allows pads of at most 2 for a kernel of 4: axis W has pads 3,3; use smaller pads or another like",
+        "PyTorch allows pads of at most 2 for a kernel of 4: axis W has pads 3,3; use smaller pads, or another like",
     ),
     "PyTorch: half of an odd kernel": (
         avg(kernel=5, pads_begin=2, pads_end=2, like="pytorch"),
         avg(kernel=5, pads_begin=3, pads_end=3, like="pytorch"),
-        "PyTorch allows pads of at most 2 for a kernel of 5: axis W has pads 3,3; use smaller pads or another like",
+        "PyTorch allows pads of at most 2 for a kernel of 5: axis W has pads 3,3; use smaller pads, or another like",
     ),
     "PyTorch: equal pads, and more at the beginning": (
         avg(kernel=4, pads_begin=1, pads_end=1, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=0, like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 1,0; use equal pads or another like",
+        "PyTorch pads both ends alike: axis W has pads 1,0; use equal pads, or another like",
     ),
     "PyTorch: equal pads, and more at the end": (
         avg(kernel=4, pads_begin=2, pads_end=2, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=2, like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 1,2; use equal pads or another like",
+        "PyTorch pads both ends alike: axis W has pads 1,2; use equal pads, or another like",
     ),
     "PyTorch: equal pads on the first axis, not on the second": (
         avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 2), pads_end=(1, 2), like="pytorch"),
         avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 0), pads_end=(1, 2), like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 0,2; use equal pads or another like",
+        "PyTorch pads both ends alike: axis W has pads 0,2; use equal pads, or another like",
     ),
     "ONNX: pads below the kernel, and as long": (
         peak(kernel=3, pads_begin=2, like="onnx"), peak(kernel=3, pads_begin=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 3,0; use smaller pads or another like",
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 3,0; use smaller pads, or another like",
     ),
     "ONNX: the same at the end": (
         peak(kernel=3, pads_end=2, like="onnx"), peak(kernel=3, pads_end=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads or another like",
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads, or another like",
     ),
     "ONNX: the limit is the kernel's, whatever its dilation": (
         peak(kernel=3, dilations=2, pads_end=2, like="onnx"), peak(kernel=3, dilations=2, pads_end=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads or another like",
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads, or another like",
     ),
     "ONNX: pads that auto_pad replaces have no limit": (
         peak(kernel=3, pads_end=9, auto_pad="same_upper", like="onnx"), peak(kernel=3, pads_end=9, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,9; use smaller pads or another like",
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,9; use smaller pads, or another like",
     ),
     "ONNX: pads that auto_pad sets have no limit either": (
         peak(1, 1, 5, kernel=2, dilations=4, auto_pad="same_upper", like="onnx"),
         peak(1, 1, 5, kernel=2, dilations=4, pads_begin=2, pads_end=2, like="onnx"),
-        "ONNX allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use smaller pads or another like",
+        "ONNX allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use smaller pads, or another like",
     ),
     "TensorFlow: pads below the kernel, and as long": (
         peak(kernel=3, pads_begin=2, like="tensorflow"), peak(kernel=3, pads_begin=3, like="tensorflow"),
-        "TensorFlow: pads must be smaller than the kernel: axis W has pads 3,0 and kernel 3; use pads of at most 2 "
+        "TensorFlow: pads must be smaller than the kernel: axis W has pads 3,0 and kernel 3; use pads of at most 2, "
         "or another like",
     ),
     "TensorFlow: lists of pads for two axes, and for three": (
@@ -160,12 +160,12 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "PyTorch: an average without dilation, and with it on one axis of two": (
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 1), like="pytorch"),
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 2), like="pytorch"),
-        "PyTorch has no dilation in average pooling; leave out dilations or use another like",
+        "PyTorch has no dilation in average pooling; use dilations=1, or another like",
     ),
     "TensorFlow: no dilation, and dilation of the first axis of two": (
         peak(1, 1, 8, 8, kernel=2, dilations=1, like="tensorflow"),
         peak(1, 1, 8, 8, kernel=2, dilations=(2, 1), like="tensorflow"),
-        "TensorFlow has no dilation in max pooling; leave out dilations or use another like",
+        "TensorFlow has no dilation in max pooling; use dilations=1, or another like",
     ),
     "TensorFlow: an average without pads, and with them": (
         avg(kernel=2, like="tensorflow"), avg(kernel=2, pads_end=1, like="tensorflow"),
@@ -173,7 +173,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "TensorFlow: padding left out, and counted": (
         avg(kernel=2, exclude_pad=True, like="tensorflow"), avg(kernel=2, exclude_pad=False, like="tensorflow"),
-        "TensorFlow never counts padding; use exclude_pad=True or another like",
+        "TensorFlow never counts padding; use exclude_pad=True, or another like",
     ),
     "PyTorch: explicit pads, and same": (
         avg(kernel=2, like="pytorch"), avg(kernel=2, auto_pad="same_upper", like="pytorch"),
