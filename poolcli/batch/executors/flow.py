@@ -1,16 +1,17 @@
 """Work on its way to the workers of a cluster and back: items in, results out, in whatever order they come.
 
 Few messages are in flight at once, because a worker that dies makes all that it holds suspect. Small items go together,
-so that each message is worth a second of work. A message is sent anew where its worker dies; items that several workers
-died of are tried once more, one at a time and nothing beside, so that only those that are to blame are lost.
+so that each message is worth a second of work; and messages are sent and fetched several together, which spares the
+scheduler half of what each costs it. A message is sent anew where its worker dies; items that several workers died of
+are tried once more, one at a time and nothing beside, so that only those that are to blame are lost.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,8 @@ distributed = Lazy("distributed")
 
 RETRIES = 3
 IN_FLIGHT = 4  # messages for each worker
+AT_LEAST = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
+MOMENT = 0.05  # seconds in which others may land beside the first
 LONG_ENOUGH = 1.0  # seconds of work in a message
 MOST = 1000  # items in a message
 
@@ -40,7 +43,8 @@ class Flow(Generic[Item, Result]):
         count: int,
         slots: int,
     ) -> None:
-        self._client, self._work, self._slots = client, work, slots
+        self._client, self._slots = client, slots
+        self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
         self._waiting, self._left, self._size = items, count, 1
         self._flying: dict[Any, list[Item]] = {}
         self._suspects: list[Item] = []
@@ -52,8 +56,15 @@ class Flow(Generic[Item, Result]):
         self._send()
         while self._flying:
             check_stopped()
-            yield from self._taken(self._landing.next_batch())
+            yield from self._taken(self._landed())
             self._send()
+
+    def _landed(self) -> list[Any]:
+        """The messages that have landed, once there is one, and those that land a moment later."""
+        landed = list(self._landing.next_batch())
+        if len(self._flying) > len(landed):
+            time.sleep(MOMENT)
+        return landed + list(self._landing.next_batch(block=False))
 
     def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """What was done by now; the rest is taken back."""
@@ -66,7 +77,7 @@ class Flow(Generic[Item, Result]):
 
     def _send(self) -> None:
         """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
-        most = IN_FLIGHT * self._slots
+        most = max(IN_FLIGHT * self._slots, AT_LEAST // self._size)
         if 2 * len(self._flying) <= most:
             self._submit(list(islice(iter(self._following, []), most - len(self._flying))))
         if self._suspects and not self._flying:
@@ -81,11 +92,17 @@ class Flow(Generic[Item, Result]):
 
     def _submit(self, several: list[list[Item]]) -> list[Any]:
         """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
-        messages = [_Message(self._work, items, os.getcwd()) for items in several]
+        messages = [self._message(items) for items in several]
         futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
         self._flying.update(zip(futures, several, strict=True))
         self._landing.update(futures)
         return futures
+
+    def _message(self, items: list[Item]) -> bytes:
+        """What a worker is to do, and the folder that names are meant in: bytes, which the scheduler passes on without
+        making anything of them.
+        """
+        return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
 
     def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
         """The results of messages that have landed, which are fetched together."""
@@ -114,25 +131,17 @@ class Flow(Generic[Item, Result]):
             self._size = max(1, self._size // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """What a worker is to do. Dask looks into lists, for what is its own; it does not look into this."""
-
-    work: Callable[[Sequence[Any]], Sequence[Any]]
-    items: Sequence[Any]
-    folder: str
-
-
-def _timed(message: _Message) -> tuple[float, Any]:
-    """On a worker: the results of some items, whose names are meant in `folder`, and the seconds that they took."""
+def _timed(message: bytes) -> tuple[float, Any]:
+    """On a worker: the results of some items, and the seconds that they took."""
     start = time.perf_counter()
+    packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
     try:
-        os.chdir(message.folder)
+        os.chdir(folder)
     except OSError as error:
         raise FileError(
-            f"{message.folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
+            f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
-    results = message.work(message.items)
+    results = pickle.loads(packed)(items)  # noqa: S301
     return time.perf_counter() - start, results
 
 
