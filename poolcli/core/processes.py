@@ -8,11 +8,26 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from poolcli.core.fields import field
+from poolcli.core.patience import allow_to_be_ended
 from poolcli.core.stop import WORDS, Stopped, held
 
 # A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
+ENDLESS = "SIGVTALRM"
+DAMAGED = (
+    "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
+    "compression"
+)
+# How a process came to its end, by the signal that ended it, and why.
+ENDINGS = {
+    ENDLESS: ("found no end of it", "the file is damaged"),
+    "SIGKILL": (
+        "was ended by SIGKILL",
+        f"the memory may be too small for it: try fewer {field('jobs')} or less {field('max_memory')}",
+    ),
+}
 CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
@@ -33,6 +48,7 @@ def _begin(target: Callable[..., None], *arguments: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
+        allow_to_be_ended()
         target(*arguments)
         sys.stdout.flush()
         code = 0
@@ -41,8 +57,18 @@ def _begin(target: Callable[..., None], *arguments: object) -> None:
     os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
 
 
-def ending(process: Any) -> str:
+class Ending(NamedTuple):
+    """How a process came to its end, and why; whether it would do so each time."""
+
+    how: str
+    why: str
+    each_time: bool
+
+
+def ending(process: Any) -> Ending:
     """How a process came to its end."""
     process.join()
     code = process.exitcode or 0
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    name = signal.Signals(-code).name if code < 0 else ""
+    how = f"was ended by {name}" if name else f"ended with exit code {code}"
+    return Ending(*ENDINGS.get(name, (how, DAMAGED)), name == ENDLESS)

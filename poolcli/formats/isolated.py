@@ -29,7 +29,8 @@ def guarded(path: str, look: Callable[[], Result]) -> Result:
     try:
         succeeded, content = here.recv()
     except EOFError:
-        raise FileError(f"{path}: the process that looked into it {ending(process)}; the file is damaged") from None
+        end = ending(process)
+        raise FileError(f"{path}: the process that looked into it {end.how}; {end.why}") from None
     process.join()
     if not succeeded:
         raise content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -338,6 +339,35 @@ def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli
     result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
     assert f"note     {said} is read, the first of full size; --pages takes others\n" in result.out
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
+
+
+def test_a_mask_that_pillow_does_not_know_keeps_it_from_no_other_page(cli: Cli) -> None:
+    with tifffile.TiffWriter("x.tif") as file:  # as GDAL stores JPEG with a mask
+        file.write(pixels(64, 48), photometric="ycbcr", compression="jpeg", tile=(32, 32))
+        file.write(np.ones((64, 48), bool), photometric="mask", subfiletype=4, compression="zlib")
+    with Image.open("x.tif") as image:
+        stored = np.asarray(image)
+    assert cli("max", "x.tif", "-o", "y.npy", "-k", "1", "-q").code == 0
+    np.testing.assert_array_equal(np.load("y.npy")[0], stored.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("compression", ["webp", "lerc", "zstd", "lzma", "packbits"])
+def test_a_tiff_that_only_some_pillows_unpack_is_read(compression: str, cli: Cli) -> None:
+    x = pixels(6, 8)
+    lossless = {"lossless": True} if compression == "webp" else None
+    tifffile.imwrite("x.tif", x, photometric="rgb", compression=compression, compressionargs=lossless)
+    assert cli("max", "x.tif", "-o", "y.npy", "-k", "1", "-q").code == 0
+    np.testing.assert_array_equal(np.load("y.npy")[0], x.transpose(2, 0, 1))
+
+
+def test_a_bmp_of_16_bits_a_pixel_has_8_bits_a_channel(cli: Cli) -> None:
+    masks = (0xF800, 0x07E0, 0x001F)  # 5 bits of red, 6 of green, 5 of blue
+    header = struct.pack("<IiiHHIIiiII3I", 52, 2, 2, 1, 16, 3, 8, 0, 0, 0, 0, *masks)
+    data = struct.pack("<4H", 0x001F, 0xFFFF, 0xF800, 0x07E0)  # from the bottom
+    Path("x.bmp").write_bytes(b"BM" + struct.pack("<IHHI", 66 + len(data), 0, 0, 66) + header + data)
+    assert cli("max", "x.bmp", "-o", "y.npy", "-k", "1", "-q").code == 0
+    shown = [[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 255]]]
+    np.testing.assert_array_equal(np.load("y.npy")[0].transpose(1, 2, 0), shown)
 
 
 def test_a_file_of_smaller_copies_alone_says_so(cli: Cli) -> None:

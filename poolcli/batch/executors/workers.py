@@ -21,7 +21,7 @@ from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.task import Runner, Task
 from poolcli.core.errors import FileError
 from poolcli.core.owner import owner_of
-from poolcli.core.processes import CONTEXT, ending, start
+from poolcli.core.processes import CONTEXT, Ending, ending, start
 from poolcli.core.stop import check_stopped, held, install_handlers
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
@@ -158,16 +158,17 @@ class Workers:
         try:
             return self._take(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
-            given, how = worker.given, self._bury(worker)
+            given, end = worker.given, self._bury(worker)
         if given is None:
             return None
         number, job = given[0], given[1].job
         _sweep(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
-        if self._tries[number] < TRIES:
+        if self._tries[number] < TRIES and not end.each_time:
             self._again.append(given)
             return None
-        why = f"the process that worked on it {how}, twice; the file is damaged, or the memory too small for it"
+        times = "" if end.each_time else ", twice"
+        why = f"the process that worked on it {end.how}{times}; {end.why}"
         return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
 
     def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
@@ -182,11 +183,11 @@ class Workers:
             self._bury(worker)
         return given[0], content[0]
 
-    def _bury(self, worker: _Worker) -> str:
+    def _bury(self, worker: _Worker) -> Ending:
         worker.pipe.close()  # which ends it, if it still lives
-        how = ending(worker.process)
+        end = ending(worker.process)
         self._workers.remove(worker)
-        return how
+        return end
 
 
 def load_for(job: Job) -> None:

@@ -13,7 +13,7 @@ from poolcli.core.fields import field
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.atomic import whole_file
 from poolcli.formats.hdf5.gate import opened_file
-from poolcli.formats.hdf5.library import h5py, translated
+from poolcli.formats.hdf5.library import h5py, reading, translated
 from poolcli.formats.hdf5.names import bytes_of, find
 from poolcli.formats.records import ReadOptions, Source
 from poolcli.formats.state import state_of
@@ -47,7 +47,7 @@ def _refuse_full_disk(path: str, needed: int) -> None:
 def holds(source: Source) -> bool:
     """Whether the file has something of the name, wherever a link of that name leads."""
     *groups, last = _steps(str(source.key))
-    with opened_file(source.path, ReadOptions()) as gate, translated(source.path):
+    with opened_file(source.path, ReadOptions()) as gate, reading(source.path):
         group = find(gate.root, "/".join(groups), str(source), False) if groups else gate.root
         return isinstance(group, h5py.h5g.GroupID) and bool(group.links.exists(bytes_of(last)))
 

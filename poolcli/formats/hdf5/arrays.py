@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.arrays import chosen
 from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
-from poolcli.formats.hdf5.library import translated
+from poolcli.formats.hdf5.library import reading
 from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
 from poolcli.formats.missing import missing_in
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
@@ -32,16 +32,16 @@ class _Datasets:
 
     @property
     def headers(self) -> list[Header]:
-        with translated(self.gate.path):
+        with reading(self.gate.path):
             return list(self.gate.headers())
 
     @property
     def left_out(self) -> list[str]:
-        with translated(self.gate.path):
+        with reading(self.gate.path):
             return list(self.gate.left_out())
 
     def array(self, key: str) -> Opened:
-        with translated(self.gate.path):
+        with reading(self.gate.path):
             dataset = self.gate.dataset(key)
             scales = scales_of(dataset)  # what is not let through of these is refused, too
             gone = missing_in(dataset.attributes, dataset.header.dtype)
@@ -69,5 +69,5 @@ class _File:
 
     @property
     def metadata(self) -> Metadata:
-        with translated(self.dataset.gate.path):
+        with reading(self.dataset.gate.path):
             return metadata_of(self.dataset, self.scales)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
-from poolcli.formats.arrays import check_dtype, check_rank, listing
+from poolcli.formats.arrays import byte_count, check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
-from poolcli.formats.hdf5.library import h5py, translated
+from poolcli.formats.hdf5.library import h5py, reading
 from poolcli.formats.hdf5.names import above, find, text_of, walk
 from poolcli.formats.hdf5.storage import storage_of
 from poolcli.formats.hdf5.unpack import read_chunks
@@ -33,7 +33,7 @@ def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
     """The file, as its gate."""
     open(path, "rb").close()  # the system's own words for a missing or forbidden file
     with ExitStack() as stack:
-        with translated(path):
+        with reading(path):
             if not h5py.is_hdf5(path):
                 raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
             root = stack.enter_context(h5py.File(path, "r"))["/"].id
@@ -135,7 +135,7 @@ class Dataset:
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A part of it."""
-        with translated(self.gate.path):
+        with reading(self.gate.path, byte_count(tuple(map(len, region)), self._dataset.dtype.itemsize)):
             if self._packed is not None:
                 return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._packed, region)
             found: NDArray[Any] = self._dataset[slices(region)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from poolcli.core.errors import QUOTES, said_by
 from poolcli.core.lazy import Lazy
+from poolcli.core.patience import patience_for
 from poolcli.formats.translated import one_line
 
 h5py: Any = Lazy("h5py")
@@ -17,6 +20,13 @@ KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 def translated(path: str) -> AbstractContextManager[None]:
     """Whatever h5py raises becomes one line."""
     return one_line(path, lambda error: isinstance(error, KNOWN), _said)
+
+
+@contextmanager
+def reading(path: str, size: int = 0) -> Iterator[None]:
+    """As `translated`, while h5py reads `size` bytes of data out of a file, which may lead it round in a circle."""
+    with patience_for(os.path.getsize(path) + size), translated(path):
+        yield
 
 
 def _said(error: Exception) -> str:

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.image.tiff import pillow_reads
 
+# Of Pillow's names of how pixels are stored, those of 16 bits a pixel: 5 or 6 a channel.
+PACKED = ("RGB;16", "BGR;16")
+
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -22,7 +26,7 @@ def loses_bits(image: Image) -> bool:
         return False
     for decoder, _, _, settings in getattr(image, "tile", ()):
         args = settings if isinstance(settings, tuple) else (settings,)
-        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg for arg in args):
+        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg and arg not in PACKED for arg in args):
             return True
         if image.format == "PPM" and any(isinstance(arg, int) and arg > 255 for arg in args[1:]):
             return True

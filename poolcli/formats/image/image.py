@@ -49,15 +49,11 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
 def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
     most = options.max_pixels or MOST_PIXELS
     image, said = pillow.open_image(stack, path, most, options.limit)
-    if image is not None:
-        try:
-            pages = pillow.pages_of(image)
-        except SyntaxError:  # of a TIFF with a page that Pillow does not know
-            image = None
-    if image is not None:
-        taken, notes = choose_pages(path, pages, options.pages)
-        if len(pages) > 1:
-            image.seek(taken.start)
+    known = pillow.known_pages(image) if image is not None else None
+    pages = tiff.open_file(stack, path)[2] if known is None else known
+    taken, notes = choose_pages(path, pages, options.pages)
+    if image is not None and len(pages) > 1 and not pillow.can_turn_to(image, taken if known is None else taken[:1]):
+        image = None
     if image is None or (image.format == "TIFF" and loses_bits(image)):
         file, stream, pages = tiff.open_file(stack, path)
         taken, notes = choose_pages(path, pages, options.pages)

@@ -104,6 +104,24 @@ def pages_of(image: Image) -> list[Page]:
     return pages
 
 
+def known_pages(image: Image) -> list[Page] | None:
+    """As `pages_of`; None for a TIFF with a page that Pillow does not know, as a mask of bits is one."""
+    try:
+        return pages_of(image)
+    except SyntaxError:
+        return None
+
+
+def can_turn_to(image: Image, pages: range) -> bool:
+    """Turns an image to the first of the pages; whether Pillow knows all of these."""
+    try:
+        for page in reversed(pages):
+            image.seek(page)
+    except SyntaxError:
+        return False
+    return True
+
+
 def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     """The picture from the page on at which the image is; `page` is what is known of it."""
     exif = exif_of(image)

@@ -18,7 +18,8 @@ COMPRESSIONS: dict[int, tuple[str | None, str | None, bool]] = {
     34925: (None, "lzma", True),
     50000: (None, "zstd", True),
 }
-NOT_OF_PILLOW = tuple(number for number, (pillow, _, _) in COMPRESSIONS.items() if number != NONE and pillow is None)
+# Those that every Pillow reads: further ones of bits, packed bits by others, JPEG in its two forms.
+OF_PILLOW = (NONE, 2, 3, 4, 5, 6, 7, DEFLATE, 32771, 32773, 32809, 32946)
 
 
 class Compression(NamedTuple):

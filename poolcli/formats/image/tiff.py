@@ -30,7 +30,7 @@ from poolcli.formats.image.samples import (
     decoded,
     samples_of,
 )
-from poolcli.formats.image.storage import NOT_OF_PILLOW
+from poolcli.formats.image.storage import OF_PILLOW
 from poolcli.plan.missing import Missing, can_hold
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
     """Whether Pillow makes of the pixels what they are."""
     photometric, planes = stored.get(PHOTOMETRIC), stored.get(PLANAR, 1) != 1
     formats, bits, extra = stored.get(FORMAT, (UNSIGNED,)), stored.get(BITS, (1,)), stored.get(EXTRA, ())
-    if stored.get(COMPRESSION) in NOT_OF_PILLOW:
+    if stored.get(COMPRESSION, UNCOMPRESSED) not in OF_PILLOW:
         return False
     if photometric == YCBCR:  # libtiff makes RGB of it; of what is not compressed Pillow takes each pixel by itself
         compressed = stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED
