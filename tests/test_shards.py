@@ -161,7 +161,7 @@ def none(cli: Any) -> None:
         (
             failed, 1,
             "out: shard 1/1 is not done: stopped, still running, or some inputs failed; "
-            "run again with --resume, then merge",
+            "pool again with --resume, then merge",
         ),
         (
             changed, 2,
@@ -170,10 +170,10 @@ def none(cli: Any) -> None:
         (two_runs, 2, "out holds parts of runs of 2 and of 3 shards; remove those of the wrong one"),
         (
             gone, 1,
-            "out/0.npy: is not there, though shard 1/1 made it; run that shard again with --resume, then merge",
+            "out/0.npy: is not there, though shard 1/1 made it; pool that shard again with --resume, then merge",
         ),
         (linked, 1, "out/.poolcli-1-of-1.jsonl: is a link, which is not followed"),
-        (none, 2, "out holds no part of any shard; run with --shard 1/4 and so on first"),
+        (none, 2, "out holds no part of any shard; pool with --shard 1/4 and so on first"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )  # fmt: skip
@@ -189,7 +189,10 @@ def test_what_cannot_be_merged_is_refused_and_stays_as_it_is(
 
 def test_a_folder_that_is_none_is_refused(folder: Path, cli: Any) -> None:
     assert cli("merge", "nowhere").err == "poolcli: nowhere: No such file or directory\n"
-    assert cli("merge", "x.npy").err == "poolcli: x.npy: Not a directory\n"
+    assert (
+        cli("merge", "x.npy").err
+        == "poolcli: x.npy: is a file; merge takes the output of the shards, a folder or a .zarr\n"
+    )
 
 
 @pytest.mark.parametrize("word", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/9999999"])
@@ -244,11 +247,11 @@ def test_an_array_is_not_merged_before_all_shards_have_ended(volume: Path, cli: 
         return result.code, result.err
 
     assert said("merge", "out.zarr") == (
-        2, "poolcli: out.zarr: no shard of it was made; run with --shard 1/4 and so on first\n"
+        2, "poolcli: out.zarr: no shard of it was made; pool with --shard 1/4 and so on first\n"
     )  # fmt: skip
     assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "2/3").code == 0
     assert said("merge", "out.zarr") == (
-        1, "poolcli: out.zarr: shards 1/3, 3/3 are not done: not run, stopped or still running; run again with "
+        1, "poolcli: out.zarr: shards 1/3, 3/3 are not done: not run, stopped or still running; pool again with "
         "--resume, then merge\n",
     )  # fmt: skip
     assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "2/2").code == 0

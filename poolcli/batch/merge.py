@@ -16,6 +16,7 @@ from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest, failed, line_of
 from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
+from poolcli.core.nearest import did_you_mean_file
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.places import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
@@ -70,11 +71,13 @@ def _shards(folder: str) -> list[Shard]:
     """The shards that have parts in the folder: all of one run, none missing."""
     try:
         names = os.listdir(folder)
+    except NotADirectoryError:
+        raise RequestError(f"{folder}: is a file; merge takes the output of the shards, a folder or a .zarr") from None
     except OSError as error:
-        raise RequestError(f"{folder}: {error.strerror}") from error
+        raise RequestError(f"{folder}: {error.strerror}{did_you_mean_file(folder)}") from error
     found = sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
     if not found:
-        raise RequestError(f"{folder} holds no part of any shard; run with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{folder} holds no part of any shard; pool with {field('shard', '1/4')} and so on first")
     counts = sorted({shard.count for shard in found})
     if len(counts) > 1:
         listed = " and of ".join(map(str, counts))
@@ -98,13 +101,13 @@ def _check_options(folder: str, shards: Sequence[Shard]) -> None:
     if waiting:
         raise FileError(
             f"{folder}: {_listed(waiting, shards[0].count)} not done: stopped, still running, or some inputs failed; "
-            f"run again with {field('resume')}, then merge"
+            f"pool again with {field('resume')}, then merge"
         )
     for shard, found in zip(shards, options, strict=True):
         if found != options[0]:
             raise RequestError(
                 f"{folder}: shards {shards[0]} and {shard} were made with different options; "
-                f"run one of them again with {field('overwrite')}"
+                f"pool one of them again with {field('overwrite')}"
             )
 
 
@@ -144,5 +147,5 @@ def _content(line: bytes) -> dict[str, Any]:
 def _gone(folder: str, name: str, shard: Shard) -> FileError:
     return FileError(
         f"{os.path.join(folder, name)}: is not there, though shard {shard} made it; "
-        f"run that shard again with {field('resume')}, then merge"
+        f"pool that shard again with {field('resume')}, then merge"
     )

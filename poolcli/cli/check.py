@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from poolcli.cli.reading import data_options
 from poolcli.cli.requests.check import CheckRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
@@ -40,6 +41,9 @@ def check_command(request: CheckRequest) -> int:
         one_of("to", request.to, tuple(DIALECTS))
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
+    for name, value in (("allow_external", request.allow_external), ("max_memory", request.max_memory)):
+        if value and request.run is None:
+            raise RequestError(f"{field(name)} is about the data that {field('run', 'DATA')} reads; leave it out")
     given = input_shapes(request.input_shape)
     findings = check(request.model, input_shape=given, against=request.against, layer=request.layer)
     layers = [finding.layer for finding in findings]
@@ -52,7 +56,7 @@ def check_command(request: CheckRequest) -> int:
     if request.run:
         from poolcli.models.compare_data import compare_data
 
-        comparison = compare_data(layers[0], request.run)
+        comparison = compare_data(layers[0], request.run, data_options(request.allow_external, request.max_memory))
     if request.json:
         from poolcli.report.check import findings_document
         from poolcli.report.document import to_json

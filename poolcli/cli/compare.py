@@ -6,11 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
+from poolcli.cli.reading import whole_options
 from poolcli.cli.requests.compare import CompareRequest
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.layouts import SPATIAL, convert_layout, default_layout
 from poolcli.explain.differences import Difference, check_tolerances, compare
-from poolcli.formats import Source, parse_source, read
+from poolcli.formats import ReadOptions, Source, parse_source, read
 from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.isolated import guarded
 
@@ -21,7 +22,8 @@ def compare_command(request: CompareRequest) -> int:
     sources = [parse_source(text) for text in (request.first, request.second)]
     if all(source.path == "-" for source in sources):
         raise RequestError("stdin (-) can be read only once")
-    look = partial(_compared, sources[0], sources[1], request.atol, request.rtol)
+    options = whole_options(request, sources)
+    look = partial(_compared, sources[0], sources[1], options, request.atol, request.rtol)
     for source in sources:
         look = partial(guarded, source.path, look)
     try:
@@ -41,18 +43,18 @@ def compare_command(request: CompareRequest) -> int:
     return 0 if found.equal else 1
 
 
-def _compared(a: Source, b: Source, atol: float, rtol: float) -> tuple[str, Difference]:
+def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: float) -> tuple[str, Difference]:
     """The difference, and the layout that both are in: pictures are compared with tensors as N,C,H,W."""
-    (x, _), (y, layout) = map(_read, (a, b))
+    (x, _), (y, layout) = (_read(source, options) for source in (a, b))
     try:
         return layout, compare(x, y, atol=atol, rtol=rtol)
     except RequestError as error:
         raise error.at(f"{a.path} and {b.path}") from None
 
 
-def _read(source: Source) -> tuple[Any, str]:
+def _read(source: Source, options: ReadOptions) -> tuple[Any, str]:
     """An array and its layout; a picture as tensor files hold it."""
-    found = read(source)
+    found = read(source, options)
     array, layout = found.array, found.header.layout or _by_order(found.array.ndim)
     if found.header.mode is None:
         return array, layout

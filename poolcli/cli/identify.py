@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from functools import partial
 
+from poolcli.cli.reading import whole_options
 from poolcli.cli.requests.identify import IdentifyRequest
 from poolcli.core.errors import FileError, RequestError
 from poolcli.explain.identify import identify
-from poolcli.formats import Tensor, parse_source, read
+from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
 from poolcli.formats.isolated import guarded
 
 
 def identify_command(request: IdentifyRequest) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 where none fits and the nearest is shown."""
-    x, y = _array(request.x), _array(request.y)
+    sources = [parse_source(text) for text in (request.x, request.y)]
+    options = whole_options(request, sources)
+    x, y = (_array(source, options) for source in sources)
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
     found = identify(x.array, y.array, op=request.pooling, layout=layout, **request.attributes)
     if request.json:
@@ -30,10 +33,9 @@ def identify_command(request: IdentifyRequest) -> int:
     return 0 if found and found[0].fits else 1
 
 
-def _array(path: str) -> Tensor:
+def _array(source: Source, options: ReadOptions) -> Tensor:
     """The whole array of a file; one that cannot be read is nothing to compare (exit 2)."""
-    source = parse_source(path)
     try:
-        return guarded(source.path, partial(read, source))
+        return guarded(source.path, partial(read, source, options))
     except FileError as error:
         raise RequestError(error.message) from error

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from poolcli.cli.messages import complain
+from poolcli.cli.messages import complain, told_by
+from poolcli.cli.reading import header_options
 from poolcli.cli.requests.info import InfoRequest
 from poolcli.core.errors import PoolError
 from poolcli.core.layouts import named_shape
-from poolcli.formats import Header, list_arrays, parse_source
+from poolcli.formats import Header, ReadOptions, list_arrays, parse_source
 from poolcli.formats.arrays import choose
 from poolcli.formats.isolated import guarded
 from poolcli.formats.places import shown
@@ -18,14 +19,14 @@ from poolcli.report.text import printable
 
 def info(request: InfoRequest) -> int:
     """Prints the arrays of every file; returns the exit code."""
-    failed = False
+    failed, options = False, header_options(request, [parse_source(path) for path in request.files])
     for path in request.files:
         try:
-            headers = guarded(path, partial(_headers, path))
+            headers = guarded(path, partial(_headers, path, options))
         except PoolError as error:
             if request.debug:
                 raise
-            failed = True
+            failed, error = True, told_by("info", error)
             if request.json:
                 _print_json(shown(path), [], error)
             complain(error)
@@ -37,10 +38,10 @@ def info(request: InfoRequest) -> int:
     return 1 if failed else 0
 
 
-def _headers(text: str) -> list[Header]:
+def _headers(text: str, options: ReadOptions) -> list[Header]:
     """The arrays of a file, or the one that is named."""
     source = parse_source(text)
-    headers = list_arrays(source.path)
+    headers = list_arrays(source.path, options)
     return [choose(source, headers)] if source.key else headers
 
 

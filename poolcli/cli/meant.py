@@ -48,7 +48,7 @@ REASONS = {
     "cuda": "poolcli computes on the CPU; leave it out",
     "cpu": "poolcli computes on the CPU alone; leave it out",
     "i": "inputs stand without an option",
-    "global": "a window as large as the input is --output-size 1 of adaptive-avg and adaptive-max",
+    "global": "write poolcli adaptive-avg or adaptive-max with --output-size 1",
     "padding-mode": "padding has no values; --include-pad counts it in the divisor of averages",
 }
 

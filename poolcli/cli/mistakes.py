@@ -36,6 +36,7 @@ def usage_error(error: Any, words: Sequence[str]) -> RequestError:
 
 def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
     """The refusal of an option that the command does not have: the nearest that it has, or whose option it is."""
+    known = tuple(flags)
     name = word.partition("=")[0]
     field_name = _field_of(name)
     others = _commands_with(field_name) if field_name else []
@@ -48,14 +49,18 @@ def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
             return RequestError(
                 f"{word}: a length in a shape is 0 or more; one that is not known may be any, such as 1"
             )
-        return RequestError(
-            f"{command} has no option {word}; a value that begins with - follows its option: --option={word}"
-        )
-    known = tuple(flags)
+        return RequestError(f"{command} has no option {word}{_valued(command, word)}")
     meant = instead(BY_NAME[command], name, known) or did_you_mean(
         name if len(name) > 2 else word, [flag for flag in known if len(flag) > 2]
     )
     return RequestError(f"{command} has no option {name}{meant or f'; poolcli {command} --help-all shows all'}")
+
+
+def _valued(command: str, value: str) -> str:
+    """Where a value stands that looks like an option."""
+    rows = [each.row for each in parameters(BY_NAME[command]) if isinstance(each.row, Option) and each.row.metavar]
+    example = f", as in {rows[0].names[-1]}={value}" if rows else ""
+    return f"; a value that begins with - follows its option{example}"
 
 
 def no_command(words: Sequence[str]) -> RequestError:

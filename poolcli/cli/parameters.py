@@ -109,7 +109,7 @@ def read_value(parameter: Parameter, typed: str | Sequence[str] | bool) -> Any:
 
 def _read_word(parameter: Parameter, word: str) -> Any:
     if parameter.name in ("op", "pooling"):
-        return operator_called(word)
+        return operator_called(word, parameter.name)
     if parameter.row.words == TYPES:
         return spoken(word) or one_of(parameter.name, word, TYPES)
     if parameter.row.words:

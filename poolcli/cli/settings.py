@@ -26,7 +26,7 @@ NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
 
 def settings_of(request: PoolRequest) -> Settings:
     """The settings of the request's jobs; refuses what contradicts itself and numbers that can mean nothing."""
-    _refuse_below_one("jobs", request.jobs)
+    refuse_below_one("jobs", request.jobs)
     if request.quality is not None and not 1 <= request.quality <= 100:
         raise RequestError(f"{field('quality')} is {request.quality}, it must be from 1 to 100")
     _refuse_contradictions(request)
@@ -45,8 +45,8 @@ def settings_of(request: PoolRequest) -> Settings:
 
 def array_settings(request: ArraysRequest) -> Settings:
     """The settings that pooling and pyramids have in common; refuses numbers that can mean nothing."""
-    _refuse_below_one("threads", request.threads)
-    _refuse_below_one("max_pixels", request.max_pixels)
+    refuse_below_one("threads", request.threads)
+    refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_limit(request.max_memory)
     return Settings(
         layout=request.layout,
@@ -123,7 +123,8 @@ def _numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     return None if text is None else parse_numbers(field(name), text)
 
 
-def _refuse_below_one(name: str, count: int | None) -> None:
+def refuse_below_one(name: str, count: int | None) -> None:
+    """Refuses a count of nothing."""
     if count is not None and count < 1:
         raise RequestError(f"{field(name)} is {count}, it must be at least 1")
 

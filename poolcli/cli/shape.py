@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+OF_FILES = ("dataset", "pages", "max_pixels", "allow_external")  # what a typed shape has no use for
+
+
 def shape(request: ShapeRequest) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     if request.to:
@@ -54,8 +57,9 @@ def _refuse_without_effect(request: ShapeRequest) -> None:
     typed = is_number_list(request.shape) and not Path(request.shape).exists()
     if request.input_dtype and not typed:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file says its own; leave it out")
-    if request.dataset and typed:
-        raise RequestError(f"{field('dataset')} names an array of a file, and {request.shape} is a shape; leave it out")
+    for name in OF_FILES if typed else ():
+        if getattr(request, name):
+            raise RequestError(f"{field(name)} is about files, and {request.shape} is a shape; leave it out")
     if request.quiet and not request.json and _asks_more(request):
         raise RequestError(f"{field('quiet')} shows the output shape alone; leave it out to see more")
 
@@ -148,13 +152,14 @@ def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, 
     target, layout = request.shape, request.layout
     if is_number_list(target) and not Path(target).exists():
         return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
+    from poolcli.cli.reading import header_options
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.isolated import guarded
 
     source = parse_source(target, next(iter(request.dataset), None))
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
         refuse_shape(target)
-    header = guarded(source.path, partial(read_header, source))
+    header = guarded(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes
 
 

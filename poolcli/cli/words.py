@@ -96,13 +96,13 @@ _BEHIND = re.compile(r"pool(ing)?(\d?d?\d*)$")
 _JOINTS = re.compile(r"[-_]")
 
 
-def operator_called(word: str) -> str:
-    """The operator that people mean by `word`; refuses what is none.
+def operator_called(word: str, name: str = "op") -> str:
+    """The operator that people mean by `word`, the value of the field `name`; refuses what is none.
 
     >>> operator_called("mean"), operator_called("MaxPool-14"), operator_called("F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    return operator_named(word) or one_of("op", word, tuple(OPERATOR_WORDS))
+    return operator_named(word) or one_of(name, word, tuple(OPERATOR_WORDS))
 
 
 def operator_named(word: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Self
 
-from poolcli.core.fields import first_field, in_python
+from poolcli.core.fields import first_field, in_python, offered_to
 
 
 class PoolError(Exception):
@@ -26,8 +27,18 @@ class PoolError(Exception):
 
     def at(self, place: str) -> Self:
         """The same error with the place before its message."""
-        made = type(self)(f"{place}: {self.message}", field=self.field)
+        made = self._saying(f"{place}: {self.message}", self.field)
         made.place, made.bare = place, self.bare
+        return made
+
+    def to(self, names: Collection[str]) -> Self:
+        """The same error for whoever has the fields `names`: without what it offers to others."""
+        made = self._saying(offered_to(names, self.message), self.field if self.field in names else None)
+        made.place, made.bare = self.place, offered_to(names, self.bare)
+        return made
+
+    def _saying(self, message: str, field: str | None) -> Self:
+        made = type(self)(message, field=field)
         for note in getattr(self, "__notes__", ()):
             made.add_note(note)
         return made

@@ -1,25 +1,28 @@
 """How a message names a field, whoever reads it: `exclude_pad=True` in Python, `--exclude-pad` on the command line.
 
 A message is written once, with `field(...)` where it names one. Both spellings are put there, between marks that no
-text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep the one that the reader can type.
+text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep the one that the reader can type. What
+only some commands have is an `offer(...)`, which is left out for whoever has no such field.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-_START, _NEXT, _STOP, _MAYBE, _DONE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+_START, _NEXT, _STOP, _OFFER, _END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 _TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
 _MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
-_CLAUSE = re.compile(f"{_MAYBE}([^{_DONE}]*){_DONE}")
-_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_MAYBE}{_DONE}]")
+_OFFERED = re.compile(f"{_OFFER}([^{_OFFER}{_END}]*){_END}")
+_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_OFFER}{_END}]")
 
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
 BY_PLACE = {  # what the command line is given without an option
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
     "model": "MODEL", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
+SHORT = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}  # options with a shorter name than their field's
+OF_FILES = {"dataset", "all", "raw"}  # options about files, of which no function of Python has any
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 
 
@@ -35,6 +38,20 @@ def field(name: str, value: object = None) -> str:
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
 
 
+def offer(text: str) -> str:
+    """A part of a message for those alone who have all fields that it names.
+
+    >>> message = f"choose one: a.npz:x{offer(f' or {field("dataset", "x")}')}{offer(f', or take {field("all")}')}"
+    >>> print(on_command_line(message))
+    choose one: a.npz:x or --dataset x, or take --all
+    >>> print(on_command_line(offered_to(["dataset"], message)))
+    choose one: a.npz:x or --dataset x
+    >>> print(in_python(message))
+    choose one: a.npz:x
+    """
+    return f"{_OFFER}{text}{_END}"
+
+
 def or_another_dialect() -> str:
     """The end of a message about what a framework lacks; `settled` leaves it out, where the framework is not asked for.
 
@@ -44,12 +61,17 @@ def or_another_dialect() -> str:
     >>> print(on_command_line(settled(message)))
     PyTorch has no auto_pad same_lower; use explicit
     """
-    return f"{_MAYBE}, or another {field('like')}{_DONE}"
+    return offer(f", or another {field('like')}")
+
+
+def offered_to(names: Collection[str], message: str) -> str:
+    """The message, as it is marked, without what it offers to others than those who have the fields `names`."""
+    return _OFFERED.sub(lambda found: found[1] if _named(found[1]) <= {*names} else "", marked(message))
 
 
 def settled(message: str) -> str:
-    """The message, as it is marked, for a reader who cannot choose the framework that it is about."""
-    return _CLAUSE.sub("", marked(message))
+    """The message, as it is marked, for a reader who can choose nothing that it offers."""
+    return offered_to((), message)
 
 
 class Worded(str):
@@ -78,12 +100,12 @@ def marked(message: str) -> str:
 
 def in_python(message: str) -> str:
     """The message with its fields as keywords."""
-    return _CLAUSE.sub(r"\1", _MARKED.sub(r"\2", message))
+    return _MARKED.sub(r"\2", _OFFERED.sub(lambda found: "" if _named(found[1]) & OF_FILES else found[1], message))
 
 
 def on_command_line(message: str) -> str:
     """The message with its fields as options."""
-    return _CLAUSE.sub(r"\1", _MARKED.sub(r"\3", marked(message)))
+    return _OFFERED.sub(r"\1", _MARKED.sub(r"\3", marked(message)))
 
 
 def in_words(message: str, words: Mapping[str, str]) -> str:
@@ -99,13 +121,18 @@ def in_words(message: str, words: Mapping[str, str]) -> str:
         _, equals, value = keyword.rpartition("=")
         return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
 
-    return _CLAUSE.sub(r"\1", _MARKED.sub(said, marked(message)))
+    return _OFFERED.sub(r"\1", _MARKED.sub(said, marked(message)))
 
 
 def first_field(message: str) -> str | None:
     """The name of the first field in the message; None where it names none."""
     found = _MARKED.search(message)
     return found[1] if found else None
+
+
+def _named(text: str) -> set[str]:
+    """The fields that a text names."""
+    return {name for name, _, _ in _MARKED.findall(text)}
 
 
 def _keyword(name: str, value: object) -> str:
@@ -118,7 +145,7 @@ def _keyword(name: str, value: object) -> str:
 def _option(name: str, value: object) -> str:
     if value is False and name in TURNED_OFF:
         return TURNED_OFF[name]
-    option = BY_PLACE.get(name) or "--" + name.replace("_", "-")
+    option = BY_PLACE.get(name) or SHORT.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
     typed = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -16,6 +16,7 @@ from poolcli.explain.lengths import AxisOption, axis_options, unusual
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SlidingAttributes
+from poolcli.plan.resolve import check_lengths
 
 SHOWN = 12
 EACH = 12  # of one axis, the plainest, that are combined with those of others
@@ -96,6 +97,7 @@ def question(
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     made = record(**({"kernel": 1} | given))
     axes = "".join(layout[i] for i in spatial_axes(layout))
+    check_lengths(axes, [shape[i] for i in spatial_axes(layout)])
     targets = per_axis("solve", numbers_from(1)("solve", wanted), axes)
     return Question(made, frozenset(given), tuple(shape), layout, targets)
 

@@ -7,7 +7,7 @@ from math import prod
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
+from poolcli.core.fields import field, offer
 from poolcli.core.layouts import spatial_axes
 from poolcli.core.nearest import did_you_mean
 from poolcli.formats.records import Header, Opened, Several, Source
@@ -52,8 +52,9 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
         first = (able or headers)[0].key
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
-            f"choose one: {source.path}:{first} "
-            f"or {field('dataset', first)}, or take {field('all')}"
+            f"choose one: {source.path}:{first}"
+            + offer(f" or {field('dataset', first)}")
+            + offer(f", or take {field('all')}")
         )
     return headers[0]
 

@@ -62,16 +62,16 @@ def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
         return file.header
 
 
-def read(source: Source) -> Tensor:
+def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """The whole array of a file."""
-    with opened(source) as file:
+    with opened(source, options) as file:
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
 
 
-def list_arrays(path: str) -> list[Header]:
+def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """All arrays of a file that can be pooled."""
-    row, options = recognise(path)[0], ReadOptions()
+    row = recognise(path)[0]
     if row.several:
         with row.functions.opened_several(path, options) as held:
             return list(held.headers)

@@ -7,8 +7,10 @@ import stat
 from pathlib import Path
 
 from poolcli.core.errors import FileError
+from poolcli.core.fields import field, offer
 from poolcli.core.nearest import did_you_mean_file
 from poolcli.formats.places import check_url, is_url
+from poolcli.formats.raw import EXAMPLE
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 
@@ -33,7 +35,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         if path.lower().endswith(MODELS):
             raise FileError(f"{path}: is a model, no array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
-        raise FileError(f"{path}: is none of the formats that poolcli reads ({known})")
+        plain = offer(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}")
+        raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")
     return found, ()
 
 

@@ -79,7 +79,7 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
     missing = [number for number in range(1, count + 1) if number not in ended]
     if missing:
         raise FileError(
-            f"{path}: {_listed(missing, count)} not done: not run, stopped or still running; run "
+            f"{path}: {_listed(missing, count)} not done: not run, stopped or still running; pool "
             f"again with {field('resume')}, then merge"
         )
     return count
@@ -96,7 +96,7 @@ def _unfinished(path: str, target: str) -> str:
 def only_work(path: str, found: Sequence[str]) -> str:
     """The one place where shards work on `path`, of those that were found; refused where there is none, or several."""
     if not found:
-        raise RequestError(f"{path}: no shard of it was made; run with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{path}: no shard of it was made; pool with {field('shard', '1/4')} and so on first")
     if len(found) > 1:
         raise RequestError(
             f"{path}: shards of {len(found)} runs are there, whose inputs or options differ; "

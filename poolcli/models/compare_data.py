@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.layouts import default_layout
 from poolcli.explain.compare import compare
-from poolcli.formats import parse_source, read
+from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.models.dims import without_axes, without_indices
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Whole, is_number
@@ -41,12 +42,16 @@ class Comparison:
     answer_of: str | None = None
 
 
-def compare_data(layer: Layer, path: str) -> Comparison:
+def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     """Pools `input` of an .npz or .h5 as the layer does and compares with `output`.
 
     A RequestError where the layer takes no such input, or makes no such output of it.
     """
-    x, recorded = (read(parse_source(path, key)).array for key in ("input", "output"))
+    if not holds_several(path):
+        raise RequestError(
+            f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
+        )
+    x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
     plan, op = _plan_of(layer, path, x)
     shape = _stored(layer, plan)
     if recorded.shape != shape:

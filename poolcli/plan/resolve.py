@@ -47,11 +47,16 @@ class _Numbers:
     pads_end: Numbers
 
 
-def resolve(op: Attributes, dialect: Dialect, axes: str, sizes: Sequence[int]) -> Resolved:
-    """The windows of `op` on spatial `axes` of these `sizes`, or a refusal."""
+def check_lengths(axes: str, sizes: Sequence[int]) -> None:
+    """Refuses spatial axes without elements."""
     for axis, size in zip(axes, sizes, strict=True):
         if size < 1:
             raise RequestError(f"axis {axis} of the input is {size} long, a window needs at least 1 element")
+
+
+def resolve(op: Attributes, dialect: Dialect, axes: str, sizes: Sequence[int]) -> Resolved:
+    """The windows of `op` on spatial `axes` of these `sizes`, or a refusal."""
+    check_lengths(axes, sizes)
     there = there_of(op, dialect)
     if isinstance(op, BinAttributes):
         return _resolve_bins(op, axes, sizes)

@@ -127,7 +127,7 @@ def test_shards_of_an_array_become_one_store_when_they_are_merged(bucket: Any, c
         if shard == "2/3":
             early = cli("merge", url)
             assert early.err == (
-                f"poolcli: {url}: shard 2/3 is not done: not run, stopped or still running; run again with --resume, "
+                f"poolcli: {url}: shard 2/3 is not done: not run, stopped or still running; pool again with --resume, "
                 "then merge\n"
             )
             assert not bucket.exists("bucket/y.zarr/zarr.json")

@@ -17,3 +17,5 @@ class CheckRequest(Request):
     to: str | None = None
     layer: str | None = None
     run: str | None = None
+    allow_external: bool = False
+    max_memory: str | None = None

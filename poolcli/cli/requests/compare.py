@@ -15,3 +15,7 @@ class CompareRequest(Request):
     second: str
     atol: float = 0.0
     rtol: float = 0.0
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    max_memory: str | None = None

@@ -18,3 +18,7 @@ class IdentifyRequest(Request):
     pooling: str | None = None
     attributes: Mapping[str, Value]
     layout: str | None = None
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    max_memory: str | None = None

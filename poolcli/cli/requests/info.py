@@ -12,3 +12,6 @@ class InfoRequest(Request):
     """What files hold."""
 
     files: tuple[str, ...]
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False

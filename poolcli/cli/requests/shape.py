@@ -27,4 +27,7 @@ class ShapeRequest(Request):
     input_dtype: str | None = None
     dtype: str | None = None
     dataset: tuple[str, ...] = ()
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
     overwrite: bool = False

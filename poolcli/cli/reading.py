@@ -1,0 +1,55 @@
+"""How the files are read of which a command makes no others: they are compared, or asked what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from poolcli.batch.memory import memory_limit
+from poolcli.cli.settings import refuse_below_one
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
+from poolcli.formats import ReadOptions, Source
+from poolcli.formats.table import FORMATS, with_suffix
+
+WHATEVER = 2**63 - 1  # bytes: of a header alone nothing grows
+
+
+class Reads(Protocol):
+    """A request that says how files are read."""
+
+    @property
+    def pages(self) -> str | None: ...
+    @property
+    def max_pixels(self) -> int | None: ...
+    @property
+    def allow_external(self) -> bool: ...
+
+
+class ReadsWhole(Reads, Protocol):
+    """One that reads their data, too."""
+
+    @property
+    def max_memory(self) -> str | None: ...
+
+
+def header_options(request: Reads, sources: Sequence[Source]) -> ReadOptions:
+    """How headers are read; refuses what has no effect on these files."""
+    refuse_below_one("max_pixels", request.max_pixels)
+    formats = [with_suffix(source.path, list(FORMATS.values())) for source in sources]
+    if request.pages and not any(row is None or row.picture for row in formats):
+        raise RequestError(f"{field('pages')} is for pictures, and no input is one; leave it out")
+    return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=WHATEVER)
+
+
+def whole_options(request: ReadsWhole, sources: Sequence[Source]) -> ReadOptions:
+    """How whole arrays are read, of pictures and of other files; refuses what has no effect on these."""
+    limits = data_options(request.allow_external, request.max_memory)
+    return replace(header_options(request, sources), limit=limits.limit, allowed=limits.allowed)
+
+
+def data_options(allow_external: bool, max_memory: str | None) -> ReadOptions:
+    """How whole arrays are read."""
+    limit = memory_limit(max_memory)
+    return ReadOptions(allow_external=allow_external, limit=limit, allowed=limit if max_memory else None)
