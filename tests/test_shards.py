@@ -165,7 +165,7 @@ def none(cli: Any) -> None:
         ),
         (
             changed, 2,
-            "out: shards 1/2 and 2/2 were made with different options; run one of them again with --overwrite",
+            "out: shards 1/2 and 2/2 were made with different options; pool one of them again with --overwrite",
         ),
         (two_runs, 2, "out holds parts of runs of 2 and of 3 shards; remove those of the wrong one"),
         (

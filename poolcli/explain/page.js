@@ -197,6 +197,12 @@
       go([...where.slice(0, -2), ...cell.dataset.at.split(",").map(Number)], event.type === "pointerdown");
   }
 
+  // Keys that the page itself would scroll by, where nothing has the focus: the arrows are for the window.
+  function keyOfThePage(event) {
+    const nothing = document.activeElement === null || document.activeElement === document.body;
+    if (nothing && event.key.startsWith("Arrow") && !event.shiftKey && !rule.refusal) key(event);
+  }
+
   function key(event) {
     const last = where.length - 1, down = where.length > 1 ? last - 1 : last, deep = Math.max(0, last - 2);
     const target = [...where], count = outputs(rule.axes[last]).length;
@@ -267,6 +273,7 @@
   });
   at("output").addEventListener("pointermove", point);
   at("output").addEventListener("keydown", key);
+  document.addEventListener("keydown", keyOfThePage);
   document.querySelector("main").hidden = false;
   choose(plans.chosen);
 })();

@@ -159,6 +159,27 @@ def test_keys_move_along_both_axes_and_the_focus_goes_along(opened: Callable[...
 
 @needs_browser
 @pytest.mark.slow
+def test_arrow_keys_work_as_soon_as_the_page_is_open_and_stay_those_of_what_has_the_focus(
+    opened: Callable[..., Any],
+) -> None:
+    tab, plan = opened(CEIL, (1, 1, 6, 7)), CEIL.plan((1, 1, 6, 7))
+    for key, outputs in (("Home", (0, 0)), ("ArrowDown", (1, 0)), ("ArrowRight", (1, 1)), ("End", (1, 3))):
+        tab.keyboard.press(key)
+        assert told(tab) == sentence(plan, outputs)
+    tab.get_by_label("W, 0 to 3").focus()
+    tab.keyboard.press("ArrowDown")
+    assert told(tab) == sentence(plan, (1, 2))
+    tab.get_by_label("OpenVINO floor").focus()
+    tab.keyboard.press("ArrowDown")
+    assert not tab.get_by_label("OpenVINO floor").is_checked()
+    tab.get_by_label("TensorFlow").check()
+    tab.locator("#title").click()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("#refusal").is_visible()
+
+
+@needs_browser
+@pytest.mark.slow
 def test_a_touch_selects(opened: Callable[..., Any]) -> None:
     tab, plan = opened(CEIL, (1, 1, 6, 7), has_touch=True), CEIL.plan((1, 1, 6, 7))
     tab.locator('#output td[data-at="2,3"]').tap()
