@@ -21,7 +21,7 @@ BY_PLACE = {  # what the command line is given without an option
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
     "model": "MODEL", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
-SHORT = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}  # options with a shorter name than their field's
+SHORT = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}  # shorter than their fields
 OF_FILES = {"dataset", "all", "raw"}  # options about files, of which no function of Python has any
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 
@@ -41,7 +41,8 @@ def field(name: str, value: object = None) -> str:
 def offer(text: str) -> str:
     """A part of a message for those alone who have all fields that it names.
 
-    >>> message = f"choose one: a.npz:x{offer(f' or {field("dataset", "x")}')}{offer(f', or take {field("all")}')}"
+    >>> named, whole = field("dataset", "x"), field("all")
+    >>> message = f"choose one: a.npz:x{offer(f' or {named}')}{offer(f', or take {whole}')}"
     >>> print(on_command_line(message))
     choose one: a.npz:x or --dataset x, or take --all
     >>> print(on_command_line(offered_to(["dataset"], message)))
