@@ -55,26 +55,27 @@ def description() -> str:
     return f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
 
 
-def emit(text: str) -> Code:
-    """The machine code of a module's one function."""
+def emit(text: str, wide: bool = False) -> Code:
+    """The machine code of a module's one function, with the widest vectors that there are if `wide`."""
     llvm = binding()
-    module = _optimised(llvm, llvm.parse_assembly(text))
+    machine = _machine(llvm, wide)
+    module = _optimised(llvm, machine, llvm.parse_assembly(text))
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
     strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
     if strange:
         raise RuntimeError(f"a kernel needs what other processes may lack: {', '.join(sorted(strange))}")
-    return Code(symbol, _machine(llvm).emit_object(module))
+    return Code(symbol, machine.emit_object(module))
 
 
-def _optimised(llvm: Any, module: Any) -> Any:
+def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any) -> Any:
     """The module with everything inlined in its one function, and its loops made vectors. Twice: some loops are simple
     enough only when everything in them is inlined (a sixth of the time of up-sampling, for a tenth of the build).
     """
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
     for _ in range(2):
-        builder = llvm.create_pass_builder(_machine(llvm), options)
+        builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
     return module
 
@@ -92,8 +93,10 @@ def loaded(code: Code) -> LoadedKernel | None:
     return LoadedKernel(ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address), engine)
 
 
-def _machine(llvm: Any) -> llvm.TargetMachine:
+def _machine(llvm: Any, wide: bool = False) -> llvm.TargetMachine:
     name, features = _processor()
+    if wide and "+avx512f" in features.split(","):
+        features += ",-prefer-256-bit"
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=name, features=features, opt=3, reloc="pic", codemodel="small"
     )

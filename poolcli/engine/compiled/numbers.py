@@ -120,7 +120,7 @@ def _join(a, b, how):
         return _two_sum
     better = BETTER[step_of(how, "total")]
     if isinstance(a, types.Float):
-        return lambda a, b, how: one_of_equals(a, b, how) if a == b else a if better(a, b) | (a != a) else b
+        return lambda a, b, how: a if a != a else one_of_equals(a, b, how) if a == b else a if better(a, b) else b
     return lambda a, b, how: a if better(a, b) else b
 
 

@@ -33,7 +33,7 @@ def row_after(o, d, h, shape):
 def plane_at(geometry, o, d):
     """Where in x the first plane of the windows of output plane (o, d) begins."""
     many, far, near, deep, _ = geometry.apart
-    outer = o // many
+    outer = o if many == 1 else o // many
     return outer * far + (o - outer * many) * near + geometry.begins[0][d] * deep
 
 

@@ -58,19 +58,23 @@ def slide(arithmetic, taps):
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
-        for t in range(first_task, last_task):
-            first, many, low, used, before = piece_of(t % pieces, across, width // inner, inner, work, group, how)
-            row = t // pieces * group
-            some, (o, d, h) = min(group, geometry.rows - row), row_of(row, shape)
+        columns, p, row = width // inner, first_task % pieces, first_task // pieces * group
+        begin = row_of(row, shape)
+        for _ in range(first_task, last_task):
+            first, many, low, used, before = piece_of(p, across, columns, inner, work, group, how)
+            some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
                 to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
                 join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
                 o, d, h = row_after(o, d, h, shape)
-            found, (o, d, h) = prepare(work, length, across, inner, how), row_of(row, shape)
+            found, (o, d, h) = prepare(work, length, across, inner, how), begin
             for r in range(some):
                 at, share = (row + r) * size + first, share_at(geometry, d, h)
                 write(out, at, many, work, r * row_length, length, found, across, inner, share, first, how)
                 o, d, h = row_after(o, d, h, shape)
+            p += 1
+            if p == pieces:
+                p, row, begin = 0, row + group, (o, d, h)
 
     return slide
 
