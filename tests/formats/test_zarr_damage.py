@@ -1,0 +1,140 @@
+"""Zarr stores that are damaged or meant to harm: each is one line that says where."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolcli.core.errors import PoolError
+from poolcli.formats import ReadOptions, Source, opened
+from poolcli.formats.records import whole_region
+from tests.conftest import Cli
+from tests.formats.stores import HALVE, KEPT, X, document, made
+from tests.formats.test_fuzz import mutated
+from tests.profiles import sized
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def edited(**changes: Any) -> Callable[[], None]:
+    def edit() -> None:
+        found = document("x.zarr/zarr.json") | changes
+        Path("x.zarr/zarr.json").write_text(json.dumps(found))
+
+    return edit
+
+
+def grid(*lengths: int) -> dict[str, Any]:
+    return {"name": "regular", "configuration": {"chunk_shape": lengths}}
+
+
+HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
+    "negative lengths": (edited(shape=[-9, 10, 11]), "Zarr cannot read or write it: "),
+    "no lengths": (edited(shape=[]), "Zarr cannot read or write it: "),
+    "more than there can be": (edited(shape=[2**40] * 3), "claims more than 1,000,000 PiB, which no array can have"),
+    "chunks of nothing": (edited(chunk_grid=grid(0, 4, 4)), ""),
+    "chunks beyond memory": (edited(chunk_grid=grid(2**20, 2**20, 4)), "one chunk (1048576,1048576,4) is 4 TiB, "),
+    "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
+    "complex numbers": (
+        edited(
+            data_type="complex64",
+            fill_value=[0, 0],
+            codecs=[{"name": "bytes", "configuration": {"endian": "little"}}],
+        ),
+        "holds complex64; poolcli pools bool, ",
+    ),
+    "a fill value of another kind": (edited(fill_value="x"), "Zarr cannot read or write it: "),
+    "no JSON": (lambda: Path("x.zarr/zarr.json").write_text("{"), "Zarr cannot read or write it: "),
+    "JSON without end": (lambda: Path("x.zarr/zarr.json").write_text("[" * 10**5), "Zarr cannot read or write it: "),
+    "nothing": (lambda: Path("x.zarr/zarr.json").unlink(), "holds no Zarr array or group"),
+    "a link out of the store": (
+        lambda: linked("/etc/hostname"),
+        "is a link out of its store; --allow-external follows",
+    ),
+    "a pipe": (lambda: pipe(), "is not a regular file"),
+    "a device": (lambda: linked("/dev/zero"), "is not a regular file"),
+}
+
+
+def first_chunk() -> Path:
+    path = Path("x.zarr/c/0/0/0")
+    path.unlink()
+    return path
+
+
+def linked(target: str) -> None:
+    first_chunk().symlink_to(target)
+
+
+def pipe() -> None:
+    import os
+
+    os.mkfifo(first_chunk())
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_hostile_store_is_one_line(how: str, cli: Cli) -> None:
+    made("x.zarr")
+    edit, said = HOSTILE[how]
+    edit()
+    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW", "--max-memory", "1G")
+    assert result.code == 1, result
+    assert result.err.startswith("poolcli: x.zarr")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not Path("y.npy").exists()
+
+
+def test_links_inside_a_store_and_those_that_were_allowed_are_followed(cli: Cli) -> None:
+    made("x.zarr")
+    shutil.copy("x.zarr/c/0/0/0", "chunk")
+    linked("../../../../chunk")
+    run = ("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW", "-q", "--overwrite")
+    assert cli(*run).code == 1
+    assert cli(*run, "--allow-external").code == 0
+    Path("x.zarr/c/0/0/0").unlink()
+    Path("x.zarr/c/0/0/0").symlink_to("../1/0")
+    assert cli(*run).code == 0
+
+
+@pytest.mark.parametrize("name", ["zarr.json", ".zarray", "c/0/0/0"])
+@settings(max_examples=sized(20, 60))
+@given(data=st.data())
+def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_path_factory: Any, data: Any) -> None:
+    path = str(tmp_path_factory.mktemp("store") / "x.zarr")
+    made(path, X[:4, :4, :4], zarr_format=2 if name == ".zarray" else 3)
+    Path(path, name).write_bytes(data.draw(mutated(Path(path, name).read_bytes())))
+    try:
+        with opened(Source(path), ReadOptions(limit=2**24)) as file:
+            shape = file.header.shape
+            if prod(shape) < 2**20:
+                assert file.read(whole_region(shape)).shape == shape
+            assert file.metadata.store["chunks"]
+    except PoolError as error:
+        assert str(error).startswith(path)
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("how", "file", "name"),
+    [("v3", "c/1/0/2", "c/1/0/2"), ("v2", "1.0.2", "1.0.2"), ("v3, shards", "c/1/0/1", "c/1/0/1")],
+)
+def test_the_chunk_that_is_damaged_is_named(how: str, file: str, name: str, cli: Cli) -> None:
+    made("x.zarr", key="a", **{name: value for name, value in KEPT[how].items() if name in ("zarr_format", "shards")})
+    chunk = Path("x.zarr/a", file)
+    chunk.write_bytes(chunk.read_bytes()[:-9])
+    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"poolcli: x.zarr:/a, {name}: Zarr cannot read or write it: ")
+    assert result.err.count("\n") == 1

@@ -1,0 +1,157 @@
+"""Zarr stores in regions: chunks and shards as asked for, the bits of the whole, and runs that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from poolcli import MaxPool
+from poolcli.core.stop import Stopped
+from poolcli.formats import Spec, WriteOptions
+from poolcli.formats.zarr.write import Writer, sink
+from tests.conftest import Cli
+from tests.formats.stores import HALVE, KEPT, halved, made, whole
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "chunks", "shards"),
+    [
+        (["--chunks", "2"], (2, 2, 2), None),
+        (["--chunks", "2,3,4"], (2, 3, 4), None),
+        (["--chunks", "2", "--shards", "4,2,4"], (2, 2, 2), (4, 2, 4)),
+        (["--chunks", "99", "--shards", "198"], (4, 5, 5), (4, 5, 5)),
+        (["--shards", "4"], (4, 4, 4), (4, 4, 4)),
+        ([], (4, 4, 4), None),
+    ],
+)
+def test_chunks_and_shards_are_as_asked_for(options: list[str], chunks: Any, shards: Any, cli: Cli) -> None:
+    made("x.zarr")
+    assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", *options, "-q").err == ""
+    y = zarr.open_array("y.zarr", mode="r")
+    assert (y.chunks, y.shards) == (chunks, shards)
+    np.testing.assert_array_equal(y[:], halved())
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "said"),
+    [
+        ("y.zarr", ["--chunks", "0"], "--chunks 0: must be at least 1"),
+        ("y.zarr", ["--chunks", "2,2"], "--chunks 2,2: give 1 number, 3 (for the spatial axes of DHW) or 3"),
+        ("y.zarr", ["--chunks", "4", "--shards", "6"], "--shards 6,6,6 are no multiples of the chunks (4,4,4)"),
+        ("y.npy", ["--chunks", "4"], "--chunks is for .zarr outputs; y.npy is npy"),
+    ],
+)
+@pytest.mark.parametrize("dry", [True, False])
+def test_chunks_that_cannot_be_are_refused_before_data_is_read(
+    output: str, options: list[str], said: str, dry: bool, cli: Cli
+) -> None:
+    made("x.zarr")
+    dry_run = ["--dry-run"] if dry else []
+    result = cli("avg", "x.zarr", "-o", output, *HALVE, "--layout", "DHW", *options, *dry_run)
+    assert (result.code, result.err) == (2, f"poolcli: x.zarr: {said}\n")
+
+
+def test_a_region_that_would_cut_a_shard_is_refused(cli: Cli) -> None:
+    spec, options = Spec((8, 8), "uint8", "HW"), WriteOptions(chunks=(2, 2), shards=(4, 4))
+    with (
+        pytest.raises(ValueError, match="a region 2:8 of 8 would cut shards of 4"),
+        sink("y.zarr", spec, options) as put,
+    ):
+        put((range(4), range(2, 8)), np.zeros((4, 6), np.uint8))
+
+
+@pytest.mark.parametrize("how", ["v3, shards", pytest.param("v3", marks=pytest.mark.slow), "v2"])
+@pytest.mark.parametrize(
+    "options", [("-k", "2", "-s", "2"), ("-k", "3", "-s", "2", "-p", "1"), ("-k", "7"), ("-k", "5", "-s", "3")]
+)
+def test_regions_of_any_kernel_give_the_bits_of_the_whole(how: str, options: tuple[str, ...], cli: Cli) -> None:
+    x = np.random.default_rng(1).normal(size=(1, 1, 20, 26, 30)).astype(np.float32)
+    np.save("x.npy", x)
+    assert cli("avg", "x.npy", "-o", "whole.npy", *options, "-q").err == ""
+    kept = {name: value for name, value in KEPT[how].items() if name in ("zarr_format", "shards")}
+    shards = {"shards": (1, 1, 8, 8, 16)} if "shards" in kept else {}
+    made("x.zarr", x, chunks=(1, 1, 4, 8, 8), **(kept | shards))
+    assert cli("avg", "x.zarr", "-o", "y.zarr", *options, "-q", "--max-memory", "120K").err == ""
+    np.testing.assert_array_equal(whole("y.zarr"), np.load("whole.npy"))
+    assert cli("avg", "x.zarr", "-o", "y.npy", *options, "-q", "--max-memory", "120K").err == ""
+    np.testing.assert_array_equal(np.load("y.npy"), np.load("whole.npy"))
+    result = cli("max", "x.zarr", "-o", "m.zarr", *options, "--indices", "i.zarr", "-q", "--max-memory", "300K")
+    assert result.err == ""
+    plan = MaxPool(int(options[1]), int(options[3]) if "-s" in options else 1, *((1, 1) if "-p" in options else ()))
+    values, places = plan(x, return_indices=True)
+    np.testing.assert_array_equal(whole("m.zarr"), values)
+    np.testing.assert_array_equal(whole("i.zarr"), places)
+
+
+def test_negative_zeros_are_kept_where_a_chunk_has_nothing_else(cli: Cli) -> None:
+    made("x.zarr", np.full((4, 4, 4), -0.0, np.float32), config={"write_empty_chunks": True})
+    assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
+    assert np.signbit(whole("y.zarr")).all()
+
+
+def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
+    made("x.zarr", key="a", dimension_names=("z", "y", "x"))
+    for chunk in Path("x.zarr/a/c").rglob("?"):
+        if chunk.is_file():
+            chunk.write_bytes(b"no chunk at all")
+    assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--dry-run", "-q").code == 0
+    assert cli("shape", "avg", "x.zarr:/a", *HALVE, "-q").out == "4,5,5\n"
+    assert cli("info", "x.zarr").out == "x.zarr: zarr\narray  shape          dtype\n/a     D=9 H=10 W=11  uint8\n"
+    result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE)
+    assert (result.code, result.err.startswith("poolcli: x.zarr:/a, c/0/0/0: Zarr cannot read or write it: ")) == (1, True)
+    assert not Path("y.zarr").exists()
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_regions_that_are_missing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(2).integers(0, 255, (128, 256, 1024)).astype(np.uint8)
+    made("x.zarr", x, chunks=(64, 64, 128), dimension_names=("z", "y", "x"))
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    run = ("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--resume", "-q", "--max-memory", "24M")
+    written: list[Any] = []
+    monkeypatch.setattr(Writer, "__call__", counting(written, stop_after=2))
+    with pytest.raises(Stopped):
+        cli(*run)
+    assert not Path("y.zarr").exists()
+    first = set(written[:2])
+    written.clear()
+    monkeypatch.setattr(Writer, "__call__", counting(written, stop_after=999))
+    assert cli(*run).err == ""
+    assert written
+    assert not first & set(written)
+    np.testing.assert_array_equal(whole("y.zarr"), halved(x))
+    assert sorted(path.name for path in Path().iterdir()) == [".poolcli.jsonl", "x.zarr", "y.zarr"]
+
+
+def counting(written: list[Any], stop_after: int) -> Callable[..., None]:
+    """Writes regions as ever, and is stopped as by a signal when so many are there."""
+    own = getattr(Writer.__call__, "own", Writer.__call__)
+
+    def call(self: Writer, region: Any, array: Any) -> None:
+        if len(written) >= stop_after:
+            raise Stopped(130, "interrupted")
+        own(self, region, array)
+        written.append(region)
+
+    call.own = own  # type: ignore[attr-defined]
+    return call
+
+
+def test_a_fill_value_of_nan_stands_for_the_chunks_that_are_missing(cli: Cli) -> None:
+    zarr.create_array("x.zarr", shape=(8, 8, 8), dtype="f4", chunks=(4, 4, 4), fill_value=np.nan)
+    zarr.open_array("x.zarr")[:4, :4, :4] = 1
+    assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", "-q").err == ""
+    expected = np.full((4, 4, 4), np.nan, np.float32)
+    expected[:2, :2, :2] = 1
+    np.testing.assert_array_equal(whole("y.zarr"), expected)

@@ -1,0 +1,146 @@
+"""Runs that make pyramids: stopped ones go on, what cannot be is refused, and a dry run reads headers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli.core.stop import Stopped
+from poolcli.formats.zarr.write import Writer
+from tests.conftest import Cli
+from tests.pyramids import X, levels, stored
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored("x.zarr", X, chunks=(4, 4, 4))
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    run = ("pyramid", "x.zarr", "--levels", "3", "--max-memory", "2K")
+    assert cli(*run, "-o", "whole.ome.zarr", "-q").err == ""
+    written: list[Any] = []
+    own = Writer.__call__
+
+    def stopping(limit: int) -> Callable[..., None]:
+        def call(self: Writer, region: Any, array: Any) -> None:
+            if len(written) >= limit:  # two threads write
+                raise Stopped(130, "interrupted")
+            own(self, region, array)
+            written.append((self.making.key, region))
+
+        return call
+
+    for limit in (3, 7):
+        monkeypatch.setattr(Writer, "__call__", stopping(limit))
+        with pytest.raises(Stopped):
+            cli(*run, "-o", "y.ome.zarr", "--resume", "-q")
+        assert not Path("y.ome.zarr").exists()
+    monkeypatch.setattr(Writer, "__call__", stopping(math.inf))  # type: ignore[arg-type]
+    assert cli(*run, "-o", "y.ome.zarr", "--resume", "-q").err == ""
+    seconds = [place for place in written if place[0] != "0"]
+    assert len(seconds) == len(set(seconds))
+    for whole, parts in zip(levels("whole.ome.zarr"), levels("y.ome.zarr"), strict=True):
+        np.testing.assert_array_equal(whole, parts)
+    before = Path("y.ome.zarr/zarr.json").stat().st_mtime_ns
+    assert cli(*run, "-o", "y.ome.zarr", "--resume").out.endswith("made from this input\n")
+    assert Path("y.ome.zarr/zarr.json").stat().st_mtime_ns == before
+    assert sorted(path.name for path in Path().iterdir()) == ["whole.ome.zarr", "x.zarr", "y.ome.zarr"]
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "no store": (
+        ("x.npy", "-o", "y.npy"),
+        2,
+        "--output y.npy: a pyramid is an OME-Zarr store; name one",
+    ),
+    "nothing named": (("x.npy",), 2, "--output is missing: name a store, such as out.ome.zarr"),
+    "an operator without levels": (
+        ("x.npy", "-o", "y.zarr", "--op", "lp"),
+        2,
+        "--operator is 'lp', it must be one of avg, max, min, mode",
+    ),
+    "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
+    "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0, it must be at least 1"),
+    "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be 2 or more for some axis"),
+    "two kernels for three axes": (
+        ("x.npy", "-o", "y.zarr", "-k", "2,2"),
+        2,
+        "--kernel has 2 numbers",
+    ),
+    "a scale without a number": (("x.npy", "-o", "y.zarr", "--scale", "z=a"), 2, "--scale has 'z=a'; write it as z=2"),
+    "a scale of 0": (("x.npy", "-o", "y.zarr", "--scale", "z=0"), 2, "--scale has 'z=0'; write it as z=2"),
+    "a scale of another axis": (
+        ("x.npy", "-o", "y.zarr", "--scale", "c=2"),
+        2,
+        "--scale names c; the axes are z, y",
+    ),
+    "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is no unit of length"),
+    "another version": (("x.npy", "-o", "y.zarr", "--ngff", "0.6"), 2, "--ngff is '0.6'"),
+    "shards of Zarr 2": (
+        ("x.npy", "-o", "y.zarr", "--ngff", "0.4", "--chunks", "4", "--shards", "8"),
+        2,
+        "--shards needs --ngff 0.5: Zarr 2, which 0.4 is stored in, has none",
+    ),
+    "one axis of space": (
+        ("x.npy", "-o", "y.zarr", "--layout", "NCW"),
+        2,
+        "layout NCW: OME-Zarr has the axes",
+    ),
+    "averages of bool": (
+        ("bool.npy", "-o", "y.zarr"),
+        2,
+        "levels have the type of the input, and bool has no averages; use --operator mode",
+    ),
+    "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, OME-Zarr has 2 to 5 (t, c, z, y, x)"),
+    "an output that is there": (("x.npy", "-o", "there.zarr"), 2, "there.zarr exists; use --overwrite"),
+    "no input": (("no.npy", "-o", "y.zarr"), 1, "No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_what_cannot_be_is_one_line_and_nothing_is_written(how: str, cli: Cli) -> None:
+    np.save("x.npy", X)
+    np.save("six.npy", np.zeros((1,) * 6))
+    np.save("bool.npy", X > 9)
+    stored("there.zarr", X)
+    before = sorted(Path().iterdir())
+    words, code, said = REFUSED[how]
+    result = cli("pyramid", *words)
+    assert (result.code, result.out, result.err.count("\n")) == (code, "", 1), result
+    assert said in result.err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_dry_run_reads_headers_and_the_report_is_json(cli: Cli) -> None:
+    stored("x.zarr", X, chunks=(4, 4, 4))
+    for chunk in Path("x.zarr/c").rglob("?"):
+        if chunk.is_file():
+            chunk.write_bytes(b"no chunk at all")
+    result = cli("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "2", "--json", "--dry-run")
+    assert result.json == {
+        "schema_version": 1,
+        "input": {"path": "x.zarr", "dataset": None, "shape": [9, 11, 14], "dtype": "uint8", "layout": "DHW"},
+        "output": {"path": "y.ome.zarr", "layout": "DHW", "axes": ["z", "y", "x"]},
+        "levels": [
+            {"path": "0", "shape": [9, 11, 14], "scale": [1, 1, 1], "translation": [0, 0, 0]},
+            {"path": "1", "shape": [5, 6, 7], "scale": [2, 2, 2], "translation": [0.5, 0.5, 0.5]},
+        ],
+        "units": {},
+        "chunks": [4, 4, 4],
+        "shards": None,
+        "notes": [],
+        "engine": None,
+        "seconds": None,
+        "error": None,
+    }
+    assert not Path("y.ome.zarr").exists()
+    assert json.loads(Path("x.zarr/zarr.json").read_text())["shape"] == [9, 11, 14]
