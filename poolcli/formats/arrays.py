@@ -77,7 +77,9 @@ def named(names: Sequence[str]) -> str:
 
 def listing(headers: Sequence[Header]) -> str:
     """Names, shapes and types: `a (1,3,8,8 float32), b (2,2 int8)`."""
-    return named([f"{h.key} ({','.join(map(str, h.shape))} {h.dtype})" for h in headers]) or "none"
+    names = [h.key or "one array without a name" for h in headers]
+    arrays = zip(names, headers, strict=True)
+    return named([f"{name} ({','.join(map(str, h.shape))} {h.dtype})" for name, h in arrays]) or "none"
 
 
 def tensor_layout(layout: str) -> str:

@@ -36,6 +36,19 @@ def check_url(path: str) -> None:
         )
 
 
+def check_apart(source: str, output: str) -> None:
+    """Refuses an output that is the input, lies in a store which is, or is a folder that the input lies in: to replace
+    that would be to remove what is read.
+    """
+    first, second = (os.path.join(path if is_url(path) else os.path.realpath(path), "") for path in (source, output))
+    if first == second:
+        raise RequestError(f"output {output} is the input {source}; name another file or folder")
+    if first.startswith(second):
+        raise RequestError(f"output {output} holds the input {source}; name another file or folder")
+    if second.startswith(first):
+        raise RequestError(f"output {output} lies in the input {source}; name another file or folder")
+
+
 def exists(path: str) -> bool:
     """Whether there is anything, a link to nothing included."""
     if not is_url(path):

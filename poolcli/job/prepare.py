@@ -11,6 +11,8 @@ from poolcli.core.layouts import check_layout, converted_shape
 from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_chunks, check_output
 from poolcli.formats.arrays import named
+from poolcli.formats.atomic import is_device
+from poolcli.formats.places import check_apart
 from poolcli.job.colour import choose_colour
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings, Stored
@@ -54,6 +56,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
 def _refuse_input(job: Job, header: Header) -> None:
     """Refuses to put a result in the place of the array that it is computed from."""
     for target in job.targets:
+        if target.key is None and not is_device(target.path):
+            check_apart(job.source.path, target.path)
         same = target.key is not None and header.key is not None and target.key.strip("/") == header.key.strip("/")
         if same and os.path.exists(target.path) and os.path.samefile(target.path, job.source.path):
             raise RequestError(f"output {target} is the input; name another dataset")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError
+from poolcli.core.errors import FileError, PoolError
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, choose, human_bytes
 from poolcli.formats.missing import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
@@ -166,5 +166,21 @@ def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
     with translated(where), unpacking(where, byte_count(array.chunks, array.dtype.itemsize)):
         for part in batches(region, array.chunks):
             place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
-            out[place] = array[slices(part)]
+            out[place] = _values(where, array, part)
     return out
+
+
+def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
+    """The elements of a part; an error names the chunk (or shard) that it comes from."""
+    try:
+        found: NDArray[Any] = array[slices(part)]
+    except (PoolError, MemoryError):
+        raise
+    except Exception:
+        unit = array.shards or array.chunks
+        for each in batches(part, unit, 1):
+            name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
+            with translated(f"{where}, {name}"):
+                array[slices(each)]
+        raise
+    return found

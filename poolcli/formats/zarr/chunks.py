@@ -18,8 +18,8 @@ MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each
 USUAL = {1: 2**20, 2: 1024, 3: 128}  # the length of a chunk along each spatial axis, by their number
 
 
-def batches(region: Ranges, chunk: Sequence[int]) -> Iterator[Ranges]:
-    """The region in parts, cut between chunks, of which each touches few of them.
+def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
+    """The region in parts, cut between chunks, of which each touches at most so many.
 
     >>> list(batches((range(3, 9),), (4,)))
     [(range(3, 9),)]
@@ -29,7 +29,7 @@ def batches(region: Ranges, chunk: Sequence[int]) -> Iterator[Ranges]:
     touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]
     steps = [1] * len(region)
     for axis in reversed(range(len(region))):
-        steps[axis] = max(1, min(len(touched[axis]), MOST_AT_ONCE // prod(steps)))
+        steps[axis] = max(1, min(len(touched[axis]), most // prod(steps)))
     starts = [range(span.start, span.stop, step) for span, step in zip(touched, steps, strict=True)]
     for first in product(*starts):
         yield tuple(

@@ -15,6 +15,7 @@ from poolcli.core.fields import field
 from poolcli.core.layouts import converted_shape
 from poolcli.core.values import one_of
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
+from poolcli.formats.places import check_apart
 from poolcli.formats.records import Dimension, WriteOptions
 from poolcli.formats.zarr.chunks import Grid, grid_of
 from poolcli.formats.zarr.codecs import for_version
@@ -23,6 +24,7 @@ from poolcli.job.blocks import LARGEST
 from poolcli.job.outcome import Settings
 from poolcli.job.pyramid.levels import Level, Reduction, levels_of
 from poolcli.job.tiles import HELD
+from poolcli.ops import OPERATORS
 
 GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
 ENOUGH = 256  # the longest spatial axis of the smallest level, where their number is not given
@@ -76,6 +78,8 @@ def prepare(
     metadata = metadata or Metadata()
     version = VERSIONS[one_of("ngff", request.ngff, tuple(VERSIONS))]
     _refuse_output(output, settings, version)
+    _refuse_type(request.reduction.op, header)
+    check_apart(source.path, output)
     given = settings.layout or header.layout
     read_layout = given.strip().upper() if given else _guessed(header)
     layout = ordered(read_layout)
@@ -131,6 +135,11 @@ def _refuse_output(output: str, settings: Settings, version: int) -> None:
         raise RequestError(f"{field('output', output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
     if settings.shards and version == 2:
         raise RequestError(f"{field('shards')} needs {field('ngff', '0.5')}: Zarr 2, which 0.4 is stored in, has none")
+
+
+def _refuse_type(op: str, header: Header) -> None:
+    if DTYPES[header.dtype].kind == "bool" and OPERATORS[op].reducer.result == "number":
+        raise RequestError(f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}")
 
 
 def _guessed(header: Header) -> str:
