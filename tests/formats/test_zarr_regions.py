@@ -108,7 +108,8 @@ def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
     assert cli("shape", "avg", "x.zarr:/a", *HALVE, "-q").out == "4,5,5\n"
     assert cli("info", "x.zarr").out == "x.zarr: zarr\narray  shape          dtype\n/a     D=9 H=10 W=11  uint8\n"
     result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE)
-    assert (result.code, result.err.startswith("poolcli: x.zarr:/a, c/0/0/0: Zarr cannot read or write it: ")) == (1, True)
+    assert result.code == 1
+    assert result.err.startswith("poolcli: x.zarr:/a, c/0/0/0: Zarr cannot read or write it: ")
     assert not Path("y.zarr").exists()
 
 

@@ -139,7 +139,9 @@ def _refuse_output(output: str, settings: Settings, version: int) -> None:
 
 def _refuse_type(op: str, header: Header) -> None:
     if DTYPES[header.dtype].kind == "bool" and OPERATORS[op].reducer.result == "number":
-        raise RequestError(f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}")
+        raise RequestError(
+            f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
+        )
 
 
 def _guessed(header: Header) -> str:
