@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an operator without levels": (
         ("x.npy", "-o", "y.zarr", "--op", "lp"),
         2,
-        "--operator is 'lp', it must be one of avg, max, min, mode",
+        "--op is 'lp', it must be one of avg, max, min, mode",
     ),
     "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0, it must be at least 1"),
@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "averages of bool": (
         ("bool.npy", "-o", "y.zarr"),
         2,
-        "levels have the type of the input, and bool has no averages; use --operator mode",
+        "levels have the type of the input, and bool has no averages; use --op mode",
     ),
     "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, OME-Zarr has 2 to 5 (t, c, z, y, x)"),
     "an output that is there": (("x.npy", "-o", "there.zarr"), 2, "there.zarr exists; use --overwrite"),
