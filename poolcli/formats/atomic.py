@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import stat
@@ -21,6 +22,8 @@ LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`
 LIST = (".poolcli", ".jsonl")  # how names of lists of what was done begin and end
 ASIDE = "old-"  # before the owner of what was moved aside
+# What a file system says that has no way to bring data to its disk; all else that it says is a loss of data.
+UNABLE = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
 
@@ -164,10 +167,18 @@ def mode_for(target: str) -> int:
 def sync(part: str) -> None:
     handle = os.open(part, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some file systems cannot
-            os.fsync(handle)
+        sync_handle(handle)
     finally:
         os.close(handle)
+
+
+def sync_handle(handle: int) -> None:
+    """Brings what was written to the disk, where the file system can; a full or broken disk may say so only now."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in UNABLE:
+            raise
 
 
 def move(part: str, target: str, overwrite: bool, mode: int) -> None:

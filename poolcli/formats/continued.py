@@ -11,7 +11,18 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from poolcli.core.stop import check_stopped
-from poolcli.formats.atomic import make_folder, mode_for, move, move_folder, part_name, remove, reported, sync
+from poolcli.formats.atomic import (
+    UNABLE,
+    make_folder,
+    mode_for,
+    move,
+    move_folder,
+    part_name,
+    remove,
+    reported,
+    sync,
+    sync_handle,
+)
 from poolcli.plan.region import Ranges
 
 NOTE_EVERY = 2.0  # seconds between notes of how much of a long output is written
@@ -113,16 +124,20 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
 
 def _secure(stream: BinaryIO) -> None:
     stream.flush()
-    with suppress(OSError):  # some file systems cannot
-        os.fsync(stream.fileno())
+    sync_handle(stream.fileno())
 
 
 def secure_folder(path: str) -> None:
     """Brings all files of the file system of a folder to the disk: one call, however many they are."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        syncfs: Any = getattr(ctypes.CDLL(None), "syncfs", None)
-        if syncfs is None or syncfs(handle):
+        syncfs: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            os.sync()
+        elif syncfs(handle):
+            number = ctypes.get_errno()
+            if number not in UNABLE:
+                raise OSError(number, os.strerror(number))
             os.sync()
     finally:
         os.close(handle)

@@ -139,14 +139,24 @@ def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_write_that_fails_leaves_no_file_at_all(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(part: str) -> None:
+    def fail(handle: int) -> None:  # as a disk that learns only now that it is full
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("poolcli.formats.atomic.sync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     x, layout = array_for(name)
     with pytest.raises(FileError, match=f"{os.strerror(number)}$"):
         write(path_of(name), x, layout)
     assert os.listdir() == []
+
+
+def test_a_file_system_that_cannot_sync_is_written_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    x, layout = array_for(name)
+    assert write(path_of(name), x, layout) == ()
+    assert os.listdir() == [path_of(name)]
 
 
 def test_an_interrupted_write_leaves_no_file_at_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

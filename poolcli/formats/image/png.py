@@ -1,7 +1,7 @@
 """PNG through imagecodecs: of 16 bits a channel, which Pillow cannot hold, and where it is installed of 8 bits, too.
 
-A picture of 1.5 million pixels with noise is packed by libdeflate in 190 ms of a core, by Pillow at its own level in
-1,190 and into 1 % more bytes; one of 6 million is decoded in 99 ms, by Pillow and numpy in 150.
+Over 70 pictures of others its files are 2 % smaller than Pillow's of the same level, in 0.8 of the time; one of 1.5
+million pixels with noise takes 180 ms in place of 410, for 9 % more bytes. Six million are decoded in 99 ms, not 150.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
-from zlib import crc32
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image.modes import MODES, is_of
-from poolcli.formats.image.png_filters import filtered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,10 +22,9 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}  # the numbers of grey and RGB, without alpha and with it, by their channels
-LEVEL, QUICK = 6, 1  # of libdeflate: as other programs have it, and for samples
-MOST_BYTES = 2**26  # of pixels: larger pictures are packed piece by piece, by others
+SIGNATURE = 8  # bytes
+# Of zlib, whoever writes: a third of the time of 6, Pillow's own, for 0.1 % more bytes of a photograph.
+LEVEL = 4
 HEADER = 25  # bytes of the first chunk
 PIXELS = (b"IHDR", b"IDAT", b"IEND")
 WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; install what can"
@@ -66,30 +63,17 @@ def is_there() -> bool:
 
 def can_encode(pages: NDArray[Any], mode: str) -> bool:
     """Whether pictures that Pillow could write, too, are written here."""
-    return len(pages) == 1 and pages.nbytes <= MOST_BYTES and mode in MODES and is_there()
+    return len(pages) == 1 and mode in MODES and is_there()
 
 
 def encode(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> bytes:
     """The pixels, H, W, C, of 8 or 16 bits, as a PNG with what Pillow's `save` would write beside them."""
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_WRITE}", kind=FileError)
+    data: bytes = imagecodecs.png_encode(pixels, level=LEVEL)
     beside = io.BytesIO()
     pil.new("RGB", (1, 1)).save(beside, "PNG", **options)
     words = b"".join(beside.getvalue()[at:end] for kind, at, end in chunks(beside) if kind not in PIXELS)
-    if pixels.nbytes > MOST_BYTES:
-        data: bytes = imagecodecs.png_encode(pixels)
-        at = len(SIGNATURE) + HEADER
-        return data[:at] + words + data[at:]
-    height, width, channels = pixels.shape
-    size = pixels.dtype.itemsize
-    header = struct.pack(">IIBBBBB", width, height, 8 * size, COLOURS[channels], 0, 0, 0)
-    rows = pixels.astype(pixels.dtype.newbyteorder(">"), copy=False).view("u1").reshape(height, -1)
-    packed = partial(imagecodecs.deflate_encode, level=QUICK)
-    idat = imagecodecs.deflate_encode(filtered(rows, channels * size, packed), level=LEVEL)
-    return b"".join((SIGNATURE, _chunk(b"IHDR", header), words, _chunk(b"IDAT", idat), _chunk(b"IEND", b"")))
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc32(data, crc32(kind)))
+    return data[: SIGNATURE + HEADER] + words + data[SIGNATURE + HEADER :]
 
 
 def exif_of(stream: BinaryIO) -> bytes | None:
@@ -103,7 +87,7 @@ def exif_of(stream: BinaryIO) -> bytes | None:
 
 def chunks(stream: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
     """The kind of each chunk, and where it begins and ends."""
-    at = len(SIGNATURE)
+    at = SIGNATURE
     while True:
         stream.seek(at)
         head = stream.read(8)
