@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from poolcli.batch.record import is_current, record_of
 from poolcli.core.errors import FileError
+from poolcli.core.frozen import frozen
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Record, Settings
@@ -15,7 +16,7 @@ from poolcli.job.spread import Spread
 from poolcli.plan.attributes import Attributes
 
 
-@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+@frozen
 class Task:
     """A job, and its record by an earlier run that is to be continued."""
 
@@ -23,7 +24,7 @@ class Task:
     known: Record | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Runner:
     """Runs tasks, in whichever process: a task in, an outcome out, and nothing else is touched but the job's outputs.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.frozen import frozen
 from poolcli.formats.table import FORMATS, Format, with_suffix
 from poolcli.job.job import Job
 
 WITH_QUALITY = ("jpeg", "webp")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """A request, and the formats that its inputs and outputs are of by their names; None among them for any other."""
 
@@ -24,7 +24,7 @@ class Work:
     outputs: Collection[Format | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """A field that has an effect only in some work: when, and what it is for."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Words:
     """One line of help, examples of its use, what the elements are called that it picks, and what else people call it.
 

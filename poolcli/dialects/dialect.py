@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
+
+from poolcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 IndexBase = Literal["axis", "channels_last"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen(kw_only=True)
 class There:
     """An operator as a framework has it: its name there, and its limits.
 
@@ -27,7 +29,7 @@ class There:
     variant: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """Sliding windows as they are about to be planned, pads resolved; numbers are per spatial axis."""
 
@@ -47,7 +49,7 @@ def nothing_more(call: object) -> None:
     """No further limits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@frozen(kw_only=True)
 class Dialect:
     """One framework's rules. Fields that are lists of words hold the words that are legal in it.
 

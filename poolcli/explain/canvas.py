@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.explain.theme import COLOURS, Role, colour
 
@@ -22,7 +23,7 @@ LETTER = 0.56  # the width of a letter, in its size
 MARGIN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Box:
     """A rectangle; `hatched` draws diagonals over its fill."""
 
@@ -37,7 +38,7 @@ class Box:
     hatched: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dot:
     """A filled circle."""
 
@@ -47,7 +48,7 @@ class Dot:
     fill: Role
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arrow:
     """A straight line that ends in a point."""
 
@@ -58,7 +59,7 @@ class Arrow:
     stroke: Role
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Words:
     """A line of text; `x` is its start, middle or end."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding
 from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
 from poolcli.explain.caption import input_sizes, output_sizes
@@ -19,7 +20,7 @@ INSET = 4.0  # of the second window, which shares lines with the first
 DIGITS = 4  # of the longest divisor that fits into a cell
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grid:
     """Where the rows and the columns of a grid are drawn, and what their axes are called."""
 

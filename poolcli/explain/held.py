@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
@@ -15,7 +16,7 @@ from poolcli.plan.attributes import Attributes
 NUMBERS = ("kernel", "strides", "pads_begin", "dilations")  # those that guesses are made of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """The operator and the attributes that stay; refused where no operator has them."""
 

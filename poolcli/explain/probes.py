@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.explain.guesses import Guess
 
@@ -22,7 +23,7 @@ LARGEST_DIVISOR = 10_000
 MOST_DIVISORS = 20  # that some windows allow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """A way from a window's elements to its number: what is taken of each, how they join, what becomes of the whole.
 
@@ -84,7 +85,7 @@ def rules() -> list[Rule]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plane:
     """One plane of input and output: spatial axes in the order of attributes, as float64 and as they are; and how far
     sums may be off.

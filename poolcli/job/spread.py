@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from poolcli.core.frozen import frozen
 from poolcli.formats import opened
 from poolcli.formats.records import ReadOptions, Sink, Source
 from poolcli.job.clock import Clock
@@ -30,7 +30,7 @@ class Shared(Protocol):
         """Takes note of a region that is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
 

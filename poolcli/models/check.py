@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, marked, worded
+from poolcli.core.frozen import frozen
 from poolcli.core.layouts import default_layout
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
@@ -24,7 +25,7 @@ from poolcli.plan.facts import PadsIgnored, WindowsEmpty
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What is found out about a layer; `computed` has the names of dynamic dimensions, and formulas of them.
 

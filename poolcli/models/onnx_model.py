@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.frozen import frozen
 from poolcli.core.lazy import need
 from poolcli.models.layer import Shape
 from poolcli.models.onnx_parts import REFUSED_BY_ONNX, Part, parts, stated_values
@@ -20,7 +20,7 @@ MOST_NODES = 1_000_000  # after functions were put in the places of their calls
 WHY = "reading ONNX models needs onnx"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A node: `scope` names the bodies that it is in; `declared` are the shapes that the file states, `known` those
     and the ones that follow, and `constants` the small tensors, by the names of values.
@@ -33,7 +33,7 @@ class Node:
     constants: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Model:
     """What is told of a model: its nodes, once; `opsets` by domain; `moved` where lengths were given for its inputs."""
 
@@ -125,7 +125,7 @@ def _give(path: str, head: Any, given: Mapping[str, tuple[int, ...]]) -> None:
             shape.dim.add().dim_value = length
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Around:
     """What is known of the values around a graph: declared and known shapes, and constants."""
 
@@ -134,7 +134,7 @@ class _Around:
     constants: MutableMapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Walk:
     """The way through the nodes of a part, and those of the bodies in it, which see the values around them."""
 

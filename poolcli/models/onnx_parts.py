@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from poolcli.core.frozen import frozen
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, with_bodies
 from poolcli.models.wire import Lean
 
@@ -15,7 +15,7 @@ BEFORE = 300  # of the part before, from which lengths may be computed, as a Res
 REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """Nodes of the graph from number `first` on, of which the part before had the first `repeated` too. `stated` are
     the shapes that the file states, by scope.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from poolcli.core.frozen import frozen
 from poolcli.models.pieces import Pieces, TornError
 
 SMALL = 512  # bytes: what is not longer is copied as it is; the shapes and axes that nodes read are shorter
@@ -43,7 +44,7 @@ MODEL = Message({GRAPH_OF_MODEL: OUTERMOST, 25: FUNCTION})
 ATTRIBUTE.inner.update({6: GRAPH, 11: GRAPH})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lean:
     """A model as protobuf, its tensors of more than 512 bytes without their numbers: `head`, and what its graph has
     many of: each node, initializer and stated value by itself.

@@ -6,9 +6,10 @@ that no shape could make right is refused when the record is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import ClassVar
 
+from poolcli.core.frozen import frozen
 from poolcli.core.values import (
     AUTO_PADS,
     INDEX_TYPES,
@@ -26,7 +27,7 @@ from poolcli.dialects import DIALECTS, Dialect
 from poolcli.plan.reducers import Reducer
 
 
-@dataclass(frozen=True)
+@frozen
 class Operator:
     """What every operator has: its name, what it is called in a sentence, and what becomes of a window's elements.
 
@@ -48,7 +49,7 @@ class Operator:
         return self.reducer
 
 
-@dataclass(frozen=True)
+@frozen
 class SlidingAttributes(Operator):
     """Sliding windows. One number serves every axis; None is the dialect's default."""
 
@@ -62,7 +63,7 @@ class SlidingAttributes(Operator):
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
 
-@dataclass(frozen=True)
+@frozen
 class DividingAttributes(SlidingAttributes):
     """Of sums that are divided: what the divisor counts."""
 
@@ -70,7 +71,7 @@ class DividingAttributes(SlidingAttributes):
     divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
 
 
-@dataclass(frozen=True)
+@frozen
 class PickingAttributes(SlidingAttributes):
     """Of elements that win: what the indices count from, and their type."""
 
@@ -78,7 +79,7 @@ class PickingAttributes(SlidingAttributes):
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
-@dataclass(frozen=True)
+@frozen
 class BinAttributes(Operator):
     """Adaptive windows: the output's spatial size."""
 
@@ -86,7 +87,7 @@ class BinAttributes(Operator):
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
 
-@dataclass(frozen=True)
+@frozen
 class PickingBinAttributes(BinAttributes):
     """The same of elements that win: the type of the indices."""
 

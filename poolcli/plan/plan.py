@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from poolcli.core.frozen import frozen
 from poolcli.core.layouts import named_shape, other_layouts
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from poolcli.explain.shown import Picture
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisPlan:
     """One spatial axis: its letter, its position in the array, its windows and the formula of its length."""
 
@@ -32,7 +33,7 @@ class AxisPlan:
     formula: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexPlan:
     """What max indices count: `modulus` elements under base `axis`; under `channels_last`, (y*W + x)*C + c."""
 
@@ -42,7 +43,7 @@ class IndexPlan:
     rule: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen
 class Plan:
     """Windows, shapes, types and notes of one pooling.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from math import inf, prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, or_another_dialect
+from poolcli.core.frozen import frozen
 from poolcli.core.values import per_axis
 from poolcli.core.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 from poolcli.dialects import DIALECTS, Call, Dialect, There
@@ -25,7 +26,7 @@ from poolcli.plan.reducers import Reducer
 Numbers = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved:
     """Windows of each axis, the attributes as they are used, and what a person should know about them."""
 
@@ -36,7 +37,7 @@ class Resolved:
     formulas: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Numbers:
     """The per-axis numbers of sliding windows, pads as resolved."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from poolcli.core.frozen import frozen
 
 ELEMENTS = "{elements}"  # stands for what the operator picks: maxima
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """An option: its flags, its help, and what stands for its value there.
 
@@ -47,7 +47,7 @@ class Option:
         return self.flags.partition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Argument:
     """Something that is given by its place."""
 

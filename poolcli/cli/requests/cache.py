@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from poolcli.cli.requests.request import Request
+from poolcli.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CacheRequest(Request):
     """What becomes of the compiled kernels."""
 
