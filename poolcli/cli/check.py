@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from poolcli.cli.reading import data_options
 from poolcli.cli.requests.check import CheckRequest
@@ -12,7 +12,8 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
-from poolcli.models.check import Finding, check
+from poolcli.models.check import Finding, findings
+from poolcli.report.tally import Answer, Tally
 
 LONGEST = 2**63 - 1
 
@@ -45,30 +46,37 @@ def check_command(request: CheckRequest) -> int:
         if value and request.run is None:
             raise RequestError(f"{field(name)} is about the data that {field('run', 'DATA')} reads; leave it out")
     given = input_shapes(request.input_shape)
-    findings = check(request.model, input_shape=given, against=request.against, layer=request.layer)
-    layers = [finding.layer for finding in findings]
-    rewritten = None
-    if request.to:
-        from poolcli.models.rewrite import written
-
-        rewritten = [written(layer, request.to) for layer in layers]
+    found = findings(request.model, given, request.against, request.layer)
     comparison = None
     if request.run:
         from poolcli.models.compare_data import compare_data
 
-        comparison = compare_data(layers[0], request.run, data_options(request.allow_external, request.max_memory))
+        first, *others = found
+        comparison = compare_data(first.layer, request.run, data_options(request.allow_external, request.max_memory))
+        found = iter((first, *others))
+    answers = _answers(found, request.to)
     if request.json:
-        from poolcli.report.check import findings_document
-        from poolcli.report.document import to_json
+        from poolcli.core.spool import Spool
+        from poolcli.report.check import document_in_pieces
 
-        print(to_json(findings_document(request.model, findings, rewritten, comparison)))
-    elif not request.quiet:
+        tally = Tally()
+        for piece in Spool(document_in_pieces(request.model, tally.counted(answers), comparison)):
+            sys.stdout.write(piece)
+    else:
         from poolcli.report.check import findings_view
         from poolcli.report.console import show
 
-        show(findings_view(request.model, findings, rewritten, comparison), sys.stdout)
-    return 1 if any(_is_wrong(finding) for finding in findings) or (comparison and comparison.off) else 0
+        tally = Tally.of(answers)
+        if not request.quiet:
+            show(findings_view(request.model, tally, comparison), sys.stdout)
+    return 1 if tally.wrong or (comparison and comparison.off) else 0
 
 
-def _is_wrong(finding: Finding) -> bool:
-    return finding.verdict in ("differs", "invalid")
+def _answers(found: Iterable[Finding], to: str | None) -> Iterator[Answer]:
+    """The findings, each with the layer as another framework writes it."""
+    if not to:
+        yield from ((finding, None) for finding in found)
+        return
+    from poolcli.models.rewrite import written
+
+    yield from ((finding, written(finding.layer, to)) for finding in found)

@@ -22,6 +22,7 @@ from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.plan.facts import PadsIgnored, WindowsEmpty
 
+LISTED = 10  # names of layers that a message has
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 
@@ -56,17 +57,25 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
+    return list(findings(os.fspath(model), input_shape or {}, against, layer))
+
+
+def findings(
+    path: str, input_shape: Mapping[str, Sequence[int]], against: str | None = None, layer: str | None = None
+) -> Iterator[Finding]:
+    """What `check` returns, one after the other while the model is read."""
     if against is not None:
         against = one_of("against", against, tuple(DIALECTS))
-    path = os.fspath(model)
-    layers = read_model(path, {name: tuple(lengths) for name, lengths in (input_shape or {}).items()})
-    if layer is not None:
-        chosen = [each for each in layers if each.name == layer]
-        if not chosen:
-            known = ", ".join(each.name for each in layers[:10]) or "none"
-            raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {known}")
-        layers = chosen
-    return [check_layer(each, against) for each in layers]
+    names: list[str] = []
+    chosen = 0
+    for each in read_model(path, {name: tuple(lengths) for name, lengths in input_shape.items()}):
+        if layer in (None, each.name):
+            chosen += 1
+            yield check_layer(each, against)
+        elif len(names) < LISTED:
+            names.append(each.name)
+    if layer is not None and not chosen:
+        raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}")
 
 
 def check_layer(layer: Layer, against: str | None = None) -> Finding:

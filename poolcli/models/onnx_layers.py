@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any, cast
 
@@ -104,19 +104,17 @@ KINDS: dict[tuple[str, str], Kind] = {
 UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool")}
 
 
-def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> Iterator[Layer]:
     """The pooling nodes of the model in its order; a RequestError where the model cannot be read."""
     (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
     model = load(path, given)
-    found = []
     for node in model.nodes:
         domain = text(node.proto.domain)
         key = ("" if domain == "ai.onnx" else domain, text(node.proto.op_type))
         if key in KINDS or key in UNCHECKED:
-            layer = _layer(node, key, model.opsets.get(domain, 1), defs, model.moved)
+            layer = _layer(node, key, node.opsets.get(key[0], 1), defs, model.moved)
             if layer:
-                found.append(layer)
-    return found
+                yield layer
 
 
 def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:

@@ -3,93 +3,190 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from poolcli.core.frozen import frozen
+from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, with_bodies
-from poolcli.models.wire import Lean
+from poolcli.models.wire import MARK, Lean
 
 AT_ONCE = 1000  # nodes of a part
-BEFORE = 300  # of the part before, from which lengths may be computed, as a Reshape takes them
+BYTES_AT_ONCE = 1 << 20  # bytes of its nodes
+BYTES_BEFORE = 1 << 18
+BEFORE = 300  # of the parts before, from which lengths may be computed, as a Reshape takes them
 REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 
 
 @frozen
 class Part:
-    """Nodes of the graph from number `first` on, of which the part before had the first `repeated` too. `stated` are
-    the shapes that the file states, by scope.
+    """Nodes in a graph, and what they are in theirs; parts before had the first `repeated`. `stated` are the shapes
+    that the file states, by scope, those of the nodes' own values under none.
     """
 
     graph: Any
+    items: Sequence[Item]
     stated: Mapping[str, Shapes]
-    first: int
     repeated: int
 
 
-def stated_values(onnx: Any, head: Any, lean: Lean) -> dict[str, bytes]:
-    """What the file states of the values of its graph, by name."""
-    found = {}
-    for one in lean.values:
-        found[onnx.ValueInfoProto.FromString(one).name] = one
-    for value in (*head.graph.input, *head.graph.output):
+@frozen
+class Around:
+    """What is known of the values that a graph may use, by name, as protobuf."""
+
+    stated: MutableMapping[str, bytes]
+    types: MutableMapping[str, bytes]
+    constants: MutableMapping[str, bytes]
+
+    def inner(self) -> Around:
+        """The same for a graph within, which adds to none of it."""
+        return Around(*(ChainMap({}, each) for each in (self.stated, self.types, self.constants)))
+
+
+def nothing_around() -> Around:
+    """What is known around the outermost graph."""
+    return Around({}, {}, {})
+
+
+def state(around: Around, values: Any) -> None:
+    """Adds the values that say a shape, unless they did before."""
+    for value in values:
         if value.type.tensor_type.HasField("shape"):
-            found[value.name] = value.SerializeToString()
-    return found
+            around.stated.setdefault(value.name, value.SerializeToString())
 
 
-def parts(onnx: Any, head: Any, lean: Lean, stated: dict[str, bytes], moved: bool) -> Iterator[Part]:
-    """The graph part by part; where it is `moved`, what is stated of values between its nodes holds no longer."""
-    types = {value.name: value.SerializeToString() for value in head.graph.input}
-    constants = {onnx.TensorProto.FromString(one).name: one for one in lean.initializers}
-    for start in range(0, len(lean.nodes), AT_ONCE):
-        first = max(0, start - BEFORE)
-        model = onnx.ModelProto(ir_version=head.ir_version, opset_import=head.opset_import)
-        for one in lean.nodes[first : start + AT_ONCE]:
-            model.graph.node.add().MergeFromString(one)
-        made = {name: None for node in model.graph.node for name in node.output}
-        used = dict.fromkeys(name for node in with_bodies(model.graph.node) for name in node.input if name not in made)
-        for names, known, there in (
-            (used, types, model.graph.input), (used, constants, model.graph.initializer),
-            (made, types if moved else ChainMap(types, stated), model.graph.value_info),
+class Parts:
+    """Tells the parts of a model; where it is `moved`, what is stated of values between nodes holds no longer."""
+
+    def __init__(self, onnx: Any, head: Any, calls: Calls, moved: bool) -> None:
+        self._onnx, self._head, self._calls, self._moved = onnx, head, calls, moved
+
+    def of(
+        self, graph: Any, lean: Lean, around: Around, opsets: Mapping[str, int], scope: str = "",
+        names: Names = AS_THEY_ARE,
+    ) -> Iterator[Part]:  # fmt: skip
+        """The graph with this head, part by part; what is found out of its values is added to `around`."""
+        self._begin(graph, lean, around, names)
+        batch: list[Item] = []
+        before: Sequence[Item] = ()
+        size = 0
+        for item in self._calls.items(lean, scope, names, opsets):
+            if self._is_constant(item.proto, around):
+                continue
+            batch.append(item)
+            size += item.proto.ByteSize()
+            if item.bodies or len(batch) >= AT_ONCE or size > BYTES_AT_ONCE:
+                yield from self._part(before, batch, around)
+                before = _last([each for each in (*before, *batch) if not each.bodies])
+                batch, size = [], 0
+        if batch:
+            yield from self._part(before, batch, around)
+
+    def _begin(self, graph: Any, lean: Lean, around: Around, names: Names) -> None:
+        """Adds what the graph itself says of its values."""
+        for kind, pieces, table in (
+            (self._onnx.ValueInfoProto, lean.values, around.stated),
+            (self._onnx.TensorProto, lean.initializers, around.constants),
+        ):
+            for raw in pieces:
+                one = kind.FromString(raw)
+                name = names.of(one.name)
+                table[name] = raw if name == one.name else _called(one, name)
+        state(around, (*graph.input, *graph.output))
+        around.types.update((value.name, value.SerializeToString()) for value in graph.input)
+
+    def _part(self, before: Sequence[Item], fresh: Sequence[Item], around: Around) -> Iterator[Part]:
+        """The part of these nodes; then those of the large graphs that the last one holds."""
+        items = [*before, *fresh]
+        model = self._inferred([item.proto for item in items], around)
+        made = {name for item in items for name in item.proto.output}
+        used = {name for node in with_bodies(item.proto for item in items) for name in node.input}
+        here = [self._onnx.ValueInfoProto.FromString(around.stated[n]) for n in used | made if n in around.stated]
+        tables: dict[str, Shapes] = {"": shapes(here)}
+        for item in fresh:
+            tables |= _bodies_stated(item.proto, item.scope, item.number)
+        yield Part(model.graph, items, tables, len(before))
+        last = items[-1]
+        if last.bodies:
+            node = model.graph.node[-1]
+            yield from self._large(node, last, around)
+            for name in node.output:
+                around.types.pop(name, None)
+            self._inferred([node], around)
+
+    def _large(self, node: Any, item: Item, around: Around) -> Iterator[Part]:
+        """The parts of the large graphs that a node holds, which has then the types of what they give."""
+        for name, graph in bodies(node):
+            if graph.name.startswith(MARK):
+                lean, within = item.bodies[int(graph.name.removeprefix(MARK))], around.inner()
+                scope = inside(item.scope, node, item.number, name)
+                yield from self.of(graph, lean, within, item.opsets, scope, item.names)
+                for value in graph.output:
+                    if value.name in within.types:
+                        value.ParseFromString(within.types[value.name])
+                    elif self._moved:
+                        value.type.tensor_type.ClearField("shape")
+
+    def _inferred(self, nodes: Sequence[Any], around: Around) -> Any:
+        """A model of these nodes with the types of their values, as far as they follow; `around` has them then, too."""
+        onnx = self._onnx
+        model = onnx.ModelProto(ir_version=self._head.ir_version, opset_import=self._head.opset_import)
+        model.graph.node.extend(nodes)
+        made = {name: None for node in nodes for name in node.output}
+        used = dict.fromkeys(name for node in with_bodies(nodes) for name in node.input if name not in made)
+        known = around.types if self._moved else ChainMap(around.types, around.stated)
+        for names, table, there in (
+            (used, known, model.graph.input), (used, around.constants, model.graph.initializer),
+            (made, known, model.graph.value_info),
         ):  # fmt: skip
             for name in names:
-                if name in known:
-                    there.add().MergeFromString(known[name])
-        here = [onnx.ValueInfoProto.FromString(stated[name]) for name in (*used, *made) if name in stated]
-        tables = {"": shapes(here)} | _bodies_stated(model.graph, "", first)
-        graph = _inferred(onnx, model).graph
-        for value in graph.value_info:
-            types.setdefault(value.name, value.SerializeToString())
-        constants |= _constants(onnx, model.graph)
-        yield Part(graph, tables, first, start - first)
-
-
-def _constants(onnx: Any, graph: Any) -> dict[str, bytes]:
-    """What Constant nodes make, as initializers that other parts may use."""
-    found = {}
-    for node in graph.node:
-        tensor = constant(node, onnx.TensorProto) if node.op_type == "Constant" and node.output else None
-        if tensor is not None:
-            tensor.name = node.output[0]
-            found[node.output[0]] = tensor.SerializeToString()
-    return found
-
-
-def _bodies_stated(graph: Any, scope: str, first: int = 0) -> dict[str, Shapes]:
-    """The shapes that bodies state, by scope."""
-    found: dict[str, Shapes] = {}
-    for i, node in enumerate(graph.node, first):
-        for name, body in bodies(node):
-            within = inside(scope, node, i, name)
-            found[within] = shapes((*body.input, *body.value_info, *body.output))
-            found |= _bodies_stated(body, within)
-    return found
-
-
-def _inferred(onnx: Any, model: Any) -> Any:
-    """The model with the shapes that follow from its nodes; as it is where onnx cannot tell."""
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
+                if name in table:
+                    there.add().MergeFromString(table[name])
+        try:
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
+            pass  # onnx cannot tell
+        for value in model.graph.value_info:
+            raw = value.SerializeToString()
+            if raw != known.get(value.name):
+                around.types.setdefault(value.name, raw)
         return model
+
+    def _is_constant(self, node: Any, around: Around) -> bool:
+        """Whether a node gives a constant, as a name of another one does; it is known then, and the node not needed."""
+        tensor = None
+        if node.op_type == "Constant" and len(node.output) == 1:
+            tensor = constant(node, self._onnx.TensorProto)
+        elif node.op_type == "Identity" and len(node.input) == len(node.output) == 1:
+            raw = around.constants.get(node.input[0])
+            tensor = self._onnx.TensorProto.FromString(raw) if raw is not None else None
+        if tensor is not None:
+            around.constants[node.output[0]] = _called(tensor, node.output[0])
+        return tensor is not None
+
+
+def _last(items: Sequence[Item]) -> Sequence[Item]:
+    """The last of them, as many as the next part repeats."""
+    size, first = 0, len(items)
+    while first and len(items) - first < BEFORE and size < BYTES_BEFORE:
+        first -= 1
+        size += items[first].proto.ByteSize()
+    return items[first:]
+
+
+def _called(one: Any, name: str) -> bytes:
+    """A value or a tensor under this name, as protobuf."""
+    one.name = name
+    raw: bytes = one.SerializeToString()
+    return raw
+
+
+def _bodies_stated(node: Any, scope: str, number: int) -> dict[str, Shapes]:
+    """The shapes that the graphs in a node state, by scope; large ones state theirs in parts of their own."""
+    found: dict[str, Shapes] = {}
+    for name, body in bodies(node):
+        within = inside(scope, node, number, name)
+        found[within] = shapes((*body.input, *body.value_info, *body.output))
+        for i, each in enumerate(body.node):
+            found |= _bodies_stated(each, within, i)
+    return found

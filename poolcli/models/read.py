@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
@@ -15,8 +15,8 @@ READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (
 HEAD = 64  # bytes by which a format is told
 
 
-def read_model(path: str, given: Given | None = None) -> list[Layer]:
-    """The pooling layers of the model at `path`, its inputs as long as `given` says.
+def read_model(path: str, given: Given | None = None) -> Iterator[Layer]:
+    """The pooling layers of the model at `path`, its inputs as long as `given` says, while it is read.
 
     A RequestError of one line for what is no model that can be read.
     """
@@ -32,10 +32,10 @@ def read_model(path: str, given: Given | None = None) -> list[Layer]:
             head = stream.read(HEAD)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
-    return _reader(path, head)(path, given or {})
+    yield from _reader(path, head)(path, given or {})
 
 
-def _reader(path: str, head: bytes) -> Callable[[str, Given], list[Layer]]:
+def _reader(path: str, head: bytes) -> Callable[[str, Given], Iterable[Layer]]:
     """The reader of what begins with `head`."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         from poolcli.models.ir import read_ir

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
@@ -17,28 +16,24 @@ from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
 from poolcli.models.rewrite import Written
-from poolcli.report.document import SCHEMA_VERSION
+from poolcli.report.document import SCHEMA_VERSION, to_json
 from poolcli.report.plan import plain_table
+from poolcli.report.tally import Answer, Tally
 from poolcli.report.text import printable
 
-MOST_LISTED = 1000  # layers that a person is shown
 LONGEST_NAME = 16  # characters of a dynamic length in the table
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 
 
-def findings_view(
-    path: str, findings: Sequence[Finding], rewritten: Sequence[Written] | None, comparison: Comparison | None
-) -> RenderableType:
+def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> RenderableType:
     """One line for each layer, then what is to be said about some of them, and how they are written elsewhere."""
-    if not findings:
+    count, answers = tally.counts.total(), tally.listed
+    if not count:
         return Text(f"{printable(path)}: no pooling layers")
-    places = _listed(findings)
-    listed = [findings[place] for place in places]
+    listed = [finding for finding, _ in answers]
     parts: list[RenderableType] = [_table(listed)]
-    if len(listed) < len(findings):
-        parts.append(
-            Text(f"and {len(findings) - len(listed):,} more, which {on_command_line(field('json'))} lists, too")
-        )
+    if len(listed) < count:
+        parts.append(Text(f"and {count - len(listed):,} more, which {on_command_line(field('json'))} lists, too"))
     remarks = Table.grid(padding=(0, 2))
     remarks.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
     remarks.add_column(overflow="fold")
@@ -51,21 +46,15 @@ def findings_view(
             remarks.add_row(name, Text(printable(on_command_line(warning)), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
+    rewritten = [there for _, there in answers if there]
     if rewritten:
-        parts += ["", _elsewhere(listed, [rewritten[place] for place in places])]
-    counts = Counter(str(finding.verdict) for finding in findings)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict])
-    layers = f"{len(findings)} pooling layer{'' if len(findings) == 1 else 's'}"
+        parts += ["", _elsewhere(listed, rewritten)]
+    told = ", ".join(f"{tally.counts[verdict]} {verdict}" for verdict in STYLES if tally.counts[verdict])
+    layers = f"{count} pooling layer{'' if count == 1 else 's'}"
     parts += ["", Text(f"{printable(path)}: {layers}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
     return Group(*parts)
-
-
-def _listed(findings: Sequence[Finding]) -> list[int]:
-    """The places of those that are listed: all, or of many those that are not as they should be, and the first ones."""
-    places = sorted(range(len(findings)), key=lambda place: findings[place].verdict in ("agrees", "computed"))
-    return sorted(places[:MOST_LISTED])
 
 
 def _table(findings: Sequence[Finding]) -> Table:
@@ -122,31 +111,26 @@ def _told(comparison: Comparison) -> str:
     )
 
 
-def findings_document(
-    path: str, findings: Sequence[Finding], rewritten: Sequence[Written] | None, comparison: Comparison | None
-) -> dict[str, Any]:
-    """The same facts as JSON."""
-    elsewhere = [{"to": _written(there)} for there in rewritten] if rewritten else [{} for _ in findings]
+def document_in_pieces(path: str, answers: Iterable[Answer], comparison: Comparison | None) -> Iterator[str]:
+    """The same facts as JSON, on one line, in pieces that are written one after the other."""
+    yield to_json({"schema_version": SCHEMA_VERSION, "path": path, "layers": []}).removesuffix("]}")
+    for place, (finding, there) in enumerate(answers):
+        yield (", " if place else "") + to_json(_layer(finding) | ({"to": _written(there)} if there else {}))
+    yield "], " + to_json({"data": _finite(asdict(comparison)) if comparison else None}).removeprefix("{") + "\n"
+
+
+def _layer(finding: Finding) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
-        "path": path,
-        "layers": [
-            {
-                "name": finding.layer.name,
-                "type": finding.layer.type,
-                "version": finding.layer.version,
-                "attributes": finding.layer.given,
-                "input": finding.layer.input_shape,
-                "declared": finding.layer.declared_shape,
-                "computed": finding.computed,
-                "verdict": finding.verdict,
-                "reason": finding.reason and on_command_line(finding.reason),
-                "warnings": [on_command_line(warning) for warning in finding.warnings],
-            }
-            | there
-            for finding, there in zip(findings, elsewhere, strict=True)
-        ],
-        "data": _finite(asdict(comparison)) if comparison else None,
+        "name": finding.layer.name,
+        "type": finding.layer.type,
+        "version": finding.layer.version,
+        "attributes": finding.layer.given,
+        "input": finding.layer.input_shape,
+        "declared": finding.layer.declared_shape,
+        "computed": finding.computed,
+        "verdict": finding.verdict,
+        "reason": finding.reason and on_command_line(finding.reason),
+        "warnings": [on_command_line(warning) for warning in finding.warnings],
     }
 
 

@@ -163,11 +163,20 @@ def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants, functions=[function])
     found = cli("check", path, "--json").json["layers"]
     assert sorted((each["name"], each["type"], each["computed"]) for each in found) == [
-        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "W//2"]),
-        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "?"]),
+        ("Pool_0/halve", "MaxPool", ["N", 3, 32, "W//2"]),
+        ("Pool_1/halve", "MaxPool", ["N", 3, 16, "?"]),
         ("if/else_branch/eo", "GlobalMaxPool", ["N", 3, 1, 1]),
         ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "?"]),
     ]
+
+
+@pytest.mark.parametrize("opset", [7, 22])
+def test_lengths_that_are_a_constant_under_another_name_are_known(opset: int, cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("Identity", "three", "wanted"), node("Reshape", "x wanted", "r"), node("GlobalMaxPool", "r", "y")]
+    constants = [helper.make_tensor("three", TensorProto.INT64, [3], [1, 3, -1])]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), opset=opset, constants=constants)
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["input"], found["computed"]) == ([1, 3, 81], [1, 3, 1])
 
 
 def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
@@ -207,6 +216,6 @@ def test_weights_are_stepped_over(tmp_path: Path) -> None:
     nodes = [node("Conv", "x w", "c"), node("MaxPool", "c", kernel_shape=[2, 2])]
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=[big, weights])
     limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (120 << 20, 120 << 20))\n"
-    code = "from poolcli.models.read import read_model; import sys; print(read_model(sys.argv[1])[0].input_shape)"
+    code = "from poolcli.models.read import read_model; import sys; print(next(read_model(sys.argv[1])).input_shape)"
     done = subprocess.run([sys.executable, "-c", limit + code, str(path)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("('N', 8, 60, '?')\n", "")

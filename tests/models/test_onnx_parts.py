@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_parts
+from poolcli.models import onnx_parts, wire
 from poolcli.models.read import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
+
+LONG = "n" * wire.SMALL  # makes a graph longer than what is copied as it is
 
 
 def mixed(path: Path) -> Path:
     """Pools of values that come from far above, from a body, and from a Reshape to lengths that nodes compute."""
     halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    then = helper.make_graph([node("GlobalMaxPool", "a", "t")], "then", [], [value("t", None)])
-    other = helper.make_graph([node("AveragePool", "a", "e", **halves)], "else", [], [value("e", None)])
+    then = helper.make_graph([node("GlobalMaxPool", "a", "t")], "then", [], [value("t", None)], doc_string=LONG)
+    other = helper.make_graph(
+        [node("AveragePool", "a", "e", **halves)], "else", [], [value("e", None)], doc_string=LONG
+    )
     nodes = [
         node("Constant", "", "two", value=helper.make_tensor("", TensorProto.INT64, [2], [24, 24])),
         node("Constant", "", "spatial", value_ints=[2, 3]),
@@ -40,41 +47,138 @@ def mixed(path: Path) -> Path:
     return model(path, nodes, [1, 3, 32, "W"], values=stated, constants=constants)
 
 
-@pytest.mark.parametrize(("at_once", "before"), [(3, 5), (1, 5), (7, 6)])
+LAYERS = [
+    ("a", (1, 3, 32, "W"), (1, 3, "h", "w")),
+    ("If_6/else_branch/e", (1, 3, 16, "w"), None),
+    ("If_6/then_branch/t", (1, 3, 16, "w"), None),
+    ("d", (1, 3, 24, 24), (1, 3, 12, "w")),
+    ("l", (1, 3, 16, "w"), None),
+    ("y", (1, 3, 12, 12), None),
+    ("z", (1, 3, 32, "W"), None),
+]
+
+
+@pytest.mark.parametrize(("at_once", "before"), [(3, 5), (1, 5), (7, 6), (1000, 300)])
+@pytest.mark.parametrize("inline", [0, wire.INLINE], ids=["bodies apart", "bodies in their nodes"])
 def test_a_graph_in_parts_has_the_layers_of_the_whole(
-    at_once: int, before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at_once: int, before: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = mixed(tmp_path / "m.onnx")
-    whole = read_model(str(path))
-    assert [(each.name, each.input_shape, each.declared_shape) for each in whole] == [
-        ("a", (1, 3, 32, "W"), (1, 3, "h", "w")),
-        ("If_6/else_branch/e", (1, 3, 16, "w"), None),
-        ("If_6/then_branch/t", (1, 3, 16, "w"), None),
-        ("d", (1, 3, 24, 24), (1, 3, 12, "w")),
-        ("l", (1, 3, 16, "w"), None),
-        ("y", (1, 3, 12, 12), None),
-        ("z", (1, 3, 32, "W"), None),
-    ]
     monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
     monkeypatch.setattr(onnx_parts, "BEFORE", before)
-    assert read_model(str(path)) == whole
+    monkeypatch.setattr(wire, "INLINE", inline)
+    found = read_model(str(mixed(tmp_path / "m.onnx")))
+    assert [(each.name, each.input_shape, each.declared_shape) for each in found] == LAYERS
 
 
-def chain(path: Path, count: int) -> Path:
+def nested(path: Path) -> Path:
+    """A function with an attribute that its nodes take and an If in which another body and an outer value are; a Loop
+    whose state keeps its shape and one that gives a value of each round; a pool after each.
+    """
+    halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    deep = helper.make_graph([node("MaxPool", "m", "d", **halves)], "deep", [], [value("d", None)], doc_string=LONG)
+    flat = helper.make_graph([node("AveragePool", "m", "g", **halves)], "flat", [], [value("g", None)], doc_string=LONG)
+    inner = node("If", "c", "i", name="inner", then_branch=deep, else_branch=flat)
+    then = helper.make_graph([inner], "then", [], [value("i", None)], doc_string=LONG)
+    other = helper.make_graph([node("LpPool", "m", "o", **halves)], "else", [], [value("o", None)], doc_string=LONG)
+    first = node("MaxPool", "a", "m", name="first")
+    refers = onnx.AttributeProto(name="kernel_shape", ref_attr_name="size", type=onnx.AttributeProto.INTS)
+    first.attribute.append(refers)
+    outer = node("If", "c", "b", name="outer", then_branch=then, else_branch=other)
+    function = helper.make_function(
+        "my", "F", ["a", "c"], ["b"], [first, outer], [helper.make_opsetid("", 22)], ["size"]
+    )
+    number, on, still = (
+        helper.make_tensor_value_info(name, kind, [])
+        for name, kind in (("n", TensorProto.INT64), ("on", TensorProto.BOOL), ("still", TensorProto.BOOL))
+    )
+    body = helper.make_graph(
+        [node("Identity", "on", "still"), node("Relu", "s", "next"), node("GlobalMaxPool", "p", "each")], "body",
+        [number, on, value("s", None)], [still, value("next", [1, 3, 8, 8]), value("each", None)],
+        doc_string=LONG,
+    )  # fmt: skip
+    nodes = [
+        node("F", "x c", "p", domain="my", size=[3, 3]),
+        node("MaxPool", "p", "q", **halves),
+        node("Loop", "times c q", "r rounds", name="loop", body=body),
+        node("MaxPool", "rounds", "y", kernel_shape=[1, 1, 1]),
+    ]
+    constants = [
+        helper.make_tensor("c", TensorProto.BOOL, [], [True]),
+        helper.make_tensor("times", TensorProto.INT64, [], [4]),
+    ]
+    return model(path, nodes, [1, 3, 34, 34], constants=constants, functions=[function])
+
+
+@pytest.mark.parametrize("at_once", [1, 1000])
+@pytest.mark.parametrize("inline", [0, wire.INLINE], ids=["bodies apart", "bodies in their nodes"])
+def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(
+    at_once: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
+    monkeypatch.setattr(wire, "INLINE", inline)
+    found = read_model(str(nested(tmp_path / "m.onnx")))
+    assert [(each.name, each.type, each.input_shape) for each in found] == [
+        ("F_0/first", "MaxPool", (1, 3, 34, 34)),
+        ("F_0/outer/else_branch/o", "LpPool", (1, 3, 32, 32)),
+        ("F_0/outer/then_branch/inner/else_branch/g", "AveragePool", (1, 3, 32, 32)),
+        ("F_0/outer/then_branch/inner/then_branch/d", "MaxPool", (1, 3, 32, 32)),
+        ("q", "MaxPool", (1, 3, 16, 16)),
+        ("loop/body/each", "GlobalMaxPool", (1, 3, 16, 16)),
+        ("y", "MaxPool", ("?", 1, 3, 1, 1)),
+    ]
+
+
+def chain(count: int, first: str, last: str) -> list[Any]:
     """So many pools one after the other."""
-    names = ["x", *(f"/features/pool_{i}_output" for i in range(count - 1)), "y"]
+    names = [first, *(f"/features/{last}/pool_{i}_output" for i in range(count - 1)), last]
     same: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    nodes = [node("MaxPool", a, b, name=f"/features/{b}/MaxPool", **same) for a, b in pairwise(names)]
-    return model(path, nodes, [1, 3, 32, 32], values=[value(name, [1, 3, 32, 32]) for name in names[1:-1]])
+    return [node("MaxPool", a, b, name=f"/features/{b}/MaxPool", **same) for a, b in pairwise(names)]
+
+
+def of_bodies(path: Path, count: int) -> Path:
+    """A model of so many layers in the two bodies of one If, whose values are stated."""
+    branches = {}
+    for name, last in (("then_branch", "t"), ("else_branch", "e")):
+        nodes = chain(count // 2, "x", last)
+        stated = [value(each.output[0], [1, 3, 32, 32]) for each in nodes[:-1]]
+        branches[name] = helper.make_graph(nodes, name, [], [value(last, [1, 3, 32, 32])], value_info=stated)
+    constants = [helper.make_tensor("c", TensorProto.BOOL, [], [True])]
+    return model(path, [node("If", "c", "y", **branches)], [1, 3, 32, 32], constants=constants)
+
+
+def of_a_function(path: Path, count: int) -> Path:
+    """A model of so many layers in one function."""
+    function = helper.make_function("my", "F", ["x"], ["y"], chain(count, "x", "y"), [helper.make_opsetid("", 22)])
+    return model(path, [node("F", domain="my")], [1, 3, 32, 32], functions=[function])
 
 
 @pytest.mark.slow
-def test_30_000_layers_take_less_than_100_mb(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "verdicts"), [(of_bodies, "30000 agrees"), (of_a_function, "30000 computed")], ids=["bodies", "function"]
+)
+def test_30_000_layers_take_less_than_100_mb_wherever_they_are(
+    make: Callable[[Path, int], Path], verdicts: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    chain(folder / "m.onnx", 30_000)
+    make(folder / "m.onnx", 30_000)
     done = fresh(folder, "check", "m.onnx", timeout=None)
     lines = done.out.decode().splitlines()
-    assert (done.code, lines[-1]) == (0, "m.onnx: 30000 pooling layers: 29999 agrees, 1 computed"), done.err
+    assert (done.code, lines[-1]) == (0, f"m.onnx: 30000 pooling layers: {verdicts}"), done.err
     assert lines[-3] == "and 29,000 more, which --json lists, too"
+    assert done.peak < 100 << 10
+
+
+@pytest.mark.slow
+def test_30_000_layers_are_told_as_json_in_less_than_100_mb(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    model(folder / "m.onnx", chain(30_000, "x", "y"), [1, 3, 32, 32])
+    done = fresh(folder, "check", "m.onnx", "--json", timeout=None)
+    document = json.loads(done.out)
+    assert (done.code, [*document], len(document["layers"])) == (
+        0,
+        ["schema_version", "path", "layers", "data"],
+        30_000,
+    )
     assert done.peak < 100 << 10

@@ -1,0 +1,159 @@
+"""Calls of a model's own functions: the nodes of the function in the place of the call, their values renamed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from itertools import count
+from typing import Any
+
+from poolcli.core.errors import RequestError
+from poolcli.core.frozen import frozen
+from poolcli.models.onnx_values import bodies, text, with_bodies
+from poolcli.models.wire import DEEPEST, Lean
+
+MOST_NODES = 1_000_000  # after functions were put in the places of their calls
+Key = tuple[str, str, str]
+
+
+def key_of(node: Any) -> Key:
+    """The domain, the name and the overload that a node calls."""
+    return text(node.domain), text(node.op_type), text(getattr(node, "overload", ""))
+
+
+@frozen
+class Names:
+    """How a function's values are called where it is called: those that it is given, and a `prefix` for its own.
+
+    `given` are the attributes that its nodes may refer to.
+    """
+
+    known: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, name: str) -> str:
+        """The name of a value there."""
+        return self.known.get(name, self.prefix + name) if name else ""
+
+    def apply(self, node: Any) -> None:
+        """Renames the values of a node, and of the graphs in it, and gives it the attributes that it refers to."""
+        if not node.name and node.output:
+            node.name = node.output[0]  # by which it is called: as the function has it
+        for names in (node.input, node.output):
+            names[:] = [self.of(name) for name in names]
+        for place in reversed(range(len(node.attribute))):
+            attribute = node.attribute[place]
+            if attribute.ref_attr_name:
+                name, value = attribute.name, self.given.get(text(attribute.ref_attr_name))
+                if value is None:
+                    del node.attribute[place]
+                    continue
+                attribute.CopyFrom(value)
+                attribute.name = name
+        for _, graph in bodies(node):
+            self.apply_to_values(graph)
+            for each in graph.node:
+                self.apply(each)
+
+    def apply_to_values(self, graph: Any) -> None:
+        """Renames the values that a graph states."""
+        for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+            value.name = self.of(value.name)
+
+
+AS_THEY_ARE = Names()
+
+
+@frozen
+class Function:
+    """A function of the model: its head as protobuf, and its nodes."""
+
+    head: Any
+    lean: Lean
+
+
+@frozen
+class Item:
+    """A node as it is told: in its `scope`, by its `number` in its graph, with the large graphs that it holds and the
+    names for what is in them.
+    """
+
+    proto: Any
+    scope: str
+    number: int
+    bodies: tuple[Lean, ...]
+    names: Names
+    opsets: Mapping[str, int]
+
+
+class Calls:
+    """Goes through nodes, and through those of functions where they are called."""
+
+    def __init__(self, onnx: Any, functions: list[Lean], path: str) -> None:
+        self._onnx, self._path, self._numbers = onnx, path, count()
+        self._known: dict[Key, Function] = {}
+        for lean in functions:
+            head = onnx.FunctionProto.FromString(lean.head)
+            key = text(head.domain), text(head.name), text(getattr(head, "overload", ""))
+            self._known[key] = Function(head, lean)
+
+    def items(self, lean: Lean, scope: str, names: Names, opsets: Mapping[str, int], depth: int = 0) -> Iterator[Item]:
+        """The nodes of a graph."""
+        for number, raw in enumerate(lean.nodes):
+            node = self._onnx.NodeProto.FromString(raw)
+            if names is not AS_THEY_ARE:
+                names.apply(node)
+            function = self._known.get(key_of(node))
+            if function is None:
+                yield Item(node, scope, number, tuple(lean.bodies.get(number, ())), names, opsets)
+                continue
+            name = text(node.name) or f"{text(node.op_type)}_{number}"
+            versions = {**opsets, **opsets_of(function.head.opset_import)}
+            yield from self.items(function.lean, f"{scope}{name}/", self._bound(function, node), versions, depth + 1)
+
+    def _bound(self, function: Function, node: Any) -> Names:
+        """The names in a function that is called by this node."""
+        head = function.head
+        known: dict[str, str] = {}
+        for there, here in ((head.input, node.input), (head.output, node.output)):
+            known |= {name: here[i] if i < len(here) else "" for i, name in enumerate(there)}
+        prefix = f"{text(head.name)}#{next(self._numbers)}/"
+        known = {name: value or f"{prefix}{name}" for name, value in known.items()}
+        known |= {name: "" for i, name in enumerate(head.input) if i >= len(node.input) or not node.input[i]}
+        given = {text(each.name): each for each in (*head.attribute_proto, *node.attribute)}
+        return Names(known, prefix, given)
+
+    def check(self, lean: Lean) -> None:
+        """Refuses functions that call themselves, or each other to more nodes or deeper than can be read."""
+        if self._known and self._size(lean, (), {}) > MOST_NODES:
+            raise RequestError(f"{self._path}: its functions call each other to more than {MOST_NODES:,} nodes")
+
+    def _size(self, lean: Lean, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
+        """How many nodes a graph has, with those of the functions that it calls."""
+        if len(within) > DEEPEST:
+            raise RequestError(f"{self._path}: its functions call each other more than {DEEPEST} deep")
+        total = 0
+        for key, times in self._counted(lean).items():
+            if key in within:
+                raise RequestError(f"{self._path}: its function {key[1]} calls itself")
+            if key in self._known and key not in sizes:
+                sizes[key] = self._size(self._known[key].lean, (*within, key), sizes)
+            total += times * sizes.get(key, 1)
+        return min(total, MOST_NODES + 1)
+
+    def _counted(self, lean: Lean) -> Counter[Key]:
+        """What the nodes of a graph call, those in the graphs that they hold too."""
+        found: Counter[Key] = Counter()
+        for raw in lean.nodes:
+            found.update(key_of(node) for node in with_bodies([self._onnx.NodeProto.FromString(raw)]))
+        for each in lean.bodies.values():
+            for body in each:
+                found += self._counted(body)
+        return found
+
+
+def opsets_of(imports: Any) -> dict[str, int]:
+    """Versions by domain."""
+    return {"" if text(o.domain) == "ai.onnx" else text(o.domain): o.version for o in imports}
