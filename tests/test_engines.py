@@ -21,7 +21,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.core.dtypes import lookup
 from poolcli.engine import run
 from poolcli.engine.compiled.choose import Limits
-from poolcli.engine.compiled.geometry import MANY
+from poolcli.engine.compiled.geometry import LINE
 from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import steps_of
 from poolcli.engine.numpy.sums import float_sums
@@ -358,7 +358,7 @@ def test_bool_has_a_maximum_and_an_average_as_a_number(engine: str) -> None:
     assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
 
 
-@pytest.mark.parametrize("length", [MANY, MANY + 5])
+@pytest.mark.parametrize("length", [LINE, 3 * LINE + 5])
 def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
     x = np.zeros((1, 1, length), np.uint8)
     for place in (0, 31, length // 2, length - 1):

@@ -16,7 +16,7 @@ from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
 from poolcli.engine.compiled.buffers import address
-from poolcli.engine.compiled.geometry import MANY, VECTORS, Across, Down, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.geometry import LINE, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -164,6 +164,7 @@ class Loops(NamedTuple):
     group: int = 1
 
 
+LARGEST_INT32 = 2**31 - 1
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 
@@ -172,13 +173,15 @@ def _best_at(view: View, limits: Limits) -> Loops:
     width, size, taps = view.input_shape[3], view.output_shape[3], constant_taps(view, limits)
     w = across(view, limits)
     is_apart = taps is not None and taps.stride > 1 and view.inner > 1
-    if w is None or taps is None or is_apart or prod(view.output_shape) < limits.constant_at:
-        side_by_side = view.inner == 1 and view.axes[2].step == 1
-        some = (min(view.axes[2].entire.longest, MANY) if side_by_side else view.axes[2].entire.longest) + VECTORS
-        return Loops("best_at", (), view.rows, width + some, lines=width + some)
+    has_many_rows = prod(view.input_shape[1:3]) > LARGEST_INT32
+    if w is None or taps is None or is_apart or has_many_rows or prod(view.output_shape) < limits.constant_at:
+        d, h, _ = view.axes
+        in_line = view.inner == view.axes[2].step == d.entire.longest == h.entire.longest == 1
+        some = (min(width, LINE) if in_line else width) + VECTORS
+        return Loops("best_at", (), view.rows, some, lines=0 if in_line else some)
     w = by_strides(w)
-    length = w.reach * view.inner
-    return Loops("slide_at", (w,), view.rows, 2 * length, lines=2 * length + 2 * size, taps=taps)
+    length, padded = 2 * w.reach * view.inner + VECTORS, ceil_div(size, VECTORS) * VECTORS
+    return Loops("slide_at", (w,), view.rows, length + padded, lines=length + 2 * padded, taps=taps)
 
 
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:

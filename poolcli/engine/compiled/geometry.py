@@ -55,8 +55,8 @@ class Geometry(NamedTuple):
         return self._replace(divisors=(d, np.ones_like(h), np.tile(np.outer(h, w).reshape(-1), group)))
 
 
-VECTORS = 32  # elements that fill vectors, several at once
-MANY = 1 << 20  # elements of a line: of more, places are not kept
+VECTORS = 16  # elements that fill vectors, several at once
+LINE = 1 << 12  # elements of a line, of which the best is found at once
 APART = 13  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 11  # where the begins follow, and then the counts

@@ -168,7 +168,7 @@ def _vote(a, b, how):
 
 
 def rank(value, how):
-    """An integer that grows with how good a value is: highest for NaN, for one zero higher than for the other."""
+    """An integer that grows with how good a value is: highest for NaN, the same for zeros of both signs."""
     raise NotImplementedError
 
 
@@ -181,31 +181,25 @@ def _rank(value, how):
     number, bits, sign, highest = _parts_of(value)
 
     def ranked(value, how):
-        raw = number(value).view(bits)
+        raw = number(number(value) + number(0)).view(bits)  # -0 becomes 0
         rising = bits(raw ^ bits(bits(raw >> sign) & highest))
         return highest if value != value else bits(~rising) if turned else rising
 
     return ranked
 
 
-def of_rank(ranked, how):
-    """The value of a rank."""
+def is_worse_zero(value, how):
+    """Whether a value is the zero that loses against the other one."""
     raise NotImplementedError
 
 
-@overload(of_rank, jit_options=INLINED)
-def _of_rank(ranked, how):
-    turned, total = BETTER[step_of(how, "total")](0, 1), _total_type(how)
-    if not isinstance(total, types.Float):
-        kind = as_dtype(total).type
-        return (lambda ranked, how: kind(~ranked)) if turned else (lambda ranked, how: ranked)
-    number, bits, sign, highest = _parts_of(total)
-
-    def value(ranked, how):
-        rising = bits(~ranked) if turned and ranked != highest else ranked
-        return bits(rising ^ (bits(rising >> sign) & highest)).view(number)
-
-    return value
+@overload(is_worse_zero, jit_options=INLINED)
+def _is_worse_zero(value, how):
+    if not isinstance(value, types.Float):
+        return lambda value, how: False
+    number, bits, _, _ = _parts_of(value)
+    worse = number(0) if BETTER[step_of(how, "total")](0, 1) else number(-0.0)
+    return lambda value, how: number(value).view(bits) == number(worse).view(bits)
 
 
 def _parts_of(total):

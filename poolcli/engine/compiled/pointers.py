@@ -33,6 +33,16 @@ def behind(typing, pointer, count):
 
 
 @intrinsic
+def behind_as(typing, pointer, count, like):
+    """The same as a pointer to numbers of the type of `like`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(builder.gep(arguments[0], [arguments[1]]), context.get_value_type(signature.return_type))
+
+    return types.CPointer(like)(pointer, types.int64, like), generate
+
+
+@intrinsic
 def copy_four(typing, target, source):
     """Copies four elements at once."""
 

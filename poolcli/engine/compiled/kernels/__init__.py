@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from poolcli.engine.compiled.kernels.best import best_at, slide_at
+from poolcli.engine.compiled.kernels.best import best_at
 from poolcli.engine.compiled.kernels.each import each
 from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
+from poolcli.engine.compiled.kernels.slide_at import slide_at
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.wide import mean_wide
 
