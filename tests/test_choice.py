@@ -41,7 +41,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "positions in windows of a constant size": (
         MaxPool(3, 2), "slide_at", {"indices": True, "shape": (1, 1, 1100, 1100)}
     ),
-    "small maps": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 7)}),
+    "small maps": (AvgPool(3, 1, 1, 1), "slide_maps", {"shape": (100, 100, 7, 7)}),
+    "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_planes", {"shape": (100, 100, 7, 7)}),
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
     "maps with long rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 65)}),

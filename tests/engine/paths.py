@@ -72,6 +72,14 @@ def _glued(taken: Taken, plan: Plan) -> bool:
     return taken.view.outer < prod(plan.input_shape[:2]) and taken.view.axes[2].output > 1
 
 
+def _of_one_size(n: int, k: int, h: int, w: int, pad: int, by: int, d: int, exclude_pad: bool) -> Pooling:
+    """Windows of k by 3 elements that slide by one and are padded so that the output is as large as the input."""
+    over = (k - 1) * by
+    above = min(pad, over)
+    pads = {"pads_begin": (above, d), "pads_end": (over - above, d), "exclude_pad": exclude_pad}
+    return Pooling((n, 3, h + over, w + 2), {"kernel": (k, 3), "strides": (1, 1), "dilations": (by, d), **pads})
+
+
 PATHS: dict[str, Path] = {
     "slide, rows in groups": Path(
         sliding((ANY, ANY), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: _group(t) > 1 and not _in_pieces(t))
@@ -149,6 +157,14 @@ PATHS: dict[str, Path] = {
             st.integers(1, 2), st.booleans(),
         ),
         _is("slide_planes"), ("float32",), limits=CONSTANT,
+    ),
+    "slide_maps": Path(
+        st.builds(
+            _of_one_size,
+            st.integers(1, 20), st.integers(1, 3), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
+            st.integers(1, 2), st.integers(1, 2), st.booleans(),
+        ),
+        _is("slide_maps"), ("float32",), limits=CONSTANT,
     ),
     "halve": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),

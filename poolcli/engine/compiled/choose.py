@@ -16,7 +16,7 @@ from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
 from poolcli.engine.compiled.buffers import address
-from poolcli.engine.compiled.geometry import LINE, VECTORS, Across, Down, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.geometry import LINE, LOW, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -38,6 +38,7 @@ class Limits(NamedTuple):
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
     taps: int = 9  # the largest window along W that has a kernel of its own
     by: int = 4  # the largest stride along W that has one
+    map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
     channels: int = 16  # inner elements, from which a row of them fills vectors
@@ -140,7 +141,7 @@ def _choose(region: Region, indices: bool, inner: tuple[int, ...] | None, limits
     else:
         loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
-    if loops.kernel == "slide_planes":
+    if loops.kernel in OF_PLANES:
         geometry = geometry.of_planes(loops.more[1])
     named = loops.kernel, loops.taps, plan.dtype
     buffers = loops.scratch, loops.lines
@@ -165,6 +166,7 @@ class Loops(NamedTuple):
 
 
 LARGEST_INT32 = 2**31 - 1
+OF_PLANES = ("slide_planes", "slide_maps")  # kernels whose rows are whole planes
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 
@@ -218,7 +220,14 @@ def is_small_map(view: View, limits: Limits) -> bool:
 
 def _planes(w: Across, taps: Taps, view: View, limits: Limits) -> Loops:
     """Whole planes, some of them in a task."""
-    size, planes = view.axes[1].output * view.axes[2].output, view.outer
+    h, planes = view.axes[1], view.outer
+    size = h.output * view.axes[2].output
+    if h.windows is not None and h.windows.kernel <= LOW and h.output == h.size and not h.entire.is_cut:
+        group = max(1, limits.map // size)
+        whole, tasks = group * size, ceil_div(planes, group)
+        more = w, group, planes, h.windows.kernel, h.pad
+        scratch, lines = whole + 2 * w.kernel * w.dilation + 64, (w.kernel + LOW) * whole
+        return Loops("slide_maps", more, tasks, scratch, lines=lines, taps=taps, group=group * h.output)
     group = max(1, limits.short // size)
     whole = group * size
     return Loops(

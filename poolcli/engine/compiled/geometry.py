@@ -57,6 +57,7 @@ class Geometry(NamedTuple):
 
 VECTORS = 16  # elements that fill vectors, several at once
 LINE = 1 << 12  # elements of a line, of which the best is found at once
+LOW = 3  # rows of a window, up to which joining them in turn is the order of any number
 APART = 13  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 11  # where the begins follow, and then the counts

@@ -80,7 +80,7 @@ def apart_of(choice: Choice, source: Array) -> Apart | None:
     along, high, deep = (_split(axes, count) for count in (line, height, depth))
     if (along != 1 and line > 1) or high is None or deep is None or len(axes) > 2:
         return None
-    if choice.kernel == "slide_planes" and high != line:  # which takes all rows of a plane as one
+    if choice.kernel in ("slide_planes", "slide_maps") and high != line:  # which takes all rows of a plane as one
         return None
     (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
     return Apart(many, far, near, deep, high)

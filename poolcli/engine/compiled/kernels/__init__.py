@@ -24,6 +24,7 @@ from typing import Any
 from poolcli.engine.compiled.kernels.best import best_at
 from poolcli.engine.compiled.kernels.each import each
 from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
+from poolcli.engine.compiled.kernels.maps import slide_maps
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.slide_at import slide_at
@@ -37,6 +38,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
         slide,
         slide_blocks,
         slide_planes,
+        slide_maps,
         halve,
         halve_pixels,
         each,
