@@ -12,7 +12,7 @@ from poolcli.explain.convert import convert
 from poolcli.models.dims import pooled
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Shape, is_number
-from poolcli.plan.attributes import SlidingAttributes
+from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 
 MOST_LENGTHS = 24  # that are tried for dynamic axes
 
@@ -52,9 +52,10 @@ def written(layer: Layer, like: str) -> Written:
         if one.text != first.text:
             why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
             return Written(like, None, worded(why))
-    note = f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
+    any_length = isinstance(layer.op, BinAttributes) and layer.op.output_size in (1, (1,))
+    note = None if any_length else f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
     told = "; ".join(each for each in (first.note if first else None, note) if each)
-    return Written(like, first.text if first else None, None, told)
+    return Written(like, first.text if first else None, None, told or None)
 
 
 def _lengths(layer: Layer) -> range:

@@ -21,6 +21,7 @@ from poolcli.report.plan import plain_table
 from poolcli.report.tally import Answer, Tally
 from poolcli.report.text import printable
 
+WHOLE = 20  # characters of a shape that is shown on one line
 LONGEST_NAME = 16  # characters of a dynamic length in the table
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 
@@ -50,7 +51,9 @@ def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> Ren
     if rewritten:
         parts += ["", _elsewhere(listed, rewritten)]
     told = ", ".join(f"{tally.counts[verdict]} {verdict}" for verdict in STYLES if tally.counts[verdict])
-    layers = f"{count} pooling layer{'' if count == 1 else 's'}"
+    versions = {finding.layer.version for finding in listed}
+    of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
+    layers = f"{count} pooling layer{'' if count == 1 else 's'}{of}"
     parts += ["", Text(f"{printable(path)}: {layers}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
@@ -58,18 +61,25 @@ def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> Ren
 
 
 def _table(findings: Sequence[Finding]) -> Table:
+    """One row for each; where there is no room, what all have alike, or is declared as it is computed, is left out."""
     table = plain_table()
+    alike = len({finding.layer.version for finding in findings}) == 1
     for heading in ("verdict", "type", "version"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("input", "declared", "computed"):
-        table.add_column(heading, overflow="fold")
+    rows = [
+        tuple(map(_shape, (finding.layer.input_shape, finding.layer.declared_shape, finding.computed)))
+        for finding in findings
+    ]
+    right = all(declared in ("-", computed) for _, declared, computed in rows)
+    table.spare = (*(("version",) if alike else ()), *(("declared",) if right else ()))
+    for heading, cells in zip(("input", "declared", "computed"), zip(*rows, strict=True), strict=True):
+        table.add_column(heading, overflow="fold", no_wrap=max(map(len, cells)) <= WHOLE)
     table.add_column("layer", overflow="fold")
-    for finding in findings:
+    for finding, shapes in zip(findings, rows, strict=True):
         layer = finding.layer
-        shapes = (layer.input_shape, layer.declared_shape, finding.computed)
         table.add_row(
             Text(finding.verdict, style=STYLES[finding.verdict]), layer.type, printable(layer.version),
-            *(Text(_shape(s)) for s in shapes), Text(printable(layer.name)),
+            *map(Text, shapes), Text(printable(layer.name)),
         )  # fmt: skip
     return table
 

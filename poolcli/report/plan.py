@@ -93,7 +93,7 @@ def notes_view(notes: Iterable[str]) -> Table:
     return table
 
 
-def plain_table() -> Table:
+def plain_table() -> Sheet:
     """An empty table in the one style of all reports."""
     return Sheet(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
 

@@ -45,8 +45,27 @@ pool  the given pads are ignored: auto_pad valid sets them
 pool  attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad
       is one
 
-m.xml: 3 pooling layers: 2 agrees, 1 differs
+m.xml: 3 pooling layers of opset1: 2 agrees, 1 differs
 """
+NARROW = """\
+verdict  type     input            computed            layer
+agrees   AvgPool  1,1024,112,112   1,1024,56,56        features/transition1/pool
+agrees   AvgPool  batch,1024,56,h  batch,1024,28,h//2  features/transition2/pool
+
+m.xml: 2 pooling layers of opset1: 2 agrees
+"""
+
+
+def test_where_there_is_no_room_columns_that_say_nothing_new_are_left_out(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model(
+        Path("m.xml"),
+        layer(AVG, (1, 1024, 112, 112), (1, 1024, 56, 56), name="features/transition1/pool"),
+        layer(AVG, ("batch", 1024, 56, "h"), ("batch", 1024, 28, "h//2"), name="features/transition2/pool"),
+    )
+    assert cli("check", "m.xml", columns=80).out == NARROW
 
 
 def test_the_screen(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
