@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from poolcli import FileError
 from poolcli.batch.executors import flow
 from poolcli.batch.executors.flow import Flow
 
@@ -74,6 +77,23 @@ def test_the_scheduler_is_asked_for_many_messages_at_once(cluster: Cluster) -> N
 def test_four_messages_are_in_flight_for_each_of_many_workers(cluster: Cluster) -> None:
     assert len(dict(Flow(cluster, tenfold, iter(range(200)), 200, 25).results())) == 200
     assert cluster.asked == [("send", 100), ("fetch", 100)] * 2
+
+
+@pytest.mark.parametrize("question", ["map", "gather", "next_batch"])
+@pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError, ConnectionRefusedError])
+def test_a_scheduler_that_has_gone_is_one_line(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, question: str, error: type[BaseException]
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise error("lost")
+
+    monkeypatch.setattr(cluster, question, gone)
+    monkeypatch.setattr(cluster, "cancel", gone, raising=False)
+    flow = Flow(cluster, tenfold, iter(range(9)), 9, 2)
+    with pytest.raises(FileError) as caught:
+        dict(flow.results())
+    assert str(caught.value) == "the scheduler of the cluster has gone; resume=True goes on with what was done"
+    flow.cancel()
 
 
 def test_the_scheduler_sees_nothing_of_a_message_but_its_bytes(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def test_a_full_disk_of_temporary_files_is_named(small: None, monkeypatch: pytes
     with pytest.raises(FileError) as caught:
         Spool(range(100))
     assert str(caught.value) == ("the folder of temporary files: No space left on device; name another one with TMPDIR")
+
+
+@pytest.mark.parametrize("circle", [False, True], ids=["", "in a circle"])
+def test_the_file_of_a_list_that_nobody_holds_is_closed_before_python_warns_of_it(small: None, circle: bool) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found: list[Any] = [Spool(range(100))]
+        if circle:
+            found[0].circle = found
+        del found
+        gc.collect()
+    assert [str(each.message) for each in said if each.category is ResourceWarning] == []
 
 
 @pytest.fixture

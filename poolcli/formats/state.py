@@ -8,6 +8,7 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from typing import NamedTuple
 
+from poolcli.core.errors import FileError
 from poolcli.formats.places import filesystem, is_url
 from poolcli.formats.table import FORMATS
 
@@ -21,7 +22,9 @@ class State(NamedTuple):
 
 
 def state_of(path: str) -> State:
-    """The state of the file or folder at `path`; raises OSError where there is none."""
+    """The state of the file or folder at `path`, of standard input always the same; an OSError where there is none."""
+    if path == "-":
+        return State(0, 0, 0)
     if is_url(path):
         return _state_of_url(path)
     whole = os.stat(path)
@@ -32,6 +35,16 @@ def state_of(path: str) -> State:
         status = os.stat(name)
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return State(size, newest, whole.st_ino)
+
+
+def check_at_rest(path: str, before: State) -> None:
+    """Refuses what was read where its state is no longer that of `before`."""
+    try:
+        changed = state_of(path) != before
+    except OSError:
+        changed = True
+    if changed:
+        raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
 
 
 def _state_of_url(path: str) -> State:

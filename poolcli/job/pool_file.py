@@ -14,7 +14,7 @@ from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Opened, Sink
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import whole_region
-from poolcli.formats.state import State, state_of
+from poolcli.formats.state import check_at_rest, state_of
 from poolcli.job.clock import Clock
 from poolcli.job.colour import pool_colours
 from poolcli.job.metadata import scaled_metadata
@@ -95,7 +95,7 @@ def _read_pool_write(
                 writer.write(target, array, None if i else file.metadata)
         return writer.notes
     path = outcome.job.source.path
-    before = _state_of(path)
+    before = state_of(path)
     with ExitStack() as stack:
         sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
         parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
@@ -105,7 +105,7 @@ def _read_pool_write(
             pool_spread(spread, work, outcome.job.source, settings.read_options, sinks, parts)
         else:
             pool_in_tiles(work, file.read, sinks, parts)
-        _check_unchanged(path, before)
+        check_at_rest(path, before)
     return writer.notes
 
 
@@ -128,27 +128,14 @@ def _own(parts: Iterable[Region], sinks: Sequence[Sink], part: tuple[int, int], 
     return (parts[place] for place in range(first, stop))
 
 
-def _state_of(path: str) -> State | None:
-    return None if path == "-" else state_of(path)
-
-
-def _check_unchanged(path: str, before: State | None) -> None:
-    try:
-        changed = _state_of(path) != before
-    except OSError:
-        changed = True
-    if changed:
-        raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
-
-
 def _pool_whole(work: Work, outcome: Outcome, file: Opened) -> tuple[NDArray[Any], NDArray[Any] | None]:
     from poolcli.engine.ahead import meanwhile_loaded
 
     path = outcome.job.source.path
-    before = _state_of(path)
+    before = state_of(path)
     with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
-    _check_unchanged(path, before)
+    check_at_rest(path, before)
     if outcome.colour.is_plain:
         return pool_part(work, whole(work.plan), x)
 

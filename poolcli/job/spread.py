@@ -55,16 +55,19 @@ class Parts:
         return [None] * len(numbers)
 
 
-class Spread(Protocol):
-    """Has parts computed wherever it likes, and says of each when it is done."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
+    there are at most `count`; `done` is called with each that is there.
+    """
 
-    def __call__(
-        self,
-        parts: Callable[[Sequence[int]], list[None]],
-        numbers: Iterator[int],
-        count: int,
-        done: Callable[[int], None],
-    ) -> None: ...
+    parts: Callable[[Sequence[int]], list[None]]
+    numbers: Iterator[int]
+    count: int
+    done: Callable[[int], None]
+
+
+Spread = Callable[[Share], None]  # has it computed wherever it likes
 
 
 def pool_spread(
@@ -84,4 +87,4 @@ def pool_spread(
         work.progress(min(written, total), total)
 
     with work.clock.phase("compute"):
-        spread(parts, missing, len(regions), done)
+        spread(Share(parts, missing, len(regions), done))

@@ -19,6 +19,7 @@ from poolcli.engine.threads import allowed_threads
 distributed = Lazy("distributed")
 
 COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
+LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
 PATIENCE = 10  # seconds for a scheduler to answer, and to have a worker
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
@@ -37,9 +38,8 @@ def connected(word: str) -> Iterator[Any]:
     check_cluster(word)
     local = _LOCAL.fullmatch(word)
     with ExitStack() as stack:
-        logger = logging.getLogger("distributed")
-        stack.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
+        for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
         address = stack.enter_context(_local(int(local[1] or 0) or allowed_threads())) if local else word
         client = stack.enter_context(_client(address, word))
         _compare(client)
@@ -67,6 +67,9 @@ def _local(workers: int) -> Any:
 def dask_setup(worker: object) -> None:
     """What Dask calls when a worker of a local cluster starts: a Ctrl-C is for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("asyncio").setLevel(
+        logging.CRITICAL
+    )  # of connections to object stores, which end with the process
 
 
 @contextmanager

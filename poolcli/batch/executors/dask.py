@@ -4,7 +4,7 @@ written in regions is shared out region by region, and this process alone begins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.failure import failure
 from poolcli.job.outcome import Outcome, Settings
 from poolcli.job.pool_file import Progress
-from poolcli.job.spread import Spread
+from poolcli.job.spread import Share, Spread
 
 distributed = Lazy("distributed")
 
@@ -86,19 +86,13 @@ class _Regions:
 
     client: Any
 
-    def __call__(
-        self,
-        parts: Callable[[Sequence[int]], list[None]],
-        numbers: Iterator[int],
-        count: int,
-        done: Callable[[int], None],
-    ) -> None:
-        flow: Flow[int, None] = Flow(self.client, parts, numbers, count, slots_of(self.client))
+    def __call__(self, share: Share) -> None:
+        flow: Flow[int, None] = Flow(self.client, share.parts, share.numbers, share.count, slots_of(self.client))
         try:
             for number, found in flow.results():
                 if isinstance(found, BaseException):
                     raise explained(found)
-                done(number)
+                share.done(number)
         except BaseException:
             flow.cancel()
             raise

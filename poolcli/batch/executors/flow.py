@@ -8,14 +8,18 @@ are tried once more, one at a time and nothing beside, so that only those that a
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from poolcli.core.errors import FileError
+from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy
 from poolcli.core.stop import check_stopped
 
@@ -27,6 +31,7 @@ AT_LEAST = 64  # items in flight, however few workers there are; the scheduler h
 MOMENT = 0.05  # seconds in which others may land beside the first
 LONG_ENOUGH = 1.0  # seconds of work in a message
 MOST = 1000  # items in a message
+GONE = (asyncio.CancelledError, futures.CancelledError, OSError)  # what comes of asking a scheduler that has gone
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -61,10 +66,11 @@ class Flow(Generic[Item, Result]):
 
     def _landed(self) -> list[Any]:
         """The messages that have landed, once there is one, and those that land a moment later."""
-        landed = list(self._landing.next_batch())
-        if len(self._flying) > len(landed):
-            time.sleep(MOMENT)
-        return landed + list(self._landing.next_batch(block=False))
+        with _reached():
+            landed = list(self._landing.next_batch())
+            if len(self._flying) > len(landed):
+                time.sleep(MOMENT)
+            return landed + list(self._landing.next_batch(block=False))
 
     def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """What was done by now; the rest is taken back."""
@@ -73,7 +79,8 @@ class Flow(Generic[Item, Result]):
 
     def cancel(self) -> None:
         """Takes back what no worker has begun."""
-        self._client.cancel(list(self._flying), force=True)
+        with suppress(*GONE):
+            self._client.cancel(list(self._flying), force=True)
 
     def _send(self) -> None:
         """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
@@ -93,7 +100,8 @@ class Flow(Generic[Item, Result]):
     def _submit(self, several: list[list[Item]]) -> list[Any]:
         """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
         messages = [self._message(items) for items in several]
-        futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
+        with _reached():
+            futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
         self._flying.update(zip(futures, several, strict=True))
         self._landing.update(futures)
         return futures
@@ -107,7 +115,9 @@ class Flow(Generic[Item, Result]):
     def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
         """The results of messages that have landed, which are fetched together."""
         good = [future for future in landed if future.status != "error"]
-        for future, (seconds, results) in zip(good, self._client.gather(good), strict=True):
+        with _reached():
+            gathered = self._client.gather(good)
+        for future, (seconds, results) in zip(good, gathered, strict=True):
             items = self._flying.pop(future)
             self._weigh(seconds, len(items))
             yield from zip(items, results, strict=True)
@@ -129,6 +139,17 @@ class Flow(Generic[Item, Result]):
             self._size = min(2 * self._size, MOST)
         elif seconds > 2 * LONG_ENOUGH:
             self._size = max(1, self._size // 2)
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    """What comes of asking a scheduler that has gone as one line."""
+    try:
+        yield
+    except GONE as error:
+        raise FileError(
+            f"the scheduler of the cluster has gone; {field('resume')} goes on with what was done"
+        ) from error
 
 
 def _timed(message: bytes) -> tuple[float, Any]:

@@ -19,7 +19,7 @@ from poolcli.core.stop import check_stopped
 from poolcli.formats import Opened
 from poolcli.formats.arrays import byte_count, human_bytes
 from poolcli.formats.places import is_url
-from poolcli.formats.state import state_of
+from poolcli.formats.state import check_at_rest, state_of
 from poolcli.formats.zarr.documents import encoded, made
 from poolcli.formats.zarr.write import StoreSink, sinks
 from poolcli.job.blocks import LARGEST, Blocks, blocks_of
@@ -28,7 +28,7 @@ from poolcli.job.outcome import Settings
 from poolcli.job.pool_file import Progress
 from poolcli.job.pyramid.prepare import Pyramid
 from poolcli.job.pyramid.step import Origin, Read, Step, copying, kernels_of, pooled
-from poolcli.job.spread import Spread
+from poolcli.job.spread import Share, Spread
 from poolcli.job.tiles import HELD, Work, bytes_of, pool_in_tiles
 from poolcli.plan import Plan
 
@@ -74,8 +74,7 @@ def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress,
             done.move(bytes_of(level.plan))
         if len(pyramid.levels) == 1:
             _copy(pyramid, read, levels[0], most)
-        if state_of(path) != before:
-            raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
+        check_at_rest(path, before)
     return Made(engine, clock.seconds)
 
 
@@ -175,7 +174,7 @@ def _spread(spread: Spread, step: Step, work: Work, written: Sequence[StoreSink]
 
     missing = (number for number, block in enumerate(step.blocks) if not sink.holds(block.outputs))
     with work.clock.phase("compute"):
-        spread(step, missing, len(step.blocks), done)
+        spread(Share(step, missing, len(step.blocks), done))
 
 
 def _copy(pyramid: Pyramid, read: Read, sink: StoreSink, most: int) -> None:
