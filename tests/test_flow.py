@@ -92,7 +92,7 @@ def test_a_scheduler_that_has_gone_is_one_line(
     flow = Flow(cluster, tenfold, iter(range(9)), 9, 2)
     with pytest.raises(FileError) as caught:
         dict(flow.results())
-    assert str(caught.value) == "the scheduler of the cluster has gone; resume=True goes on with what was done"
+    assert str(caught.value) == "the scheduler of the cluster has gone; resume goes on with what was done"
     flow.cancel()
 
 
