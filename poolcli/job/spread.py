@@ -55,7 +55,7 @@ class Parts:
         return [None] * len(numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
     there are at most `count`; `done` is called with each that is there.
