@@ -18,16 +18,19 @@ import numpy as np
 import pytest
 
 from poolcli import AvgPool, FileError, RequestError
+from poolcli.batch.executors import workers
 from poolcli.batch.executors.table import EXECUTORS
 from poolcli.batch.executors.workers import Workers
 from poolcli.batch.manifest import Manifest
 from poolcli.batch.run_all import run_all
 from poolcli.batch.task import Runner, Task
+from poolcli.core.stop import Stopped
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Settings
+from poolcli.job.pool_file import Progress
 from poolcli.job.tiles import parts_for
 from tests.profiles import slow
 
@@ -156,6 +159,37 @@ def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
     monkeypatch.setattr(Workers, "_start", starting)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
     assert (outcome.error, len(started)) == (None, 2)
+
+
+def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, work = workers._send, Runner(OP, Settings())
+
+    def noted(pipe: Connection, kind: str, outcome: Outcome) -> None:
+        send(pipe, kind, outcome)
+        Path(f"{outcome.job.output}.sent").touch()
+
+    def runner(task: Task, progress: Progress) -> Outcome:
+        progress(0, 1)
+        return work(task, progress)
+
+    def stop(done: int, total: int) -> None:  # when all have sent what they did, and nobody has heard it
+        folder = Path(str(jobs[0].output)).parent
+        if not stopped:
+            stopped.append(True)
+            while len(list(folder.glob("*.sent"))) < 2:
+                time.sleep(0.01)
+            raise Stopped(130, "interrupted")
+
+    stopped: list[bool] = []
+    counted: list[str | None] = []
+    monkeypatch.setattr(workers, "_send", noted)
+    tasks = [Task(job) for job in jobs[:2]]
+    outcomes = EXECUTORS["workers"].run(tasks, runner, 2, stop)  # type: ignore[arg-type]
+    with pytest.raises(Stopped):
+        counted.extend(outcome.job.output for _, outcome in outcomes)
+    assert sorted(map(str, counted)) == ["out/0.npy", "out/1.npy"]
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:

@@ -85,9 +85,13 @@ class Functions(Protocol):
         """An output that takes an array region by region, whole or not at all."""
 
 
+# Pillow, with what it loads itself when it opens its first picture.
+PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
+
+
 def _picture(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    more.setdefault("loads", ("PIL.Image",))
-    return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, **more)
+    loads = (*PILLOW, *more.pop("loads", ()))
+    return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, loads=loads, **more)
 
 
 # A box that may be of several lengths, and the brands of HEVC pictures.
@@ -123,12 +127,12 @@ FORMATS: dict[str, Format] = {
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
             several=True, streams=True, lacks=(),
         ),
-        _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
+        _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", loads=("imagecodecs",)),
+        _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", loads=("imagecodecs",)),
         _picture(
-            "jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
-            loads=("PIL.Image", "imagecodecs"),
+            "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
+            loads=("imagecodecs", "tifffile"),
         ),
-        _picture("tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"),
         _picture("bmp", (".bmp",), b"BM"),
         _picture("webp", (".webp",), b"RIFF"),
         _picture("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-COUNT, HEIGHT, WIDTH = 24, 2000, 3000
+HEIGHT, WIDTH = 2000, 3000
 WORKERS = len(os.sched_getaffinity(0))
 REDUCED = """
 import sys
@@ -49,12 +49,23 @@ import numpy, tifffile
 def halve(path):
     x = tifffile.imread(path).astype("u4")
     small = ((x[::2, ::2] + x[1::2, ::2] + x[::2, 1::2] + x[1::2, 1::2] + 2) >> 2).astype("u2")
-    tifffile.imwrite(Path(sys.argv[2], path.name), small, photometric="rgb", compression="zlib", predictor=True)
+    tifffile.imwrite(Path(sys.argv[2], path.name), small, photometric="rgb", PACKED)
 with Pool(WORKERS) as pool:
     pool.map(halve, sorted(Path(sys.argv[1]).iterdir()), 1)
 """
-PEERS = {".jpg": REDUCED, ".png": REDUCED, ".tif": AVERAGED}
-THUMBNAILS = {".jpg": "[Q=90]", ".png": "[compression=6]", ".tif": "[compression=deflate,predictor=horizontal]"}
+PACKED = {".tif": {"compression": "zlib", "predictor": True}, ".tiff": {}}  # as tifffile takes it
+PEERS = {
+    ".jpg": REDUCED,
+    ".png": REDUCED,
+    **{suffix: AVERAGED.replace("PACKED", f"**{how}") for suffix, how in PACKED.items()},
+}
+# Of PNG as vips has it, without filters, and with those that others try.
+THUMBNAILS = {
+    ".jpg": ["[Q=90]"],
+    ".png": ["[compression=6]", "[compression=6,filter=all]"],
+    ".tif": ["[compression=deflate,predictor=horizontal]"],
+    ".tiff": ["[compression=none]"],
+}
 
 
 def main() -> None:
@@ -62,19 +73,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.pictures", description=__doc__)
     parser.add_argument("--folder", help="where the pictures are kept, or made")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--count", type=int, default=24, help="how many pictures are in each folder")
+    parser.add_argument("--only", help="a suffix, such as .jpg")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(asked.folder or temporary)
-        for suffix in PEERS:
-            source = pictures(folder / suffix[1:], suffix)
+        for suffix in [asked.only] if asked.only else PEERS:
+            source = pictures(folder / suffix[1:], suffix, asked.count)
             found: dict[str, list[float]] = {}
             for _ in range(asked.rounds):
                 for name, command in contenders(source, Path(temporary, "out"), suffix):
-                    found.setdefault(name, []).append(cpu_of(command, Path(temporary, "out")))
+                    found.setdefault(name, []).append(cpu_of(command, Path(temporary, "out"), asked.count))
             ours, *others = ((name, statistics.median(runs)) for name, runs in found.items())
-            print(f"{suffix:<6}{ours[0]:<20}{ours[1]:>8.2f} CPU s")
+            print(f"{suffix:<6}{ours[0]:<42}{ours[1]:>8.2f} CPU s")
             for name, seconds in others:
-                print(f"{'':<6}{name:<20}{seconds:>8.2f} CPU s{ours[1] / seconds:>8.2f} of it")
+                print(f"{'':<6}{name:<42}{seconds:>8.2f} CPU s{ours[1] / seconds:>8.2f} of it")
 
 
 def contenders(source: Path, output: Path, suffix: str) -> Iterator[tuple[str, list[str]]]:
@@ -87,23 +100,24 @@ def contenders(source: Path, output: Path, suffix: str) -> Iterator[tuple[str, l
         [sys.executable, "-c", peer, str(source), str(output)],
     )
     if shutil.which("vipsthumbnail"):
-        files = map(str, sorted(source.iterdir()))
+        names = [str(path) for path in sorted(source.iterdir())]
         size = f"{WIDTH // 2}x{HEIGHT // 2}"
-        yield "vipsthumbnail", ["vipsthumbnail", *files, "-s", size, "-o", f"{output}/%s{suffix}{THUMBNAILS[suffix]}"]
+        for how in THUMBNAILS[suffix]:
+            yield f"vipsthumbnail {how}", ["vipsthumbnail", *names, "-s", size, "-o", f"{output}/%s{suffix}{how}"]
 
 
-def cpu_of(command: list[str], output: Path) -> float:
+def cpu_of(command: list[str], output: Path, count: int) -> float:
     """The CPU seconds of a process and of all that it starts."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert sum(1 for path in output.iterdir() if not path.name.startswith(".")) == COUNT
+    assert sum(1 for path in output.iterdir() if not path.name.startswith(".")) == count
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def pictures(folder: Path, suffix: str) -> Path:
+def pictures(folder: Path, suffix: str, count: int) -> Path:
     """A folder of pictures as cameras make them: smooth, with noise."""
     if folder.exists():
         return folder
@@ -111,18 +125,18 @@ def pictures(folder: Path, suffix: str) -> Path:
     save = _saver(suffix)
     rng = np.random.default_rng(0)
     rows, columns = np.sin(np.arange(HEIGHT) / 97)[:, None, None], np.sin(np.arange(WIDTH) / 71)[:, None]
-    for number in range(COUNT):
+    for number in range(count):
         smooth = 128 + 50 * rows * columns * np.cos(number + np.arange(3))
-        save(folder / f"{number:02}{suffix}", smooth + rng.normal(0, 3, (HEIGHT, WIDTH, 3)))
+        save(folder / f"{number:03}{suffix}", smooth + rng.normal(0, 3, (HEIGHT, WIDTH, 3)))
     return folder
 
 
 def _saver(suffix: str) -> Callable[[Path, Any], object]:
     """What stores a picture of numbers from 0 to 255."""
-    if suffix == ".tif":
+    if suffix in PACKED:
         import tifffile
 
-        how: dict[str, Any] = {"photometric": "rgb", "compression": "zlib", "predictor": True}
+        how: dict[str, Any] = {"photometric": "rgb", **PACKED[suffix]}
         return lambda path, x: tifffile.imwrite(path, (x * 257).astype("u2"), **how)
     from PIL import Image
 

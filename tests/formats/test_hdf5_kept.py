@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,22 @@ def test_a_filter_is_written_back(name: str, cli: Cli) -> None:
         codes = [each["g/a"].id.get_create_plist().get_filter(0)[0] for each in (x, y)]
         assert codes[0] == codes[1]
         np.testing.assert_array_equal(y["g/a"][...], X.reshape(2, 3, 4, 2, 3, 2).mean((3, 5)))
+
+
+def test_a_filter_that_makes_something_else_of_four_axes_is_left_out_and_said(cli: Cli) -> None:
+    plugin = pytest.importorskip("hdf5plugin")
+    x = np.arange(2 * 3 * 8 * 6, dtype=np.int16).reshape(2, 3, 8, 6)
+
+    def jpeg_ls(file: Any) -> None:  # as HDF5 stores chunks that an optional filter has declined
+        dataset = file.create_dataset("g/a", x.shape, x.dtype, chunks=(1, 1, 8, 6), **plugin.FciDecomp())
+        for place in np.ndindex(2, 3):
+            dataset.id.write_direct_chunk((*place, 0, 0), x[place].tobytes(), filter_mask=1)
+
+    made(jpeg_ls)
+    (note,) = notes_of(cli)
+    assert re.fullmatch("stored without the filter .*JPEG-LS.*", note)
+    with h5py.File("y.h5") as y:
+        np.testing.assert_array_equal(y["g/a"][...], np.rint(x.reshape(2, 3, 4, 2, 3, 2).mean((3, 5))))
 
 
 def test_a_filter_that_cannot_hold_the_result_is_left_out_and_said(cli: Cli) -> None:

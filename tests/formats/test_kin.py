@@ -31,13 +31,18 @@ def test_netcdf_is_hdf5_in_and_out(cli: Cli) -> None:
         np.testing.assert_array_equal(file["t2m"][...], HALVED)
 
 
-def test_classic_netcdf_is_refused_with_what_converts_it(cli: Cli) -> None:
-    Path("x.nc").write_bytes(b"CDF\x01" + bytes(28))
-    result = cli("avg", "x.nc", "-o", "y.nc", *HALVE)
-    assert (result.code, result.err) == (
-        1,
-        "poolcli: x.nc: is not an HDF5 file, but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc\n",
-    )
+ELDER = {
+    "x.nc": (b"CDF\x01", "one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc"),
+    "x.mat": (b"MATLAB 5.0 MAT-file", "one of an elder MATLAB; store it with: save('NEW.mat', '-v7.3')"),
+}
+
+
+@pytest.mark.parametrize("name", ELDER)
+def test_elder_files_of_the_same_name_are_refused_with_what_converts_them(name: str, cli: Cli) -> None:
+    start, said = ELDER[name]
+    Path(name).write_bytes(start + bytes(128))
+    result = cli("avg", name, "-o", "y.nc", *HALVE)
+    assert (result.code, result.err) == (1, f"poolcli: {name}: is not an HDF5 file, but {said}\n")
 
 
 def test_a_matlab_file_is_read_behind_its_own_header(cli: Cli) -> None:

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# Elder kinds of files of the same names, by how they begin, and what to do about them.
+ELDER = {
+    b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
+    b"MATLAB 5": ", but one of an elder MATLAB; store it with: save('NEW.mat', '-v7.3')",
+}
+
+
 @contextmanager
 def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
     """The file, as its gate."""
@@ -145,8 +152,8 @@ class Dataset:
 def _remedy(path: str) -> str:
     """What to do about a file that is of an elder kind of the same name."""
     with open(path, "rb") as stream:
-        classic = stream.read(3) == b"CDF"
-    return ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc" if classic else ""
+        start = stream.read(max(map(len, ELDER)))
+    return next((remedy for magic, remedy in ELDER.items() if start.startswith(magic)), "")
 
 
 def _dtype_of(found: Any) -> str:

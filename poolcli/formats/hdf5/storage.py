@@ -11,6 +11,9 @@ from poolcli.formats.hdf5.library import h5py
 
 ENTROPY_CODING = 4  # of the options of szip
 LZF = 32000
+# Filters of hdf5plugin that are written back: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round what
+# they pack, or, as that of JPEG-LS does with four axes, make something else of it without a word.
+KEPT = (307, 32001, 32004, 32008, 32013, 32015, 32026)
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -39,7 +42,7 @@ def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
-    """A filter as create_dataset takes it; {} for one that it cannot be asked for, or that would round results."""
+    """A filter as create_dataset takes it; {} for one that it cannot be asked for, or that may change what it packs."""
     if code == h5py.h5z.FILTER_DEFLATE:
         return {"compression": "gzip", "compression_opts": values[0]}
     if code == h5py.h5z.FILTER_SHUFFLE:
@@ -50,6 +53,8 @@ def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
         return {"compression": "szip", "compression_opts": ("ec" if values[0] & ENTROPY_CODING else "nn", values[1])}
     if code == LZF:
         return {"compression": "lzf"}
+    if code not in KEPT:
+        return {}
     try:
         (plugin,) = need("hdf5plugin", why="filters")
         return dict(plugin.from_filter_options(code, values))
