@@ -14,12 +14,14 @@ from poolcli.batch.shards import WHOLE, Shard
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.frozen import frozen
+from poolcli.core.nearest import did_you_mean_file
 from poolcli.core.spool import Spool, in_order
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_left_by_writing
 from poolcli.formats.table import FORMATS, with_suffix
 
 BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
+SOME = 3  # names in a message
 
 
 @frozen
@@ -87,7 +89,8 @@ def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item
                     source = parse_source(name, dataset)
                     yield Item(source, _below(source.path))
     except OSError as error:
-        raise RequestError(f"{field('files_from', path)}: {error.strerror}") from error
+        meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
+        raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
     if not any_name:
         raise RequestError(f"{field('files_from', path)}: names no file")
 
@@ -123,13 +126,23 @@ def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Ite
             several = True
             yield Item(Source(path, dataset), relative)
     if not several:
-        raise RequestError(f"{pattern} matches no file{_array_meant(pattern)}")
+        raise RequestError(f"{pattern} matches no file{_array_meant(pattern) or _there_is(root)}")
 
 
 def _array_meant(pattern: str) -> str:
     """The array of a file where it was meant: `two.npz[first]`."""
     path, _, key = pattern.partition("[")
     return f"; an array in a file is written {path}:{key.rstrip(']')}" if os.path.isfile(path) else ""
+
+
+def _there_is(folder: str) -> str:
+    """What a folder holds of which a pattern matches nothing."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError as error:
+        return f"; {folder}: {error.strerror}{did_you_mean_file(folder)}"
+    more = f" and {len(names) - SOME:,} more" if len(names) > SOME else ""
+    return f"; {'the folder' if folder == '.' else folder} holds {', '.join(names[:SOME]) or 'nothing'}{more}"
 
 
 def _lies_in_one(path: str, pattern: str) -> bool:

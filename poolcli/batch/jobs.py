@@ -13,7 +13,7 @@ from pathlib import Path
 from poolcli.batch.inputs import Item
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.nearest import did_you_mean
+from poolcli.core.nearest import did_you_mean, nearest
 from poolcli.core.spool import Spool, in_order
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
@@ -24,6 +24,7 @@ from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
 WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
+ALIKE = (*WORDS, "filename", "basename", "ext", "extension", "dir", "path", "parent")  # what is meant for one of them
 WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
 ANY_WORD = re.compile(r"\{(\w*)\}")
 
@@ -116,7 +117,7 @@ def _refuse_suffix(suffix: str) -> None:
 def _refuse_words(target: str | None, several: bool) -> None:
     """Refuses a template with a word that no input's name has."""
     unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
-    if target and unknown and (several or "" in unknown or WORD.search(target)):
+    if target and unknown and (several or "" in unknown or WORD.search(target) or nearest(unknown[0], ALIKE)):
         words = ", ".join(f"{{{word}}}" for word in WORDS)
         raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {words}")
 
@@ -129,6 +130,8 @@ def _filled(template: str, item: Item) -> str:
     stem = without_suffix(name)
     words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
     path = WORD.sub(lambda found: words[found[1]], template)
+    if not os.path.splitext(path)[1]:
+        raise RequestError(f"{template}: names files without a suffix, such as {path}; write {template}{{suffix}}")
     format_of(path)
     return os.path.normpath(path)
 

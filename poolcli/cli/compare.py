@@ -6,13 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
-from poolcli.cli.reading import whole_options
+from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.cli.requests.compare import CompareRequest
 from poolcli.core.errors import FileError, RequestError
-from poolcli.core.layouts import SPATIAL, convert_layout, default_layout
+from poolcli.core.layouts import SPATIAL, default_layout
 from poolcli.explain.differences import Difference, check_tolerances, compare
 from poolcli.formats import ReadOptions, Source, parse_source, read
-from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.isolated import guarded
 
 
@@ -54,11 +53,8 @@ def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: flo
 
 def _read(source: Source, options: ReadOptions) -> tuple[Any, str]:
     """An array and its layout; a picture as tensor files hold it."""
-    found = read(source, options)
-    array, layout = found.array, found.header.layout or _by_order(found.array.ndim)
-    if found.header.mode is None:
-        return array, layout
-    return convert_layout(array, layout, tensor_layout(layout)), tensor_layout(layout)
+    found = as_tensor(read(source, options))
+    return found.array, found.header.layout or _by_order(found.array.ndim)
 
 
 def _by_order(rank: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from poolcli.cli.reading import NONE_OF_SEVERAL
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
@@ -40,7 +41,7 @@ EFFECTS = (
     Effect(
         "dataset",
         lambda work: any(f is None or f.several for f in work.inputs),
-        "names arrays of files that hold several, and no input is one",
+        NONE_OF_SEVERAL,
     ),
     Effect(
         "all",

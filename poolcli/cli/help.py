@@ -31,8 +31,9 @@ FIRST = (
 def help_asked(words: Sequence[str]) -> str | None:
     """What a line shows that asks for help; None where it names nothing that there is."""
     if words[0] in ("-h", "--help"):
-        named = command_called(words[1]) if len(words) > 1 else None
-        return command_help(named) if named else root_help()
+        asked = [word for word in words[1:] if not word.startswith("-")]
+        named = command_called(asked[0]) if asked else None
+        return command_help(named) if named else root_help() if not asked else None
     command = command_called(words[0])
     return command_help(command, "--help-all" in words) if command else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from poolcli.cli.reading import whole_options
+from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.cli.requests.identify import IdentifyRequest
 from poolcli.core.errors import FileError, RequestError
 from poolcli.explain.identify import identify
@@ -18,6 +18,8 @@ def identify_command(request: IdentifyRequest) -> int:
     sources = [parse_source(text) for text in (request.x, request.y)]
     options = whole_options(request, sources)
     x, y = (_array(source, options) for source in sources)
+    if (x.header.mode is None) != (y.header.mode is None):  # a picture, and an array made of one
+        x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
     found = identify(x.array, y.array, op=request.pooling, layout=layout, **request.attributes)
     if request.json:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from poolcli.cli.commands import BY_NAME, COMMANDS
-from poolcli.cli.meant import instead
+from poolcli.cli.meant import COMMANDS_MEANT, instead
 from poolcli.cli.options import OPTIONS, SETTINGS, Option
 from poolcli.cli.parameters import parameters
 from poolcli.cli.values import is_number_list
@@ -42,7 +42,8 @@ def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
     others = _commands_with(field_name) if field_name else []
     if others:
         is_size = any(row.op and field_name == row.needs[0] for row in COMMANDS)
-        own = f"; {command} goes by {field(BY_NAME[command].needs[0])}" if is_size and BY_NAME[command].op else ""
+        goes_by = f"{command} goes by {field(BY_NAME[command].needs[0])}" if is_size and BY_NAME[command].op else ""
+        own = f"; {goes_by or 'leave it out'}"
         return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}{own}")
     if word[1:].replace(",", "").replace(".", "").isdigit():
         if command == "shape":
@@ -66,18 +67,22 @@ def _valued(command: str, value: str) -> str:
 def no_command(words: Sequence[str]) -> RequestError:
     """The refusal of a first word that is no command: the nearest one, or the command line that was meant."""
     word, rest = words[0], words[1:]
+    if word in ("-h", "--help"):
+        return RequestError(f"there is no command {rest[0]}{_alike(rest[0])}")
     if word.startswith("-"):
         found = next((each for each in rest if each in BY_NAME), None)
         if found:
             others = [each for each in words if each != found]
             return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
-        meant = (
-            did_you_mean(word, OF_THE_PROGRAM) or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
-        )
+        meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, OF_THE_PROGRAM)
+        meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
         return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
     if os.path.lexists(word) or word.lower().endswith(suffixes_of(lambda row: row.reads)):
-        line = shlex.join(words) if rest else f"{shlex.quote(word)} -o OUTPUT -k 2"
-        return RequestError(f"{word} is no command, it comes behind one: poolcli avg {line}")
+        named = next((each for each in rest if each in BY_NAME), None)
+        others = [each for each in words if each != named]
+        alone = all(each.startswith("-") for each in rest)
+        line = f"{shlex.quote(word)} -o OUTPUT -k 2" if alone else shlex.join(others)
+        return RequestError(f"{word} is no command, it comes behind one: poolcli {named or 'avg'} {line}")
     if is_number_list(word):
         return RequestError(f"{word} is no command; for a shape write poolcli shape avg {shlex.join(words)}")
     if word.lower().startswith("global"):
@@ -85,8 +90,14 @@ def no_command(words: Sequence[str]) -> RequestError:
         return RequestError(
             f"there is no command {word}; write poolcli adaptive-{op.removeprefix('adaptive-')} --output-size 1"
         )
-    meant = "; write poolcli --version" if word == "version" else did_you_mean(word, [*BY_NAME, "help"])
-    return RequestError(f"there is no command {word}{meant or '; there are ' + listed(BY_NAME, 'and')}")
+    return RequestError(f"there is no command {word}{_alike(word)}")
+
+
+def _alike(word: str) -> str:
+    """The end of the refusal of a command: what does the like, the nearest one, or all that there are."""
+    known = COMMANDS_MEANT.get(word.lower().strip("-_"))
+    meant = f"; write poolcli {known}" if known else did_you_mean(word, [*BY_NAME, "help"])
+    return meant or f"; there are {listed(BY_NAME, 'and')}"
 
 
 def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:

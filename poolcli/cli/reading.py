@@ -10,9 +10,12 @@ from poolcli.batch.memory import memory_limit
 from poolcli.cli.settings import refuse_below_one
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.formats import ReadOptions, Source
+from poolcli.core.layouts import convert_layout
+from poolcli.formats import ReadOptions, Source, Tensor
+from poolcli.formats.arrays import tensor_layout
 from poolcli.formats.table import FORMATS, with_suffix
 
+NONE_OF_SEVERAL = "names arrays of files that hold several, and no input is one"
 WHATEVER = 2**63 - 1  # bytes: of a header alone nothing grows
 
 
@@ -32,6 +35,21 @@ class ReadsWhole(Reads, Protocol):
 
     @property
     def max_memory(self) -> str | None: ...
+
+
+def as_tensor(found: Tensor) -> Tensor:
+    """A picture as tensor files hold it; any other array as it is."""
+    layout = found.header.layout
+    if found.header.mode is None or layout is None:
+        return found
+    array = convert_layout(found.array, layout, tensor_layout(layout))
+    return replace(found, array=array, header=replace(found.header, shape=array.shape, layout=tensor_layout(layout)))
+
+
+def holds_several_named(path: str) -> bool:
+    """Whether a file may hold several arrays, going by its name."""
+    row = with_suffix(path, list(FORMATS.values()))
+    return row is None or row.several
 
 
 def header_options(request: Reads, sources: Sequence[Source]) -> ReadOptions:

@@ -48,6 +48,10 @@ def array_settings(request: ArraysRequest) -> Settings:
     refuse_below_one("threads", request.threads)
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_limit(request.max_memory)
+    if request.cluster is not None:
+        from poolcli.batch.executors.cluster import check_cluster
+
+        check_cluster(request.cluster)
     return Settings(
         layout=request.layout,
         engine=request.engine,

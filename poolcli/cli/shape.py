@@ -54,7 +54,7 @@ def _refuse_without_effect(request: ShapeRequest) -> None:
         if given and not request.picture:
             named = field(name, request.theme) if name == "theme" else field(name)
             raise RequestError(f"{named} is for {field('picture')}; give both or none")
-    typed = is_number_list(request.shape) and not Path(request.shape).exists()
+    typed = _is_typed(request.shape)
     if request.input_dtype and not typed:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file says its own; leave it out")
     for name in OF_FILES if typed else ():
@@ -150,17 +150,24 @@ def _solve(request: ShapeRequest, wanted: str) -> int:
 def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, tuple[str, ...]]:
     """Shape, dtype, layout and notes: as typed, or those of the file's header."""
     target, layout = request.shape, request.layout
-    if is_number_list(target) and not Path(target).exists():
+    if _is_typed(target):
         return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
-    from poolcli.cli.reading import header_options
+    from poolcli.cli.reading import NONE_OF_SEVERAL, header_options, holds_several_named
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.isolated import guarded
 
     source = parse_source(target, next(iter(request.dataset), None))
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
         refuse_shape(target)
+    if request.dataset and not holds_several_named(source.path):
+        raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
     header = guarded(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes
+
+
+def _is_typed(target: str) -> bool:
+    """Whether it is a shape, and no file's name."""
+    return is_number_list(target) and not Path(target).exists()
 
 
 def _usual_dtype(op: str) -> str:
@@ -169,5 +176,8 @@ def _usual_dtype(op: str) -> str:
 
 def _plan(op: Attributes, request: ShapeRequest) -> Plan:
     shape, dtype, layout, notes = _input_of(request)
-    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
+    try:
+        plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
+    except RequestError as error:
+        raise (error if _is_typed(request.shape) else error.at(request.shape)) from None
     return replace(plan, facts=(*map(Told, notes), *plan.doubts, *plan.facts))

@@ -9,6 +9,9 @@ from poolcli.core.errors import RequestError
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
 _JOINTS = tuple(",xX×")
 LONGEST_NUMBER = 20  # digits; 2**63 has 19
+_LIST = re.compile(rf"\d{{1,{LONGEST_NUMBER}}}(,\d{{1,{LONGEST_NUMBER}}})*")
+_OTHER_JOINTS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
+UNKNOWN = ("none", "null", "batch", "dynamic", "any")  # names of a length that is not known
 
 
 def parse_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -30,11 +33,12 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def refuse_shape(text: str) -> None:
     """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
-    items = [item for item in re.split(r"[,\sx]+", text.strip("[]() ")) if item]
+    items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
     if len(items) > 1 and all(re.fullmatch(r"[-+]?[\d.]+", item) for item in items) and "." in text:
         raise RequestError(f"{text} is no file, and a shape is whole numbers joined by commas, such as 1,3,32,32")
     if len(items) < 2 or not all(
-        _is_number(item) or (item.isalpha() and len(item) == 1) or item == "?" for item in items
+        _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN)) or item == "?"
+        for item in items
     ):
         return
     number = ",".join(item if _is_number(item) else "1" for item in items)
@@ -65,7 +69,6 @@ def _is_number(item: str) -> bool:
 
 def _bad(option: str, text: str, at: int, item: str) -> RequestError:
     found = "nothing" if not item else f"{item[:30]!r}"
-    return RequestError(
-        f"{option} has {found} where a whole number is needed, for example 2 or 2,3 or 2x3\n"
-        f"  {text[:70]}\n  {' ' * at}^"
-    )
+    meant = _OTHER_JOINTS.sub(",", text.strip()).removesuffix(",")
+    remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
+    return RequestError(f"{option} has {found} where a whole number is needed{remedy}\n  {text[:70]}\n  {' ' * at}^")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 
@@ -102,6 +106,11 @@ def operator_called(word: str, name: str = "op") -> str:
     >>> operator_called("mean"), operator_called("MaxPool-14"), operator_called("F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
+    if name == "op" and os.path.lexists(word):
+        raise RequestError(f"{word} is no operator, which comes before it: poolcli shape avg {shlex.quote(word)}")
+    if word.lower().startswith("global"):
+        kind = "max" if "max" in word.lower() else "avg"
+        raise RequestError(f"{field(name)} is {word!r}; write adaptive-{kind} with {field('output_size', 1)}")
     return operator_named(word) or one_of(name, word, tuple(OPERATOR_WORDS))
 
 

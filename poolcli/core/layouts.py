@@ -48,6 +48,10 @@ def check_layout(layout: str, rank: int) -> str:
     text = layout.strip().upper()
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
         raise RequestError(f"layout {layout!r} must name each axis by its own letter{_meant(layout, rank)}")
+    if "B" in text and "N" not in text:
+        raise RequestError(
+            f"layout {text} would pool along B, as along all axes but N and C; write {text.replace('B', 'N')}"
+        )
     if len(text) != rank:
         raise RequestError(f"layout {text} names {len(text)} axes, the input has {rank}; give one letter for each axis")
     if not spatial_axes(text):

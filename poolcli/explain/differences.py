@@ -62,7 +62,10 @@ def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> 
     check_tolerances(atol, rtol)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
-        raise RequestError(f"the shapes differ: {_listed(x.shape)} and {_listed(y.shape)}")
+        raise RequestError(
+            f"the shapes differ: {_listed(x.shape)} and {_listed(y.shape)}; compare two of one shape "
+            "(identify tells which pooling lies between two)"
+        )
     if not (_is_number(x) and _is_number(y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
     return _gathered(x, y, atol, rtol)

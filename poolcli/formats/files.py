@@ -117,7 +117,8 @@ def check_chunks(
     row = format_of(path)
     if not row.chunked:
         able = " and ".join(suffixes_of(lambda row: row.chunked))
-        raise RequestError(f"{field('chunks' if chunks else 'shards')} is for {able} outputs; {path} is {row.name}")
+        option = field("chunks" if chunks else "shards")
+        raise RequestError(f"{option} is for {able} outputs, and {path} is {row.name}; leave it out")
     from poolcli.formats.zarr.chunks import grid_of
 
     grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)

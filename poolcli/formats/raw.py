@@ -48,7 +48,7 @@ def opened(source: Source, raw: Raw) -> Iterator[Opened]:
     """The array, read region by region; refuses a file that is shorter."""
     path = source.path
     if path == "-":
-        raise FileError(f"-: standard input is a .npy stream; {field('raw')} is for files")
+        raise FileError(f"-: standard input is a .npy stream; {field('raw')} is for files; leave it out")
     check_rank(path, raw.shape)
     claimed = byte_count(raw.shape, DTYPES[raw.dtype].itemsize)
     with open(path, "rb", opener=_at_once) as stream:

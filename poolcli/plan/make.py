@@ -41,7 +41,9 @@ def make_plan(
     guessed = not layout
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if min(shape) < 0:
-        raise RequestError(f"the shape {named_shape(layout, shape)} has a negative length")
+        raise RequestError(
+            f"the shape {named_shape(layout, shape)} has a negative length; one that is not known may be any"
+        )
     dialect = dialect_of(op.like)
     positions = spatial_axes(layout)
     names = "".join(layout[i] for i in positions)

@@ -5,17 +5,21 @@ What grows with the tables stands in capitals between angle brackets. A number i
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 from poolcli.cli.commands import BY_NAME
 from poolcli.core.nearest import listed
 from poolcli.formats.table import FORMATS, suffixes_of
+from poolcli.ops import OPERATORS
 from tests.conftest import Cli
 
 SUFFIXES = suffixes_of(lambda row: row.writes)
@@ -29,25 +33,41 @@ TEXT = (Path(__file__).parent / "mistakes.txt").read_text()
 FOUND = re.findall(r"^\$ poolcli (.*?)(?: \[(\d)\])?\n(.+?)\n(?=\$|#|\n|\Z)", TEXT, re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture
-def place(folder: Path) -> None:
-    """The working folder with files of several arrays, a folder of three, an empty one and an output that exists."""
-    with h5py.File("volume.h5", "w") as file:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files of several arrays, a folder of three, an empty one and an output that exists: one for all
+    mistakes, none of which changes it.
+    """
+    place = tmp_path_factory.mktemp("place")
+    np.save(place / "x.npy", np.arange(96, dtype=np.float32).reshape(1, 2, 6, 8))
+    Image.fromarray(np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)).save(place / "photo.png")
+    with h5py.File(place / "volume.h5", "w") as file:
         file["features"] = np.zeros((1, 2, 6, 8), np.float32)
         file["weights"] = np.zeros((1, 2, 3, 3), np.float32)
-    np.savez("two.npz", first=np.zeros((1, 1, 4)), second=np.zeros((1, 1, 4)))
+    np.savez(place / "two.npz", first=np.zeros((1, 1, 4)), second=np.zeros((1, 1, 4)))
     for name in ("in", "empty"):
-        Path(name).mkdir()
+        (place / name).mkdir()
     for name in "abc":
-        np.save(f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
-    Path("args").write_text("-k 2 'unfinished")
-    Path("m.onnx").write_bytes(b"no model")
+        np.save(place / f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
+    (place / "args").write_text("-k 2 'unfinished")
+    (place / "m.onnx").write_bytes(b"no model")
+    (place / "bad.npy").write_bytes(b"not an array")
     for name in ("done.npy", "a b.npy"):
-        Path(name).touch()
+        (place / name).touch()
+    return place
+
+
+@pytest.fixture
+def place(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """That folder as the working folder; whatever a mistake has written there fails its test."""
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
+    monkeypatch.chdir(made)
+    yield
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
 
 
 def test_there_are_many() -> None:
-    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 300
+    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 567
 
 
 @pytest.mark.parametrize(("command", "code", "message"), FOUND, ids=[found[0] for found in FOUND])
@@ -60,10 +80,34 @@ def test_a_mistake_is_answered_with_what_to_type_instead(
     assert (result.err, result.out, result.code) == (message + "\n", "", int(code or 2))
 
 
-@pytest.mark.parametrize(
-    "command", ["shpe --json", "avg x.npy --kernal 2 --json", "shape avg 1,3,4 -k 9 --json", "merge x --json"]
-)
-def test_with_json_a_refusal_is_a_document_too(cli: Cli, folder: Path, command: str) -> None:
-    result = cli(*command.split())
-    assert result.err == f"poolcli: {result.json['error']['message']}\n"
-    assert result.json["schema_version"] == 1
+WINDOW = {"adaptive-avg": "--output-size 2", "adaptive-max": "--output-size 2"}
+# Of every command a wrong word, a value that cannot be, and a file that is not there or cannot be used.
+REFUSED = [
+    *(f"{op} x.npy -o y.npy {WINDOW.get(op, '-k 2')} {wrong}" for op in OPERATORS for wrong in ("--no", "--like x")),
+    *(f"{op} nothing.npy -o y.npy {WINDOW.get(op, '-k 2')}" for op in OPERATORS),
+    "avg x.npy bad.npy nothing.npy -o y/ -k 2 -n", "avg x.npy -o done.npy -k 2", "avg x.npy -o y.doc -k 2",
+    "avg two.npz -o y.npy -k 2", "avg volume.h5:/c -o y.h5 -k 2", "avg @nothing", "avg",
+    "pyramid x.npy", "pyramid nothing.npy -o y.ome.zarr", "pyramid x.npy -o y.ome.zarr --levels 0",
+    "shape avg 1,3,4 -k 9", "shape avg nothing.npy -k 2", "shape avg 1,3,8 --solve 4 --nonsense", "shape avg 1,3,8",
+    "check m.onnx", "check nothing.onnx", "check m.onnx --to x",
+    "compare x.npy photo.png", "compare x.npy nothing.npy", "compare x.npy x.npy --atol -1", "compare two.npz x.npy",
+    "identify x.npy nothing.npy", "identify x.npy two.npz:first", "identify x.npy x.npy --op x",
+    "info nothing.npy", "info bad.npy", "info x.npy --nonsense",
+    "merge in", "merge nothing", "merge",
+    "cache x", "cache info --nonsense", "shpe", "x.npy", "--nonsense",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_with_json_a_refusal_is_a_document_too_and_nothing_else_changes(cli: Cli, place: None, command: str) -> None:
+    plain, result = cli(*command.split()), cli(*command.split(), "--json")
+    documents = [json.loads(line) for line in result.out.splitlines()]
+    errors = [document["error"] for document in documents if document["error"]]
+    assert (result.code, result.err) == (plain.code, plain.err)
+    assert {document["schema_version"] for document in documents} == {1}
+    assert {frozenset(error) for error in errors} == {frozenset(("kind", "message", "field"))}
+    assert all(error["message"] in result.err for error in errors) or len(errors) > 1
+
+
+def test_every_command_is_refused_in_json() -> None:
+    assert {command.split()[0] for command in REFUSED} >= {*BY_NAME}

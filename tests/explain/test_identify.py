@@ -272,3 +272,9 @@ def test_averages_of_integers_that_are_rounded_in_another_way_are_known_by_it(ro
     found = identify(x, y, op="avg", like="openvino")[0]
     assert (found.plan.attributes["kernel"], found.fits, found.deviation.exact) == ([2, 2], True, False)
     assert found.deviation.where == f"only in roundings: averages are {words}"
+
+
+def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes(cli: Cli, folder: Path) -> None:
+    assert cli("avg", "photo.png", "-o", "y.npy", "-k", "2", "-s", "2", "-q").code == 0
+    found = cli("identify", "photo.png", "y.npy", "--json").json["candidates"][0]
+    assert (found["op"], found["exact"], found["attributes"]["kernel"]) == ("avg", True, [2, 2])

@@ -269,7 +269,10 @@ PAGE_REFUSALS = {
         "a jpeg file holds one picture, the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
         "picture with --pages 1",
     ),
-    "page that is not there": (["-o", "y.npy", "--pages", "4"], "has 3 pages, --pages asks for 4"),
+    "page that is not there": (
+        ["-o", "y.npy", "--pages", "4"],
+        "has 3 pages, --pages asks for 4; they count from 1 to 3",
+    ),
     "no number": (
         ["-o", "y.npy", "--pages", "x"],
         "--pages is 'x'; write all, a page such as 1, or a range such as 2-5",

@@ -24,4 +24,5 @@ class ArraysRequest(Request):
     engine: str = "auto"
     threads: int | None = None
     max_memory: str | None = None
+    cluster: str | None = None
     dry_run: bool = False

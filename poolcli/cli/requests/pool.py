@@ -30,7 +30,6 @@ class PoolRequest(ArraysRequest):
     quality: int | None = None
     skip_existing: bool = False
     jobs: int | None = None
-    cluster: str | None = None
     shard: str | None = None
     fail_fast: bool = False
     verbose: bool = False

@@ -19,4 +19,3 @@ class PyramidRequest(ArraysRequest):
     scale: str | None = None
     unit: str | None = None
     ngff: str = "0.5"
-    cluster: str | None = None

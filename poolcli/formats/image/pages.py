@@ -57,7 +57,9 @@ def _asked(path: str, count: int, wanted: str) -> range:
         raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
     pages = range(int(first) - 1, int(last or first))
     if not 0 <= pages.start < pages.stop <= count:
-        raise RequestError(f"{path}: has {count} page{'' if count == 1 else 's'}, {field('pages')} asks for {wanted}")
+        known = "leave it out" if count == 1 else f"they count from 1 to {count}"
+        has = f"{count} page{'' if count == 1 else 's'}"
+        raise RequestError(f"{path}: has {has}, {field('pages')} asks for {wanted}; {known}")
     return pages
 
 

@@ -79,12 +79,21 @@ def grid_of(
     if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
         raise RequestError(
             f"{field('shards', shards)} are no multiples of the chunks ({','.join(map(str, chunks))})"
-            + (f"; give {field('chunks')} too" if asked is None else "")
+            + (
+                f"; give {field('chunks')} too"
+                if asked is None
+                else f"; use {field('shards', _multiples(shards, chunks))}"
+            )
         )
     chunks = tuple(max(1, min(chunk, n)) for chunk, n in zip(chunks, shape, strict=True))
     if shards:
         shards = tuple(c * ceil_div(max(1, min(s, n)), c) for s, c, n in zip(shards, chunks, shape, strict=True))
     return _smaller(Grid(chunks, shards), most) if free and most is not None else Grid(chunks, shards)
+
+
+def _multiples(shards: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
+    """The next multiples of the chunks."""
+    return tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
 
 
 def _usual(layout: str) -> tuple[int, ...]:
