@@ -15,6 +15,10 @@ def main() -> None:
     except KeyboardInterrupt:  # until the handlers stand, which takes some milliseconds, Python has its own
         print("poolcli: interrupted", file=sys.stderr)
         sys.exit(130)
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from poolcli.core.streams import replace_closed_streams
+
+        replace_closed_streams()
     # OpenBLAS, which poolcli never calls, starts a thread and a buffer for each core when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

@@ -71,6 +71,7 @@ COMMANDS = (
         (
             "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
             "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
+            "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
         ),
         EXIT_CODES,
         needs=("output",),
@@ -93,7 +94,11 @@ COMMANDS = (
         "check.CheckRequest",
         "check.check_command",
         "The pooling layers of a model file: declared shapes against computed ones.",
-        ("poolcli check samples/backbone.xml", "poolcli check samples/backbone.xml --against pytorch"),
+        (
+            "poolcli check samples/backbone.xml",
+            "poolcli check samples/backbone.xml --against pytorch",
+            "poolcli check samples/backbone.xml --to pytorch --json",
+        ),
         "Exit codes: 0 none is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
     ),
     Command(
@@ -103,8 +108,8 @@ COMMANDS = (
         "How far two files are from each other, and where.",
         (
             "poolcli compare samples/features.npy samples/features.npy",
-            "poolcli compare pytorch.npy poolcli.npy --atol 1e-6 --rtol 1e-5",
-            "poolcli compare a.h5:/data b.npz:data --json",
+            "poolcli compare samples/features.npy samples/features.npy --atol 1e-6 --rtol 1e-5",
+            "poolcli compare samples/volume.h5:/volume samples/volume.h5 --json",
         ),
         "Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
     ),
@@ -113,7 +118,11 @@ COMMANDS = (
         "identify.IdentifyRequest",
         "identify.identify_command",
         "Which operator, attributes and framework turn one array into another.",
-        ("poolcli identify x.npy y.npy", "poolcli identify dump.npz:input dump.npz:output --op avg --like onnx"),
+        (
+            "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
+            "poolcli identify samples/features.npy pooled.npy",
+            "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
+        ),
         "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
     ),
     Command(
@@ -121,7 +130,11 @@ COMMANDS = (
         "info.InfoRequest",
         "info.info",
         "What files hold: arrays, shapes, types.",
-        ("poolcli info samples/volume.h5 samples/astronaut.png",),
+        (
+            "poolcli info samples/volume.h5 samples/astronaut.png",
+            "poolcli info samples/volume.h5:/volume",
+            "poolcli info samples/features.npy --json",
+        ),
         without=("quiet",),
     ),
     Command(
@@ -129,11 +142,19 @@ COMMANDS = (
         "merge.MergeRequest",
         "merge.merge_command",
         "One manifest, or one store, of all shards of a run, when each has ended.",
-        ("poolcli merge pooled",),
+        (
+            "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 1/2",
+            "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 2/2",
+            "poolcli merge pooled",
+        ),
         "Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
     ),
     Command(
-        "cache", "cache.CacheRequest", "cache.cache", "Compiled kernels kept between runs.", ("poolcli cache warm",)
+        "cache",
+        "cache.CacheRequest",
+        "cache.cache",
+        "Compiled kernels kept between runs.",
+        ("poolcli cache info", "poolcli cache warm", "poolcli cache clear"),
     ),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

@@ -68,7 +68,7 @@ OPERATOR_WORDS = {
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
         (
             "poolcli lp samples/features.npy -o y.npy -k 2 -s 2",
-            "poolcli lp samples/features.npy -o y.npy -k 3 -s 2 --p 3 --like pytorch",
+            "poolcli lp samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
             "poolcli lp samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
         ),
         also=("norm", "lpnorm"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 from poolcli.core.errors import RequestError
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 CHANNELS = (1, 3, 4)  # how many a picture has
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
 SPATIAL = "ABEFGIJKLMOPQRSTDHW"
+
+
+def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape as whole numbers of Python; refuses whatever else."""
+    try:
+        return tuple(index(size) for size in shape)
+    except TypeError:
+        raise RequestError(f"shape is {shape!r:.60}; give whole numbers, such as (1, 3, 32, 32)") from None
 
 
 def default_layout(rank: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.frozen import frozen
+from poolcli.core.nearest import did_you_mean
 from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
@@ -29,7 +30,10 @@ class Held:
         if not any(map(self.takes, OPERATORS.values())):
             which = "no operator" if self.op is None else self.op
             names = [name for name in self.given if self.op is None or not _has(OPERATORS[self.op], name)]
-            raise RequestError(f"{which} has {'no' if self.op else 'all of'} {' and '.join(map(field, names))}")
+            known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
+            meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
+            which = f"{which} has {'no' if self.op or meant else 'all of'}"
+            raise RequestError(f"{which} {' and '.join(map(field, names))}{meant}")
 
     def takes(self, record: type[Attributes]) -> bool:
         """Whether an operator may be the one, going by its name and by the attributes that it has."""

@@ -10,7 +10,8 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.frozen import frozen
-from poolcli.core.layouts import check_layout, default_layout, spatial_axes
+from poolcli.core.layouts import check_layout, check_shape, default_layout, spatial_axes
+from poolcli.core.nearest import did_you_mean
 from poolcli.core.values import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
 from poolcli.explain.lengths import AxisOption, axis_options, unusual
@@ -94,7 +95,8 @@ def question(
     names = {own.name for own in fields(record)}
     for name in given:
         if name not in names:
-            raise RequestError(f"{op} has no {field(name)}", field=name)
+            raise RequestError(f"{op} has no {field(name)}{did_you_mean(name, names)}", field=name)
+    shape = check_shape(shape)
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     made = record(**({"kernel": 1} | given))
     axes = "".join(layout[i] for i in spatial_axes(layout))

@@ -10,6 +10,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import (
     check_layout,
+    check_shape,
     default_layout,
     named_shape,
     size_of,
@@ -37,7 +38,7 @@ def make_plan(
     """The plan of `op` on an array of `shape` and `dtype`, without elements that are `missing`; every refusal is a
     RequestError.
     """
-    shape = tuple(int(size) for size in shape)
+    shape = check_shape(shape)
     guessed = not layout
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if min(shape) < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -60,12 +61,19 @@ def test_all_options_are_in_all_help_and_in_the_manual(cli: Cli, command: Comman
         assert not isinstance(each.row, Option) or all(flag in manual for flag in each.row.names)
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.op], ids=lambda command: command.name)
-def test_examples_name_files_that_the_samples_have(command: Command) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=BY_NAME)
+def test_three_examples_or_more_run_as_they_are_one_after_the_other(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("samples").symlink_to(SAMPLES)
+    assert len(command.examples) >= 3
     for example in command.examples:
-        inputs = [word for word in shlex.split(example) if word.startswith("samples")]
-        assert inputs, example
-        assert all((SAMPLES.parent / word).exists() for word in inputs), example
+        program, *words = shlex.split(example)
+        result = cli(*words) if words != ["cache", "warm"] else cli("cache", "info")  # which takes a minute
+        assert (program, result.code, result.err) == ("poolcli", 0, ""), f"{example}\n{result.err}"
 
 
 def test_an_example_that_needs_several_lines_is_one_command_to_a_shell(cli: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -218,3 +219,24 @@ def test_the_traceback_is_shown_with_debug_only(folder: Path) -> None:
     debug = subprocess.run(command, capture_output=True, text=True)
     assert "Traceback" in debug.stderr
     assert debug.stderr.endswith("bad.npy: is not a .npy file (its first bytes are not those of one)\n")
+
+
+CLOSED = {
+    "standard output": ("avg x.npy -o y.npy -k 2 >&-", 1, "poolcli: standard output: Bad file descriptor\n"),
+    "the place of numbers": ("avg x.npy -o - -k 2 >&-", 1, "poolcli: standard output: Bad file descriptor\n"),
+    "standard output, with nothing to say": ("avg x.npy -o y.npy -k 2 -q >&-", 0, ""),
+    "standard error": ("avg nothing.npy -o y.npy -k 2 2>&-", 1, ""),
+    "standard input": (
+        "avg - -o y.npy -k 2 <&-",
+        1,
+        "poolcli: -: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("command", "code", "said"), CLOSED.values(), ids=CLOSED)
+def test_streams_that_are_closed_end_in_an_exit_code_and_no_traceback(
+    command: str, code: int, said: str, folder: Path
+) -> None:
+    done = subprocess.run(f"{shlex.join(POOLCLI)} {command}", shell=True, capture_output=True, text=True)
+    assert (done.stderr, done.returncode, done.stdout) == (said, code, "")

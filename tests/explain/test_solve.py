@@ -122,3 +122,18 @@ def test_the_first_answer_of_solve_is_drawn_and_explained_where_that_is_asked(cl
     assert done.out.splitlines()[2] == "-k 5,2 -s 5,2"
     assert done.out.endswith("torch.nn.functional.max_pool2d(x, (5, 2), stride=(5, 2), padding=0, ceil_mode=False)\n")
     assert "<svg" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "message"),
+    [
+        ("1,3,9", {}, "shape is '1,3,9'; give whole numbers, such as (1, 3, 32, 32)"),
+        ((1, 3, 9.0), {}, "shape is (1, 3, 9.0); give whole numbers, such as (1, 3, 32, 32)"),
+        ((1, 3, 0), {}, "axis W of the input is 0 long, a window needs at least 1 element"),
+        ((1, 3, 9), {"kernal": 3}, "avg has no kernal; did you mean kernel?"),
+    ],
+)
+def test_what_is_no_question_is_refused_in_words_of_python(shape: Any, given: Any, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        solve("avg", shape, 3, **given)
+    assert str(caught.value) == message

@@ -47,8 +47,12 @@ def test_chunks_and_shards_are_as_asked_for(options: list[str], chunks: Any, sha
     [
         ("y.zarr", ["--chunks", "0"], "--chunks 0: must be at least 1"),
         ("y.zarr", ["--chunks", "2,2"], "--chunks 2,2: give 1 number, 3 (for the spatial axes of DHW) or 3"),
-        ("y.zarr", ["--chunks", "4", "--shards", "6"], "--shards 6,6,6 are no multiples of the chunks (4,4,4)"),
-        ("y.npy", ["--chunks", "4"], "--chunks is for .zarr outputs, and y.npy is npy"),
+        (
+            "y.zarr",
+            ["--chunks", "4", "--shards", "6"],
+            "--shards 6,6,6 are no multiples of the chunks (4,4,4); use --shards 8,8,8",
+        ),
+        ("y.npy", ["--chunks", "4"], "--chunks is for .zarr outputs, and y.npy is npy; leave it out"),
     ],
 )
 @pytest.mark.parametrize("dry", [True, False])
