@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from poolcli.formats import Source, read, write
 from tests.conftest import Cli
 
 X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
@@ -234,3 +235,18 @@ def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
 
     made(fill)
     assert notes_of(cli) == ["what the file calls missing (missing_value) is no number, and nothing is left out for it"]
+
+
+def test_attributes_and_storage_of_a_dataset_are_kept() -> None:
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset(
+            "g/a", data=np.zeros((1, 1, 64, 64), np.uint8), chunks=(1, 1, 32, 64), compression="gzip", shuffle=True
+        )
+    with h5py.File("x.h5", "a") as file:
+        file["g/a"].attrs["unit"] = "counts"
+    tensor = read(Source("x.h5"))
+    write("y.h5", tensor.array[..., ::2, ::8], "NCHW", key=tensor.header.key, metadata=tensor.metadata)
+    with h5py.File("y.h5") as file:
+        dataset = file["g/a"]
+        assert (dataset.chunks, dataset.compression, dataset.shuffle) == ((1, 1, 32, 8), "gzip", True)
+        assert dataset.attrs["unit"] == "counts"

@@ -14,21 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.core.errors import FileError, PoolError, RequestError
+from poolcli.core.errors import FileError, PoolError
 from poolcli.core.fields import on_command_line
-from poolcli.formats import ReadOptions, Source, check_output, format_of, opened, parse_source, read, write
-from poolcli.formats.npy import LONGEST_HEADER
-
-
-def npy(header: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
-    """A .npy file with any header text."""
-    size = struct.pack("<H" if version == b"\x01\x00" else "<I", len(header))
-    return b"\x93NUMPY" + version + size + header.encode() + data
-
-
-def fields(shape: str, descr: str = "'<f4'") -> str:
-    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"
-
+from poolcli.formats import ReadOptions, Source, opened, parse_source, read
+from tests.formats.npy_headers import fields, npy
 
 NPY_REFUSALS = {
     "text": (b"hello world", "x.npy: is not a .npy file (its first bytes are not those of one)"),
@@ -108,27 +97,6 @@ def test_a_number_that_runs_into_a_word_is_refused_without_a_warning() -> None:
         warnings.simplefilter("always")
         assert refusal_of("x.npy") == "x.npy: its .npy header is broken"
     assert caught == []
-
-
-@pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00", b"\x03\x00"])
-def test_all_versions_orders_and_byte_orders_of_npy_are_read(version: bytes) -> None:
-    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
-    for array in (x, np.asfortranarray(x), x.astype(">f4"), x.astype(np.float16), x > 3):
-        with Path("x.npy").open("wb") as file:
-            np.lib.format.write_array(file, array, version=(version[0], 0))
-        np.testing.assert_array_equal(read(Source("x.npy")).array, array)
-        assert read(Source("x.npy")).header.dtype == array.dtype.name
-
-
-def test_a_long_integer_of_python_2_in_a_header_is_read() -> None:
-    Path("x.npy").write_bytes(npy(fields("(1L, 1L, 2L)"), np.array([1, 2], "<f4").tobytes()))
-    assert read(Source("x.npy")).array.shape == (1, 1, 2)
-
-
-def test_a_header_as_long_as_is_allowed_is_read() -> None:
-    text = fields("(2,)").rstrip("\n").ljust(LONGEST_HEADER - 1) + "\n"
-    Path("x.npy").write_bytes(npy(text, b"\0" * 8, b"\x02\x00"))
-    assert read(Source("x.npy")).array.shape == (2,)
 
 
 def two_arrays() -> None:
@@ -277,18 +245,6 @@ def test_hdf5_files_that_are_refused(make: Callable[[], object], path: str, mess
         assert found == message
 
 
-def test_attributes_and_storage_of_a_dataset_are_kept() -> None:
-    hdf5("g/a", data=np.zeros((1, 1, 64, 64), np.uint8), chunks=(1, 1, 32, 64), compression="gzip", shuffle=True)
-    with h5py.File("x.h5", "a") as file:
-        file["g/a"].attrs["unit"] = "counts"
-    tensor = read(Source("x.h5"))
-    write("y.h5", tensor.array[..., ::2, ::8], "NCHW", key=tensor.header.key, metadata=tensor.metadata)
-    with h5py.File("y.h5") as file:
-        dataset = file["g/a"]
-        assert (dataset.chunks, dataset.compression, dataset.shuffle) == ((1, 1, 32, 8), "gzip", True)
-        assert dataset.attrs["unit"] == "counts"
-
-
 def huge_png() -> bytes:
     import zlib
 
@@ -335,126 +291,9 @@ def test_images_that_are_refused(name: str, make: Callable[[], bytes], message: 
     assert refusal_of(name) == message
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied_and_then_forgotten(orientation: int) -> None:
-    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    exif[0x010F] = "maker"
-    Image.fromarray(pixels).save("x.png", exif=exif)
-    turned = {
-        1: pixels, 2: pixels[:, ::-1], 3: pixels[::-1, ::-1], 4: pixels[::-1], 5: pixels.transpose(1, 0, 2),
-        6: np.rot90(pixels, -1), 7: np.rot90(pixels, 2).transpose(1, 0, 2), 8: np.rot90(pixels),
-    }[orientation]  # fmt: skip
-    tensor = read(Source("x.png"))
-    np.testing.assert_array_equal(tensor.array, turned)
-    assert tensor.header.shape == turned.shape
-    assert tensor.header.notes == ((f"EXIF orientation {orientation} applied",) if orientation > 1 else ())
-    write("y.png", tensor.array, "HWC", metadata=tensor.metadata)
-    with Image.open("y.png") as image:
-        kept = image.getexif()
-    assert (kept.get(0x0112, 1), kept[0x010F]) == (1, "maker")
-
-
-@pytest.mark.parametrize(
-    ("mode", "shape", "dtype", "notes"),
-    [
-        ("1", (3, 4), "uint8", ("mode 1 read as L",)),
-        ("L", (3, 4), "uint8", ()),
-        ("LA", (3, 4, 2), "uint8", ()),
-        ("P", (3, 4, 3), "uint8", ("palette expanded to RGB",)),
-        ("RGB", (3, 4, 3), "uint8", ()),
-        ("RGBA", (3, 4, 4), "uint8", ()),
-        ("I;16", (3, 4), "uint16", ()),
-        ("F", (3, 4), "float32", ()),
-        ("I", (3, 4), "int32", ()),
-    ],
-)
-def test_each_mode_becomes_the_array_of_its_colours(
-    mode: str, shape: tuple[int, ...], dtype: str, notes: tuple[str, ...]
-) -> None:
-    Image.new(mode, (4, 3)).save("x.tif")
-    header = read(Source("x.tif")).header
-    assert (header.shape, header.dtype, header.notes) == (shape, dtype, notes)
-
-
-@pytest.mark.parametrize(
-    ("path", "shape", "dtype", "layout", "message"),
-    [
-        (
-            "y.png",
-            (8, 8, 3),
-            "float32",
-            "HWC",
-            "png cannot hold 3 channels of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
-        ),
-        ("y.tif", (8, 8, 3), "bool", "HWC", "tiff cannot hold 3 channels of bool; use .npy, .npz or .h5"),
-        (
-            "y.jpg",
-            (8, 8),
-            "float32",
-            "HW",
-            "jpeg cannot hold 1 channel of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
-        ),
-        (
-            "y.jpg",
-            (2, 3, 8, 8),
-            "uint8",
-            "NCHW",
-            "a jpeg file holds one picture, the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-            "picture with --pages 1",
-        ),
-        (
-            "y.png",
-            (1, 3, 4, 8, 8),
-            "uint8",
-            "NCDHW",
-            "png images have the axes H, W and C, the result has NCDHW; use .npy, .npz or .h5",
-        ),
-        ("y.npy", (1, 1, 2), "bfloat16", "NCW", "npy files have no bfloat16; use --dtype float32"),
-    ],
-)
-def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
-    path: str, shape: tuple[int, ...], dtype: str, layout: str, message: str
-) -> None:
-    with pytest.raises(RequestError) as caught:
-        check_output(path, shape, dtype, layout)
-    assert on_command_line(caught.value.message) == message
-
-
-def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        RequestError, match=r"^y\.doc: \.doc is no format that poolcli writes; use one of \.npy, \.npz, "
-    ):
-        format_of("y.doc")
-
-
 def test_a_pipe_or_a_device_is_no_input() -> None:
     import os
 
     os.mkfifo("x.npy")
     with pytest.raises(FileError, match=r"^x\.npy: is not a regular file$"):
         read(Source("x.npy"))
-
-
-@pytest.mark.parametrize(
-    ("text", "path", "key"),
-    [
-        ("x.npy", "x.npy", None),
-        ("x.npz:a", "x.npz", "a"),
-        ("x.h5:/g/a", "x.h5", "/g/a"),
-        ("a:b.png", "a:b.png", None),
-        ("k.h5:/m/bias:0", "k.h5", "/m/bias:0"),
-        ("a.h5:b.npz:c:0", "a.h5", "b.npz:c:0"),
-    ],
-)
-def test_a_key_follows_the_colon_of_files_that_hold_several_arrays(text: str, path: str, key: str | None) -> None:
-    assert parse_source(text) == Source(path, key)
-
-
-def test_the_path_ends_where_there_is_a_file() -> None:
-    Path("a.h5:b.npz").touch()
-    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz", "c:0")
-    Path("a.h5:b.npz:c:0").touch()
-    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz:c:0")
-    assert parse_source("a.h5:x", "y") == Source("a.h5:x", "y")

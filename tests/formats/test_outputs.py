@@ -1,0 +1,60 @@
+"""Outputs that cannot be written: refused before anything is computed, with what can hold the result."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolcli.core.errors import RequestError
+from poolcli.core.fields import on_command_line
+from poolcli.formats import check_output, format_of
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "dtype", "layout", "message"),
+    [
+        (
+            "y.png",
+            (8, 8, 3),
+            "float32",
+            "HWC",
+            "png cannot hold 3 channels of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
+        ),
+        ("y.tif", (8, 8, 3), "bool", "HWC", "tiff cannot hold 3 channels of bool; use .npy, .npz or .h5"),
+        (
+            "y.jpg",
+            (8, 8),
+            "float32",
+            "HW",
+            "jpeg cannot hold 1 channel of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
+        ),
+        (
+            "y.jpg",
+            (2, 3, 8, 8),
+            "uint8",
+            "NCHW",
+            "a jpeg file holds one picture, the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
+            "picture with --pages 1",
+        ),
+        (
+            "y.png",
+            (1, 3, 4, 8, 8),
+            "uint8",
+            "NCDHW",
+            "png images have the axes H, W and C, the result has NCDHW; use .npy, .npz or .h5",
+        ),
+        ("y.npy", (1, 1, 2), "bfloat16", "NCW", "npy files have no bfloat16; use --dtype float32"),
+    ],
+)
+def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
+    path: str, shape: tuple[int, ...], dtype: str, layout: str, message: str
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_output(path, shape, dtype, layout)
+    assert on_command_line(caught.value.message) == message
+
+
+def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(
+        RequestError, match=r"^y\.doc: \.doc is no format that poolcli writes; use one of \.npy, \.npz, "
+    ):
+        format_of("y.doc")
