@@ -33,20 +33,21 @@ class Names:
     prefix: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, name: str) -> str:
+    def of(self, name: str | bytes) -> str:
         """The name of a value there."""
-        return self.known.get(name, self.prefix + name) if name else ""
+        own = text(name)
+        return self.known.get(own, self.prefix + own) if own else ""
 
     def apply(self, node: Any) -> None:
         """Renames the values of a node, and of the graphs in it, and gives it the attributes that it refers to."""
         if not node.name and node.output:
-            node.name = node.output[0]  # by which it is called: as the function has it
+            node.name = text(node.output[0])  # by which it is called: as the function has it
         for names in (node.input, node.output):
             names[:] = [self.of(name) for name in names]
         for place in reversed(range(len(node.attribute))):
             attribute = node.attribute[place]
             if attribute.ref_attr_name:
-                name, value = attribute.name, self.given.get(text(attribute.ref_attr_name))
+                name, value = text(attribute.name), self.given.get(text(attribute.ref_attr_name))
                 if value is None:
                     del node.attribute[place]
                     continue
@@ -117,11 +118,11 @@ class Calls:
         """The names in a function that is called by this node."""
         head = function.head
         known: dict[str, str] = {}
-        for there, here in ((head.input, node.input), (head.output, node.output)):
-            known |= {name: here[i] if i < len(here) else "" for i, name in enumerate(there)}
         prefix = f"{text(head.name)}#{next(self._numbers)}/"
-        known = {name: value or f"{prefix}{name}" for name, value in known.items()}
-        known |= {name: "" for i, name in enumerate(head.input) if i >= len(node.input) or not node.input[i]}
+        for i, name in enumerate(map(text, head.output)):
+            known[name] = text(node.output[i]) if i < len(node.output) and node.output[i] else prefix + name
+        for i, name in enumerate(map(text, head.input)):  # what is left out is left out within, too
+            known[name] = text(node.input[i]) if i < len(node.input) else ""
         given = {text(each.name): each for each in (*head.attribute_proto, *node.attribute)}
         return Names(known, prefix, given)
 

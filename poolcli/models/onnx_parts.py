@@ -8,7 +8,7 @@ from typing import Any
 
 from poolcli.core.frozen import frozen
 from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
-from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, with_bodies
+from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, text, with_bodies
 from poolcli.models.wire import MARK, Lean
 
 AT_ONCE = 1000  # nodes of a part
@@ -117,8 +117,9 @@ class Parts:
     def _large(self, node: Any, item: Item, around: Around) -> Iterator[Part]:
         """The parts of the large graphs that a node holds, which has then the types of what they give."""
         for name, graph in bodies(node):
-            if graph.name.startswith(MARK):
-                lean, within = item.bodies[int(graph.name.removeprefix(MARK))], around.inner()
+            called = text(graph.name)
+            if called.startswith(MARK):
+                lean, within = item.bodies[int(called.removeprefix(MARK))], around.inner()
                 scope = inside(item.scope, node, item.number, name)
                 yield from self.of(graph, lean, within, item.opsets, scope, item.names)
                 for value in graph.output:
@@ -155,9 +156,11 @@ class Parts:
     def _is_constant(self, node: Any, around: Around) -> bool:
         """Whether a node gives a constant, as a name of another one does; it is known then, and the node not needed."""
         tensor = None
-        if node.op_type == "Constant" and len(node.output) == 1:
+        if len(node.output) != 1 or not isinstance(node.output[0], str):  # bytes are no UTF-8, which none can be called
+            return False
+        if node.op_type == "Constant":
             tensor = constant(node, self._onnx.TensorProto)
-        elif node.op_type == "Identity" and len(node.input) == len(node.output) == 1:
+        elif node.op_type == "Identity" and len(node.input) == 1:
             raw = around.constants.get(node.input[0])
             tensor = self._onnx.TensorProto.FromString(raw) if raw is not None else None
         if tensor is not None:

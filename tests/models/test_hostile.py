@@ -17,6 +17,7 @@ from tests.conftest import Cli
 from tests.models.irs import AVG, dims, layer, model
 from tests.models.onnxs import model as onnx_model
 from tests.models.onnxs import node, value
+from tests.models.test_onnx_parts import nested
 from tests.profiles import sized
 
 TEXTS = ["-1", "0", "", "²", "٣", "--5", "9" * 5000, "a", "2,2,2", "1e9", "nan", "opset1", "i64", "9223372036854775808"]
@@ -121,12 +122,18 @@ def any_pt2(chance: random.Random, folder: Path) -> Path:
     return folder / "m.pt2"
 
 
+def any_bodies(chance: random.Random, folder: Path) -> Path:
+    """A model of bodies in bodies and in a function, in parts of their own."""
+    return nested(folder / "m.onnx")
+
+
 KINDS: dict[str, Kind] = {
     "ir": any_ir,
     "onnx": any_onnx,
     "pt2": any_pt2,
     "torn ir": torn(any_ir),
     "torn onnx": torn(any_onnx),
+    "torn bodies": torn(any_bodies),
     "torn pt2": torn(sample("pooling.pt2")),
     "torn tflite": torn(sample("pooling.tflite")),
 }
