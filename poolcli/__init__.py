@@ -43,6 +43,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    """What a name stands for, which is kept: finding it anew takes as long as pooling a thousand elements."""
+    found = globals()[name] = _found(name)
+    return found
+
+
+def _found(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 

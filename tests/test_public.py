@@ -104,3 +104,8 @@ def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
         "searched: avg_pool; auto_pad explicit and same_upper; rounding_type floor",
         "axes H,W: kernel 3, stride 2, dilation 1, padding 1 at the beginning and as much as fits at the end",
     ]
+
+
+def test_a_name_is_looked_for_once() -> None:
+    found = poolcli.lp_pool
+    assert vars(poolcli)["lp_pool"] is found

@@ -36,10 +36,10 @@ def gathered_sums(region: Region, dtype: Any) -> Callable[[Array], Array] | None
             numbers = np.zeros(size + 1, dtype)  # the last one is for taps outside of the input
             np.add(x.reshape(-1), zero, out=numbers[:-1])
         else:
-            numbers = x.reshape(-1) + zero  # where -0 becomes 0, as in sums from 0 on
+            numbers = x.ravel() + zero  # where -0 becomes 0, as in sums from 0 on
         total = numbers[places]
         for _ in range(axes):
-            terms, total = total[1:], total[0]
+            total, *terms = total
             for term in terms:
                 total = total + term
         return total

@@ -26,7 +26,7 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
     wide, by_float = is_wide(plan), by.astype(np.float64)
     gathered = None if wide else gathered_sums(region, np.float64)
     if gathered is not None:
-        return lambda x: np.asarray(gathered(x) / by_float)
+        return lambda x: np.divide(gathered(x), by_float)
 
     def mean(x: Array) -> Array:
         found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float)
