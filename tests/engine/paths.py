@@ -133,16 +133,30 @@ PATHS: dict[str, Path] = {
     "slide by 1 over 3": Path(
         sliding((ANY, _r(3)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is_by(3, 1), ("float32",), limits=CONSTANT
     ),
-    "slide by 2 over 3": Path(sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is_by(3, 2), limits=CONSTANT),
+    "slide by 2 over 3": Path(sliding((_r(2, 4), _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is_by(3, 2), limits=CONSTANT),
     "slide by 3 over 5": Path(sliding((ANY, _r(5)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(5, 3), (), limits=CONSTANT),
     "slide by 4 over 9": Path(sliding((ANY, _r(9)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(9, 4), (), limits=CONSTANT),
     "slide by 3 over 1": Path(sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(1, 3), (), limits=CONSTANT),
+    "slide by 4 over 4": Path(sliding((_r(2, 4), _r(4)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(4, 4), limits=CONSTANT),
+    "slide by 3 over 3 of many channels": Path(
+        sliding((_r(1, 2), _r(3)), (ANY, _r(3)), (SHORT, SHORT), channels=_r(16, 18), last=True),
+        _is_by(3, 3), (), limits=CONSTANT,
+    ),
+    "slide_line by 4 over 8": Path(
+        sliding((_r(8),), (_r(4),), (LONG,)), _is("slide_line"), ("float32",), limits=CONSTANT
+    ),
+    "slide_line by 2 over 3, in pieces": Path(
+        sliding((_r(3),), (_r(2),), (VERY_LONG,), channels=ONE), _is("slide_line", _in_pieces), (), limits=CONSTANT
+    ),
+    "slide_line by 3 over 3": Path(
+        sliding((_r(3),), (_r(3),), (SHORT,)), _is("slide_line"), (), limits=CONSTANT
+    ),
     "slide by 2 over 3 of many channels": Path(
         sliding((_r(1, 2), _r(3)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(16, 18), last=True),
         _is_by(3, 2), ("float32",), limits=CONSTANT,
     ),
     "slide by 2 over 3 in pieces": Path(
-        sliding((_r(1, 2), _r(3)), (ONE, _r(2)), (ONE, VERY_LONG), channels=ONE),
+        sliding((_r(2), _r(3)), (ONE, _r(2)), (ONE, VERY_LONG), channels=ONE),
         _is_by(3, 2, _in_pieces), ("float32",), limits=CONSTANT,
     ),
     "slide_blocks by 2 over 3": Path(

@@ -198,6 +198,9 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
     w = w if taps is None else by_strides(w)
+    if taps is not None and is_line(view, taps):
+        pieces = ceil_div(w.outputs, w.piece)
+        return Loops("slide_line", (w,), view.rows * pieces, 0, taps=taps, pieces=pieces)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if h is not None:
         tasks, scratch = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
@@ -208,6 +211,12 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     group = max(1, limits.short // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
+
+
+def is_line(view: View, taps: Taps) -> bool:
+    """Whether windows are of one row, and pass something on."""
+    d, h, _ = view.axes
+    return view.inner == 1 and d.entire.is_single and h.entire.is_single and taps.pass_on
 
 
 def is_small_map(view: View, limits: Limits) -> bool:

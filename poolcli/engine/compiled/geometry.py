@@ -87,6 +87,11 @@ class Taps(NamedTuple):
     kernel: int
     stride: int
 
+    @property
+    def pass_on(self) -> bool:
+        """Whether a window shares nothing, one element or half of its own with the next one."""
+        return self.stride > 1 and self.kernel - self.stride in (0, 1, self.stride)
+
 
 class Across(NamedTuple):
     """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs."""

@@ -13,7 +13,7 @@ from poolcli.engine.memory import closest_axes
 from poolcli.plan.region import Region
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SLIDING = {"slide", "slide_planes", "slide_maps", "halve", "halve_pixels"}  # all of them add in one order
+SLIDING = {"slide", "slide_line", "slide_planes", "slide_maps", "halve", "halve_pixels"}  # all of them add in one order
 
 
 def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:

@@ -24,6 +24,7 @@ from typing import Any
 from poolcli.engine.compiled.kernels.best import best_at
 from poolcli.engine.compiled.kernels.each import each
 from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
+from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
@@ -38,6 +39,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
         slide,
         slide_blocks,
         slide_planes,
+        slide_line,
         slide_maps,
         halve,
         halve_pixels,

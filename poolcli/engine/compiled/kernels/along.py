@@ -1,16 +1,15 @@
-"""Windows along the rows of a row buffer: of any size in passes, and of a constant size in one go.
-
-Either way their elements are joined in one order: windows of m give those of 2m (two of them) and of 2m + 1 (two of
-them, and then the last element). So the two give the same bits.
+"""Windows along the rows of a row buffer: of any size in passes, and of a constant size in one go, in one order
+(`window_of`): so all give the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, side_by_side, unsigned
+from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.numbers import join
 from poolcli.engine.compiled.pointers import inlined
 from poolcli.engine.compiled.results import finish
@@ -29,7 +28,9 @@ class Along(NamedTuple):
 
 def along(taps: Taps | None) -> Along:
     """For windows of that size and stride, or for any."""
-    return _in_passes if taps is None else _in_one_go(*taps)
+    if taps is None:
+        return _in_passes
+    return _side_by_side(*taps) if taps.kernel == taps.stride > 1 else _in_one_go(*taps)
 
 
 @inlined
@@ -151,22 +152,25 @@ def _in_one_go(taps: int, stride: int) -> Along:
     return Along(prepare, write)
 
 
-def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
-    """The join of that many elements from the one at `tap` on, where element(work, at, tap, places, how) is one."""
-    if taps == 1:
-        return element
-    some, half, rest = window_of(taps // 2, element), unsigned(taps // 2), unsigned(taps - 1)
+def _side_by_side(taps: int, stride: int) -> Along:
+    """Windows that lie side by side: their elements are sorted in registers, once."""
+    of_channels, window, step = _in_one_go(taps, stride), window_of(taps, _next), unsigned(stride)
 
-    def pair(work, at, tap, places, how):
-        first = some(work, at, tap, places, how)
-        return join(first, some(work, at, tap + half, places, how), how)
+    @inlined
+    def prepare(work, length, across, inner, how):
+        return length
 
-    def three(work, at, tap, places, how):
-        first = two(work, at, tap, places, how)
-        return join(first, element(work, at, tap + rest, places, how), how)
+    @inlined
+    def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+        if inner > 1:
+            of_channels.write(out, at, size, work, begin, length, found, across, inner, share, first, how)
+        else:
+            at, first, row = unsigned(at), unsigned(first), unsigned(begin)
+            for w in range(unsigned(size)):
+                total = window(work, row + step * w, unsigned(0), unsigned(0), how)
+                out[at + w] = finish(total, share, first + w, how, out)
 
-    two: Callable[..., Any] = inlined(pair)
-    return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))
+    return Along(prepare, write)
 
 
 def _element(stride: int) -> Callable[..., Any]:
@@ -176,3 +180,8 @@ def _element(stride: int) -> Callable[..., Any]:
         lambda work, at, tap, places, how: work[at + tap % by * places[0] + tap // by * places[1]]
     )
     return one
+
+
+@inlined
+def _next(work, at, tap, places, how):
+    return work[at + tap]

@@ -5,8 +5,8 @@ some planes are one line, and what lies beyond the edges of a plane is masked.
 from __future__ import annotations
 
 from poolcli.engine.compiled.geometry import LOW, Taps
-from poolcli.engine.compiled.kernels.along import window_of
 from poolcli.engine.compiled.kernels.rows import fill, plane_at, unsigned
+from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
 from poolcli.engine.compiled.results import finish

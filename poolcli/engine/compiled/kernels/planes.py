@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from poolcli.engine.compiled.geometry import Taps
-from poolcli.engine.compiled.kernels.along import window_of
 from poolcli.engine.compiled.kernels.rows import fill, join_rows, plane_at, unsigned
+from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
 from poolcli.engine.compiled.results import finish
 
