@@ -34,10 +34,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/engine/compiled/[!bks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
     "poolcli/engine/compiled/store.py": ("test_cache.py",),
     "poolcli/job/tiles.py": (
-        "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_many_files.py",
+        "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),
-    "poolcli/batch/manifest.py": ("test_executors.py", "cli/test_many_files.py"),
-    "poolcli/batch/record.py": ("test_executors.py", "cli/test_many_files.py"),
+    "poolcli/batch/manifest.py": ("test_executors.py", "cli/test_manifest.py", "cli/test_resume.py"),
+    "poolcli/batch/record.py": ("test_executors.py", "cli/test_resume.py"),
     "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 

@@ -1,0 +1,386 @@
+"""Files that are bad, each with the whole message that it must end in."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+from PIL import Image
+
+POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
+
+
+X = np.zeros((1, 1, 4, 4), np.float32)
+
+
+def npy(shape: str, data: bytes = b"", descr: str = "'<f4'") -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def saved(array: object = X) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(array))
+    return stream.getvalue()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def png(width: int, height: int, data: bytes | None = None, bits: int = 8) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    body = zlib.compress(data if data is not None else (b"\0" + b"\0" * width * 3) * height)
+    head = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def image(kind: str, mode: str = "RGB", size: tuple[int, int] = (40, 30)) -> bytes:
+    stream = io.BytesIO()
+    Image.effect_noise(size, 90).convert(mode).save(stream, kind)
+    return stream.getvalue()
+
+
+def hdf5(**datasets: object) -> bytes:
+    with h5py.File("made.h5", "w") as file:
+        for name, options in datasets.items():
+            file.create_dataset(name, **options)  # type: ignore[arg-type]
+    return taken("made.h5")
+
+
+def bad_crc() -> bytes:
+    data = bytearray(png(4, 4))
+    place = data.index(b"IEND") - 5
+    data[place] ^= 0xFF
+    return bytes(data)
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
+def gif_bomb() -> bytes:
+    return (
+        b"GIF89a"
+        + struct.pack("<HH", 65535, 65535)
+        + b"\x80\0\0"
+        + b"\0" * 6
+        + b","
+        + struct.pack("<HHHH", 0, 0, 65535, 65535)
+        + b"\0\x02\x02\x4c\x01\0;"
+    )
+
+
+def tiff_bomb() -> bytes:
+    entries = [(256, 4, 1, 10**6), (257, 4, 1, 10**6), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1), (273, 4, 1, 8),
+               (277, 3, 1, 1), (278, 4, 1, 10**6), (279, 4, 1, 10)]  # fmt: skip
+    body = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries) + b"\0" * 4
+    return b"II*\0" + struct.pack("<I", 8) + body
+
+
+FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
+    # .npy
+    "npy: empty file": ("x.npy", lambda: b"", 1, "x.npy: is empty"),
+    "npy: wrong magic": (
+        "x.npy",
+        lambda: b"\x94NUMPY",
+        1,
+        "x.npy: is not a .npy file (its first bytes are not those of one)",
+    ),
+    "npy: claims more than it holds": (
+        "x.npy",
+        lambda: npy("(1000000, 1000000)", b"\0" * 24),
+        1,
+        "x.npy: its header claims 3.64 TiB of data, the file holds 24 B",
+    ),
+    "npy: claims 2**40 elements": (
+        "x.npy",
+        lambda: npy("(1, 1, 1048576, 1048576)", b"\0" * 100),
+        1,
+        "x.npy: its header claims 4 TiB of data, the file holds 100 B",
+    ),
+    "npy: product beyond 64 bits": (
+        "x.npy",
+        lambda: npy("(4294967296, 4294967296, 1)"),
+        1,
+        "x.npy: its header claims 6.55e+04 PiB of data, the file holds 0 B",
+    ),
+    "npy: length of many digits": (
+        "x.npy",
+        lambda: npy("(" + "9" * 4000 + ", 1, 1)"),
+        1,
+        "x.npy: its header claims more than 1,000,000 PiB of data, the file holds 0 B",
+    ),
+    "npy: negative length": ("x.npy", lambda: npy("(-2, -3, 1)"), 1, "x.npy: its .npy header has a negative length"),
+    "npy: True as a length": ("x.npy", lambda: npy("(True, 1, 1)"), 1, "x.npy: its .npy header is broken"),
+    "npy: no axes": (
+        "x.npy",
+        lambda: saved(3.0),
+        1,
+        "x.npy: holds a single number; an array with at least one axis is needed",
+    ),
+    "npy: an empty axis": (
+        "x.npy",
+        lambda: saved(np.zeros((1, 1, 0, 4))),
+        2,
+        "x.npy: axis H of the input is 0 long, a window needs at least 1 element",
+    ),
+    "npy: 65 axes": (
+        "x.npy",
+        lambda: npy("(" + "1," * 65 + ")", b"\0" * 4),
+        1,
+        "x.npy: has 65 axes; at most 32 are read",
+    ),
+    "npy: truncated data": (
+        "x.npy",
+        lambda: saved()[:-3],
+        1,
+        "x.npy: its header claims 64 B of data, the file holds 61 B",
+    ),
+    "npy: truncated header": ("x.npy", lambda: saved()[:50], 1, "x.npy: ends inside its .npy header"),
+    "npy: header of 4 GiB": (
+        "x.npy",
+        lambda: b"\x93NUMPY\x02\x00" + b"\xff" * 4,
+        1,
+        "x.npy: its .npy header claims 4 GiB; at most 64 KiB are read",
+    ),
+    "npy: deep nesting": ("x.npy", lambda: npy("(" * 5000 + ")" * 5000), 1, "x.npy: its .npy header is broken"),
+    "npy: NUL in the header": ("x.npy", lambda: npy("(1,\0 1)"), 1, "x.npy: its .npy header is broken"),
+    "npy: objects": (
+        "x.npy",
+        lambda: npy("(1,)", b"cos\nsystem\n(S'touch pwned'\ntR.", "'|O'"),
+        1,
+        "x.npy: holds Python objects (pickle), which poolcli never loads; store numbers instead",
+    ),
+    "npy: structure": (
+        "x.npy",
+        lambda: saved(np.zeros(3, [("a", "f4")])),
+        1,
+        "x.npy: holds a structured or unknown type; poolcli pools bool, integers and floats",
+    ),
+    "npy: text": (
+        "x.npy",
+        lambda: saved(np.array(["a"])),
+        1,
+        "x.npy: holds type U8; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+    ),
+    "npy: complex": (
+        "x.npy",
+        lambda: saved(np.zeros((1, 1, 4), np.complex64)),
+        1,
+        "x.npy: holds type c64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+    ),
+    "npy: nothing of 10**12 elements": (
+        "x.npy",
+        lambda: npy("(1000000000000,)", descr="'|S0'"),
+        1,
+        "x.npy: holds type S0; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+    ),
+    # .npz
+    "npz: truncated": ("x.npz", lambda: zipped({"a.npy": saved()})[:60], 1, "x.npz: is not a readable .npz file ..."),
+    "npz: a bomb": (
+        "x.npz",
+        lambda: zipped({"a.npy": npy("(1, 1, 8192, 8192)", bytes(2**28))}),
+        1,
+        "x.npz:a: grows from 255 KiB to 256 MiB when it is read, which may be a "
+        "decompression bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "npz: a member that claims terabytes": (
+        "x.npz",
+        lambda: zipped({"a.npy": npy("(1, 1000000, 1000000)")}),
+        1,
+        "x.npz:a: its header claims 3.64 TiB of data, the file holds 85 B",
+    ),
+    "npz: doubled member": ("x.npz", lambda: doubled(), 1, "x.npz: holds two members called a.npy; it is ambiguous"),
+    "npz: no member": ("x.npz", lambda: zipped({}), 1, "x.npz: holds no array that can be pooled"),
+    "npz: a member that is no array": (
+        "x.npz",
+        lambda: zipped({"readme.txt": b"hello"}),
+        1,
+        "x.npz: holds no array that can be pooled",
+    ),
+    "npz: bad checksum": (
+        "x.npz",
+        lambda: flipped(zipped({"a.npy": saved(np.arange(48.0).reshape(1, 3, 16))}), 70),
+        1,
+        "x.npz: is not a readable .npz file ...",
+    ),
+    "npz: broken LZMA": ("x.npz", lambda: lzma_broken(), 1, "x.npz: is not a readable .npz file (Corrupt input data)"),
+    # HDF5
+    "hdf5: truncated": ("x.h5", lambda: hdf5(a={"data": X})[:1000], 1, "x.h5: HDF5 cannot read or write it: ..."),
+    "hdf5: signature only": (
+        "x.h5",
+        lambda: b"\x89HDF\r\n\x1a\n" + bytes(100),
+        1,
+        "x.h5: HDF5 cannot read or write it: ...",
+    ),
+    "hdf5: fill values by the terabyte": (
+        "x.h5",
+        lambda: hdf5(a={"shape": (1, 2**20, 2**20), "dtype": "f4", "chunks": (1, 64, 64)}),
+        1,
+        "x.h5:/a: grows from 0 B to 4 TiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "hdf5: one huge chunk": (
+        "x.h5",
+        lambda: hdf5(a={"shape": (1, 2**15, 2**15), "dtype": "f4", "chunks": (1, 2**14, 2**15)}),
+        1,
+        "x.h5:/a: grows from 0 B to 4 GiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "hdf5: one huge chunk for a small array": (
+        "x.h5",
+        lambda: small_in_a_huge_chunk(),
+        1,
+        "x.h5:/a: grows from 256 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "hdf5: a chunk that unpacks to more than it says": (
+        "x.h5",
+        lambda: chunk_that_lies(),
+        1,
+        "x.h5:/a: has a chunk of 256 B that is stored in 255 KiB",
+    ),
+    "hdf5: a scale of gigabytes": (
+        "x.h5",
+        lambda: huge_scale(),
+        1,
+        "x.h5:/scale: grows from 0 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; if it is meant to, allow it with --max-memory",
+    ),
+    "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, "x.h5: holds no array that can be pooled"),
+    "hdf5: compound": (
+        "x.h5",
+        lambda: hdf5(a={"data": np.zeros(3, [("a", "f4")])}),
+        1,
+        "x.h5: holds no array that can be pooled",
+    ),
+    "hdf5: external storage": (
+        "x.h5",
+        lambda: hdf5(a={"shape": (1, 1, 4), "dtype": "u1", "external": [("/etc/passwd", 0, 4)]}),
+        1,
+        "x.h5:/a: keeps its data in other files (/etc/passwd); --allow-external reads them",
+    ),
+    # images
+    "image: not one": (
+        "x.png",
+        lambda: b"hello, world",
+        1,
+        "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, "
+        "JPEG2000, AVIF, HEIF, QOI, SGI, DDS, TGA)",
+    ),
+    "image: truncated PNG": ("x.png", lambda: image("PNG")[:900], 1, "x.png: the image cannot be read or written: ..."),
+    "image: truncated JPEG": (
+        "x.jpg",
+        lambda: image("JPEG")[:500],
+        1,
+        "x.jpg: the image cannot be read or written: ...",
+    ),
+    "image: truncated GIF": (
+        "x.gif",
+        lambda: image("GIF", "L")[:900],
+        1,
+        "x.gif: the image cannot be read or written: ...",
+    ),
+    "image: truncated TIFF": (
+        "x.tif",
+        lambda: image("TIFF")[:2000],
+        1,
+        "x.tif: the image cannot be read or written: ...",
+    ),
+    "image: bad checksum": ("x.png", bad_crc, 1, "x.png: the image cannot be read or written: ..."),
+    "image: PNG bomb": (
+        "x.png",
+        lambda: png(100_000, 100_000, b"\0" * 1000),
+        1,
+        "x.png: has 10,000,000,000 pixels; at most 178,956,970 are read (decompression "
+        "bomb?); --max-pixels sets the limit",
+    ),
+    "image: GIF bomb": (
+        "x.gif",
+        gif_bomb,
+        1,
+        "x.gif: has 4,294,836,225 pixels; at most 178,956,970 are read (decompression "
+        "bomb?); --max-pixels sets the limit",
+    ),
+    "image: TIFF bomb": (
+        "x.tif",
+        tiff_bomb,
+        1,
+        "x.tif: has 1,000,000,000,000 pixels; at most 178,956,970 are read (decompression "
+        "bomb?); --max-pixels sets the limit",
+    ),
+    "image: PostScript": (
+        "x.eps",
+        lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+        1,
+        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
+        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga); if it holds plain numbers, say "
+        "which: --raw 1,3,64,64,uint8",
+    ),
+    "image: one row, a kernel of two": (
+        "x.png",
+        lambda: png(4, 1),
+        2,
+        "x.png: axis H is 1 long, kernel 2 without padding leaves no window; use --kernel 1 or --pads 1",
+    ),
+}
+
+
+def doubled() -> bytes:
+    return zipped({"a.npy": saved(), "b.npy": saved()}).replace(b"b.npy", b"a.npy")
+
+
+def small_in_a_huge_chunk() -> bytes:
+    """Deflated lightly, so that the chunk by itself does not look like a bomb."""
+    with h5py.File("made.h5", "w") as file:
+        options = {"chunks": (1, 1, 2**14, 2**14), "maxshape": (None,) * 4}
+        made = file.create_dataset("a", (1, 1, 8, 8), "f4", compression="gzip", compression_opts=1, **options)
+        made.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(bytes(2**20)) + bytes(2**21))
+    return taken("made.h5")
+
+
+def chunk_that_lies() -> bytes:
+    """A chunk of 256 bytes whose deflated stream goes on for 256 MiB."""
+    deflate = zlib.compressobj(9)
+    stream = b"".join(deflate.compress(bytes(2**20)) for _ in range(256)) + deflate.flush()
+    with h5py.File("made.h5", "w") as file:
+        made = file.create_dataset("a", (1, 1, 8, 8), "f4", chunks=(1, 1, 8, 8), compression="gzip")
+        made.id.write_direct_chunk((0, 0, 0, 0), stream)
+    return taken("made.h5")
+
+
+def huge_scale() -> bytes:
+    with h5py.File("made.h5", "w") as file:
+        array = file.create_dataset("a", (1, 1, 2**27), "u1", chunks=(1, 1, 2**16))
+        scale = file.create_dataset("scale", (2**27,), "f8", chunks=(2**16,))
+        scale.make_scale("scale")
+        array.dims[2].attach_scale(scale)
+    return taken("made.h5")
+
+
+def taken(path: str) -> bytes:
+    data = Path(path).read_bytes()
+    os.unlink(path)
+    return data
+
+
+def lzma_broken() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.npy", saved(np.random.default_rng(0).random((1, 1, 32, 32))))
+    data = stream.getvalue()
+    return data[:300] + bytes(60) + data[360:]

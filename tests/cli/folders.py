@@ -1,0 +1,35 @@
+"""What tests of runs over folders share."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+HALVE = ("-k", "2", "-s", "2")
+
+
+DEEPER = ", 1 not taken\nnote  not taken: in/deep/; -r takes subfolders\n"  # what is said where -r is not given
+
+
+MANIFEST = ".poolcli.jsonl"
+
+
+def tree(folder: str) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def counts(result: Any) -> str:
+    return str(result.out).splitlines()[0]
+
+
+def wait_for(what: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

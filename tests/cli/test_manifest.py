@@ -1,0 +1,87 @@
+"""The list of what was done: one that is not ours is left alone, and its lines may hold anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.folders import HALVE, MANIFEST, counts, tree
+from tests.conftest import Cli
+
+NOT_OURS: dict[str, tuple[Callable[[], object], int, str]] = {
+    "a link": (lambda: os.symlink("../precious", f"out/{MANIFEST}"), 1, "is a link, which is not followed"),
+    "a pipe": (lambda: os.mkfifo(f"out/{MANIFEST}"), 1, "is not a regular file"),
+    "a folder": (lambda: os.mkdir(f"out/{MANIFEST}"), 1, "is not a regular file"),
+    "somebody's file": (
+        lambda: Path(f"out/{MANIFEST}").write_text("my notes\n"),
+        2,
+        "is no manifest of poolcli's; move it, or name another --output",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_a_manifest_that_is_not_our_own_is_neither_followed_nor_replaced(name: str, cli: Cli, many: Path) -> None:
+    make, code, message = NOT_OURS[name]
+    Path("out").mkdir()
+    Path("precious").write_text("precious")
+    make()
+    for more in ((), ("--resume",), ("--overwrite",)):
+        result = cli("avg", "in", "-o", "out/", *HALVE, *more)
+        assert (result.code, result.err) == (code, f"poolcli: out/{MANIFEST}: {message}\n")
+    assert os.listdir("out") == [MANIFEST]
+    assert Path("precious").read_text() == "precious"
+    if name == "somebody's file":
+        assert Path(f"out/{MANIFEST}").read_text() == "my notes\n"
+
+
+RECORD: dict[str, Any] = {
+    "output": 5, "indices": None, "input": 5, "input_size": "x", "input_mtime_ns": None,
+    "options": {}, "output_hash": 5, "indices_hash": 5,
+}  # fmt: skip
+
+
+LIES = [
+    json.dumps(RECORD),
+    json.dumps(RECORD | {"output": "00.npy"}),
+    '{"output": 5, "indices": null}',
+    '{"output": "x", "indices": 5}',
+    '{"output": ' + "[" * 100_000,
+    "[1]",
+    "5",
+    '{"output": "00.npy", "indices": null, "options": 7}',
+    '{"output": "' + "x" * 3_000_000 + '"}',
+]
+
+
+@pytest.mark.parametrize("number", range(len(LIES)))
+def test_lines_of_a_manifest_may_hold_anything(number: int, cli: Cli, many: Path) -> None:
+    assert cli("avg", "in", "-o", "out/", *HALVE, "-q").code == 0
+    clean = tree("out")
+    with open(f"out/{MANIFEST}", "a") as manifest:
+        manifest.write(LIES[number] + "\n")
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume", "-q").code == 0
+    assert tree("out") == clean
+
+
+def test_lines_that_say_more_are_read_as_well(cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    lines = Path(f"out/{MANIFEST}").read_text().splitlines()
+    more = (json.dumps(json.loads(line) | {"input_hash": "of elder versions"}) for line in lines)
+    Path(f"out/{MANIFEST}").write_text("".join(f"{line}\n" for line in more))
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE, "--resume")) == "0 done, 10 skipped, 0 failed, 1 not taken"
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"output": "03.npy", "ind', b"\xff\xfe\n", b"[]\n"])
+def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    clean = tree("out")
+    with open(f"out/{MANIFEST}", "ab") as manifest:
+        manifest.write(torn)
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 0
+    assert tree("out") == clean

@@ -1,0 +1,171 @@
+"""Runs that go on: what is made anew, what is left, and the bytes at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.folders import HALVE, MANIFEST, counts, tree, wait_for
+from tests.conftest import Cli
+from tests.profiles import sized
+
+
+def test_resume_makes_what_is_missing_or_out_of_date_and_nothing_else(cli: Cli, many: Path) -> None:
+    run = ("avg", "in", "-r", "-o", "out/", *HALVE, "--resume")
+    assert counts(cli(*run)) == "12 done, 0 skipped, 0 failed"
+    clean = tree("out")
+    assert counts(cli(*run)) == "0 done, 12 skipped, 0 failed"
+    Path("out/03.npy").unlink()
+    Path("out/04.npy").write_bytes(b"damaged")
+    os.utime("in/05.npy", ns=(5, 5))  # the same content at another time
+    assert counts(cli(*run)) == "3 done, 9 skipped, 0 failed"
+    assert {name: h for name, h in tree("out").items() if name != MANIFEST} == {
+        name: h for name, h in clean.items() if name != MANIFEST
+    }
+    np.save("in/06.npy", np.full((1, 1, 4, 4), 60, np.float32))
+    assert counts(cli(*run)) == "1 done, 11 skipped, 0 failed"
+    assert np.load("out/06.npy")[0, 0, 0, 0] == 60
+
+
+def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed, 1 not taken"
+    assert (
+        counts(cli("avg", "in", "-o", "out/", "-k", "4", "-s", "4", "--resume"))
+        == "10 done, 0 skipped, 0 failed, 1 not taken"
+    )
+    assert np.load("out/03.npy").shape == (1, 1, 1, 1)
+
+
+def test_threads_and_memory_are_no_other_options(cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--threads", "1", "--max-memory", "100M", "--jobs", "1")
+    assert counts(result) == "0 done, 10 skipped, 0 failed, 1 not taken"
+
+
+def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> None:
+    Path("out").mkdir()
+    Path("out/03.npy").write_bytes(b"precious")
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume")
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: out/03.npy exists and was made by no run that --resume could continue; "
+        "use --overwrite or --skip-existing, or another --output\n",
+    )
+    assert Path("out/03.npy").read_bytes() == b"precious"
+
+
+def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> None:
+    Path("out").mkdir()
+    Path("out/03.npy").write_bytes(b"precious")
+    Path("in/00.npy").write_bytes(b"nonsense")  # the run fails, so that its manifest is left as it is
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--skip-existing").code == 1
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 2
+    assert Path("out/03.npy").read_bytes() == b"precious"
+
+
+SLOW = """
+import sys, time
+import poolcli.job.pool_file as module
+whole = module.pool_part
+def slowly(*arguments):
+    time.sleep(0.05)
+    return whole(*arguments)
+module.pool_part = slowly
+sys.argv = ["poolcli", *sys.argv[1:]]
+from poolcli.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int, cli: Cli, many: Path) -> None:
+    arguments = ("avg", "in", "-r", "-o", "out/", *HALVE)
+    assert cli(*arguments).code == 0
+    clean = tree("out")
+    for _ in range(sized(1, 3)):
+        subprocess.run(["rm", "-rf", "out"], check=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLOW, *arguments, "--jobs", "2"], stderr=subprocess.PIPE, start_new_session=True
+        )
+        wait_for(lambda: Path(f"out/{MANIFEST}").is_file() and Path(f"out/{MANIFEST}").read_text().count("hash") > 8)
+        if stop is signal.SIGKILL:
+            os.killpg(process.pid, stop)
+        else:
+            process.send_signal(stop)
+        _, said = process.communicate(timeout=10)
+        assert process.returncode == code
+        if code > 0:
+            records = Path(f"out/{MANIFEST}").read_text().count('"options"')
+            match = re.fullmatch(rb"poolcli: stopped: (\d+) done, (\d+) left; --resume goes on\n", said)
+            assert match
+            assert int(match[1]) + int(match[2]) == 12
+            assert records - int(match[1]) in (0, 1)  # one may have been noted at this very moment
+            assert not [name for name in tree("out") if name.endswith(".part")]
+        assert all(tree("out")[name] == clean[name] for name in tree("out") if name.endswith(".npy") and name[0] != ".")
+        result = cli(*arguments, "--resume")
+        assert result.code == 0
+        assert counts(result) != "12 done, 0 skipped, 0 failed"
+        assert {n: h for n, h in tree("out").items() if not n.endswith(".part")} == clean
+
+
+def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save("long.npy", np.random.default_rng(0).random((40, 4, 256, 256), np.float32))
+    base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
+    subprocess.run([*base, "-o", "whole.npy"], check=True)
+    slow = (
+        SLOW.replace("0.05", "0.3")
+        .replace("poolcli.job.pool_file", "poolcli.job.tiles")
+        .replace("whole =", "import poolcli.formats.continued as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
+    )
+    command = [sys.executable, "-c", slow, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(lambda: any(path.name.endswith(".at") for path in Path().glob(".y.npy*")))
+    time.sleep(0.7)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    kept = list(Path().glob(".y.npy.*.kept.part"))
+    assert len(kept) == 1
+    done = kept[0].stat().st_size
+    assert 4096 < done < Path("whole.npy").stat().st_size
+    assert not Path("y.npy").exists()
+    # what is there already is taken as it is: a mark in it stays
+    with kept[0].open("r+b") as part:
+        part.seek(200)
+        part.write(b"MARK")
+    subprocess.run([*base, "-o", "y.npy", "--resume", "--max-memory", "24M"], check=True)
+    made = bytearray(Path("y.npy").read_bytes())
+    assert made[200:204] == b"MARK"
+    made[200:204] = Path("whole.npy").read_bytes()[200:204]
+    assert made == Path("whole.npy").read_bytes()
+    assert not [path for path in Path().iterdir() if ".part" in path.name]
+
+
+@pytest.mark.parametrize("note", ["", "{", "17", "[[[0, 9]]]", "[[[0, 1], [0, 99999], [0, 1], [0, 1]]]", "[" * 99999])
+def test_a_note_that_lies_is_not_believed(note: str, cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).random((40, 4, 256, 256), np.float32)
+    np.save("long.npy", x)
+    monkeypatch.setattr("poolcli.job.write.Writer._identity", lambda *_: "0123456789ab")
+    Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)
+    Path(".y.npy.0123456789ab.kept.part.at").write_text(note)
+    assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q", "--max-memory", "24M").code == 0
+    assert cli("avg", "long.npy", "-o", "whole.npy", *HALVE, "-q").code == 0
+    assert Path("y.npy").read_bytes() == Path("whole.npy").read_bytes()
+
+
+def test_what_another_input_has_begun_is_not_continued(cli: Cli, many: Path) -> None:
+    Path(".y.npy.0123456789ab.kept.part").write_bytes(b"of something else")
+    Path(".y.npy.0123456789ab.kept.part.at").write_text("[[[0, 1]]]")
+    np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
+    assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q").code == 0
+    assert (np.load("y.npy") == 3).all()
+    assert sorted(path.name for path in Path().iterdir()) == [MANIFEST, "in", "long.npy", "y.npy"]
+    assert "skipped" in cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume").out

@@ -1,0 +1,124 @@
+"""Transparency and light: what a mean of colours is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from poolcli import AvgPool
+from poolcli.engine import run_region
+from poolcli.job.colour import Colour, pool_colours
+from tests.conftest import Cli
+from tests.formats.pictures import HALVE, halved, pixels
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_transparent_pixel_does_not_bleed(cli: Cli) -> None:
+    x = np.zeros((2, 4, 4), np.uint8)
+    x[:, :2] = [[[255, 0, 0, 0], [10, 20, 30, 255]], [[255, 0, 0, 0], [20, 20, 31, 255]]]
+    x[:, 2:] = [[[200, 100, 50, 128], [100, 0, 50, 64]], [[0, 0, 0, 0], [0, 0, 0, 0]]]
+    Image.fromarray(x).save("x.png")
+    result = cli("avg", "x.png", "-o", "y.png", *HALVE)
+    assert "note     colours are weighted with alpha\n" in result.out
+    y = np.asarray(Image.open("y.png"))
+    expected = [[15, 20, 30, 128], [round((200 * 128 + 100 * 64) / 192), round(100 * 128 / 192), 50, 48]]
+    assert y.tolist() == [expected]  # 30.5 goes to the even 30, an alpha of 127.5 to 128
+
+
+@pytest.mark.parametrize("layout", ["HWD", "CHW", "HCW"])
+def test_alpha_is_a_number_like_others_where_the_layout_has_no_channels_there(layout: str, cli: Cli) -> None:
+    x = pixels(4, 6, 4)
+    Image.fromarray(x).save("x.png")
+    one = ("-k", "1", "-s", "1")
+    result = cli("avg", "x.png", "-o", "y.npy", *one, "--layout", layout, "--output-layout", layout)
+    assert (result.code, "weighted" in result.out) == (0, False)
+    np.testing.assert_array_equal(np.load("y.npy"), x)
+    result = cli("avg", "x.png", "-o", "z.npy", *one, "--layout", layout, "--linear-light")
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: x.png: --linear-light needs to know which channel is alpha: the picture is HWC; "
+        f"leave out --layout {layout}\n",
+    )
+
+
+@pytest.mark.parametrize("layout", ["HWC", "WHC", "hwc"])
+def test_colours_are_weighted_wherever_the_channels_are_named(layout: str, cli: Cli) -> None:
+    x = pixels(4, 6, 4)
+    Image.fromarray(x).save("x.png")
+    assert "weighted" in cli("avg", "x.png", "-o", "y.npy", *HALVE, "--layout", layout).out
+    assert cli("avg", "x.png", "-o", "w.npy", *HALVE, "-q").code == 0
+    y = np.load("y.npy")
+    np.testing.assert_array_equal(y.swapaxes(2, 3) if layout == "WHC" else y, np.load("w.npy"))
+
+
+def test_channels_may_come_before_the_pixels() -> None:
+    x = pixels(4, 6, 4)
+    colour = Colour(weighted=True)
+    results = []
+    for layout, array in (("HWC", x), ("CHW", np.ascontiguousarray(x.transpose(2, 0, 1)))):
+        plan = AvgPool(2, 2).plan(array.shape, "uint8", layout=layout)
+        results.append(pool_colours(lambda region, slab: run_region(region, slab)[0], plan, array, colour))
+    np.testing.assert_array_equal(results[1].transpose(1, 2, 0), results[0])
+
+
+def test_an_opaque_picture_with_alpha_is_averaged_as_without(cli: Cli) -> None:
+    x = pixels(8, 6, 4)
+    x[..., 3] = 255
+    Image.fromarray(x).save("x.png")
+    assert cli("avg", "x.png", "-o", "y.png", *HALVE, "-q").code == 0
+    np.testing.assert_array_equal(np.asarray(Image.open("y.png")), halved(x))
+
+
+def test_weights_agree_with_a_slow_loop_also_across_parts(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.job.colour.TILE", 4096)
+    x = pixels(40, 30, 4)
+    Image.fromarray(x).save("x.png")
+    assert cli("avg", "x.png", "-o", "y.png", "-k", "3", "-s", "2", "-p", "1", "-q").code == 0
+    y = np.asarray(Image.open("y.png")).astype(int)
+    for i, j in np.ndindex(20, 15):
+        window = x[max(0, 2 * i - 1) : 2 * i + 2, max(0, 2 * j - 1) : 2 * j + 2].reshape(-1, 4).astype(int).tolist()
+        weight = sum(a for *_, a in window)
+        expected = [round(sum(p[c] * p[3] for p in window) / weight) for c in range(3)]
+        assert y[i, j].tolist() == [*expected, round(weight / len(window))]
+
+
+def test_the_maximum_is_taken_channel_by_channel(cli: Cli) -> None:
+    x = pixels(4, 4, 4)
+    Image.fromarray(x).save("x.png")
+    assert cli("max", "x.png", "-o", "y.png", *HALVE, "-q").code == 0
+    np.testing.assert_array_equal(np.asarray(Image.open("y.png")), x.reshape(2, 2, 2, 2, 4).max((1, 3)))
+
+
+def test_linear_light_makes_a_checkerboard_as_bright_as_it_looks(cli: Cli) -> None:
+    x = np.zeros((4, 4), np.uint8)
+    x[::2, ::2] = x[1::2, 1::2] = 255
+    Image.fromarray(x).save("x.png")
+    assert cli("avg", "x.png", "-o", "y.png", *HALVE, "-q").code == 0
+    assert np.asarray(Image.open("y.png")).tolist() == [[128, 128], [128, 128]]
+    result = cli("avg", "x.png", "-o", "z.png", *HALVE, "--linear-light")
+    assert "note     averaged in linear light (sRGB curve)\n" in result.out
+    assert np.asarray(Image.open("z.png")).tolist() == [[188, 188], [188, 188]]  # sRGB of one half is 187.5
+
+
+@pytest.mark.parametrize("value", [0, 1, 10, 11, 128, 254, 255])
+def test_linear_light_keeps_an_even_colour(value: int, cli: Cli) -> None:
+    Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save("x.png")
+    assert cli("avg", "x.png", "-o", "y.png", *HALVE, "--linear-light", "-q").code == 0
+    assert (np.asarray(Image.open("y.png")) == value).all()
+
+
+def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
+    np.save("x.npy", np.zeros((1, 1, 4, 4), np.float32))
+    result = cli("avg", "x.npy", "-o", "y.npy", *HALVE, "--linear-light")
+    assert (result.code, result.err) == (
+        2,
+        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA pictures; this is avg of no picture; "
+        "leave it out\n",
+    )

@@ -1,0 +1,50 @@
+"""HEIC pictures, through their extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.conftest import Cli
+from tests.formats.pictures import HALVE
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_heic_is_read_upright(orientation: int, cli: Cli) -> None:
+    heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
+    x = np.zeros((64, 96, 3), np.uint8)
+    x[:32] = 200
+    exif = Image.Exif()
+    exif[274] = orientation
+    pictures = heif.from_pillow(Image.fromarray(x))
+    pictures.save("x.heic", quality=-1, exif=exif.tobytes())
+    result = cli("avg", "x.heic", "-o", "y.npy", *HALVE)
+    assert (result.code, result.err) == (0, "")
+    y = np.load("y.npy")[0, 0].astype(int)
+    expected = np.where(np.arange(32)[:, None] < 16, 200, 0).repeat(48, 1)
+    assert np.median(abs(y - (np.rot90(expected, -1) if orientation == 6 else expected))) <= 3
+
+
+def test_a_heic_of_more_than_8_bits_is_refused(cli: Cli) -> None:
+    heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
+    heif.encode("RGB;16", (64, 64), bytes(64 * 64 * 6), "x.heic", quality=-1)
+    result = cli("avg", "x.heic", "-o", "y.npy", *HALVE)
+    assert (result.code, "has more than 8 bits a channel, of which Pillow keeps 8" in result.err) == (1, True)
+
+
+def test_a_heic_is_refused_without_its_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pillow_heif", None)
+    Path("x.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(40))
+    result = cli("avg", "x.heic", "-o", "y.npy", *HALVE)
+    assert (result.code, result.err) == (
+        1,
+        "poolcli: x.heic: HEIC pictures need a package of their own: pip install pillow-heif\n",
+    )
