@@ -15,6 +15,8 @@ from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import arithmetic_at, behind, copy_four, geometry_at, inlined, share_at
 from poolcli.engine.compiled.results import finish
 
+EIGHT = 8  # outputs, which fill a vector of sums in float64
+
 
 @inlined
 def _pair_of_pairs(x, a, b, i, j, how):
@@ -29,15 +31,19 @@ def halve(arithmetic, taps):
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
-        one, two, n = unsigned(1), unsigned(2), unsigned(size)
+        one, two, eight, n = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size)
+        whole = n if size < EIGHT else n // eight * eight
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
             first, to = begin_at(geometry, o, d, h), unsigned(t * size)
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             if rows == 2:
                 a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-                for w in range(n):
-                    out[to + w] = finish(_pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
+                start, stop = unsigned(0), whole
+                while start < stop:  # the last ones fill a vector too, with some for the second time
+                    for w in range(start, stop):
+                        out[to + w] = finish(_pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
+                    start, stop = n - eight if stop < n else n, n
             else:
                 join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
                 for w in range(n):
