@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 np: Any = Lazy("numpy")
 
 VERIFIED = 24  # poolings that fit the plane, that are held against the whole
+NEAR = 4  # that are nearest on one plane, of which the whole decides
 BEHAVIOURS = 4  # different ones that are reported
 PLANES = 256  # of which the one is chosen that says most
 ADDED = 32  # elements whose roundings a probed sum may have
@@ -116,7 +117,9 @@ def _in_layout(x: Array, y: Array, layout: str, held: Held) -> list[Candidate]:
     forms = [form for candidate in fitting for form in _forms(candidate, held)]
     if forms:
         return forms
-    wholes = (_tried(op, x, y, layout) for op in nearest(plane, held))
+    smalls = (_tried(op, *plane.stored, _layout_of(plane)) for op in nearest(plane, held))
+    near = sorted((small for small in smalls if small is not None), key=_badness)[:NEAR]
+    wholes = (_tried(small.op, x, y, layout) for small in near)
     return sorted((whole for whole in wholes if whole is not None), key=_badness)[:1]
 
 
@@ -125,7 +128,7 @@ def _fitting(x: Array, y: Array, layout: str, plane: Plane, ops: Iterable[Attrib
     tried: list[Plan] = []
     fitting: list[Candidate] = []
     for op in ops:
-        small = _tried(op, *plane.stored, "NC" + default_layout(2 + plane.x.ndim)[2:])
+        small = _tried(op, *plane.stored, _layout_of(plane))
         if small is None or not small.fits or any(same(small.plan, plan) for plan in tried):
             continue
         tried.append(small.plan)
@@ -135,6 +138,10 @@ def _fitting(x: Array, y: Array, layout: str, plane: Plane, ops: Iterable[Attrib
         if len(fitting) == BEHAVIOURS or len(tried) == VERIFIED:
             break
     return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
+
+
+def _layout_of(plane: Plane) -> str:
+    return default_layout(2 + plane.x.ndim)
 
 
 def _badness(candidate: Candidate) -> tuple[float, float]:
