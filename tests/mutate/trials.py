@@ -32,7 +32,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py"),
     "poolcli/engine/compiled/[!bks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
-    "poolcli/engine/compiled/store.py": ("test_cache.py",),
+    "poolcli/engine/compiled/store.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/job/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),

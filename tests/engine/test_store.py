@@ -1,0 +1,247 @@
+"""The folder of compiled kernels: what is not this user's own, or does not agree with itself, is never read."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from poolcli.engine.compiled import store
+from poolcli.engine.compiled.machine import Code
+
+NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the entries in a cache of one's own, with one entry in it, which this process may use."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    forget()
+    keep(NAME)
+    yield store.folder()
+    forget()
+
+
+def forget() -> None:
+    """Lets this process look at the folder as for the first time."""
+    place = store._opened() if store._opened.cache_info().currsize else None
+    store._opened.cache_clear()
+    if place is not None:
+        os.close(place)
+
+
+def keep(name: str, code: Code = CODE_KEPT) -> None:
+    with store.writing(name) as kept:
+        kept(code)
+
+
+def test_what_was_kept_is_found_as_it_was(place: Path) -> None:
+    assert store.read(NAME) == CODE_KEPT
+    assert store.read("another") is None
+    assert [path.name for path in place.iterdir()] == [f"{NAME}.kernel"]
+    assert (place.stat().st_mode & 0o777, (place / f"{NAME}.kernel").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def header(**changes: object) -> Callable[[bytes], bytes]:
+    def change(text: bytes) -> bytes:
+        first, _, data = text.partition(b"\n")
+        return json.dumps(json.loads(first) | changes).encode() + b"\n" + data
+
+    return change
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda text: b"",
+    "no code": lambda text: text.partition(b"\n")[0],
+    "half a header": lambda text: text[:40],
+    "half the code": lambda text: text[:-9],
+    "more code": lambda text: text + b"\0",
+    "a flipped bit": lambda text: text[:-3] + bytes([text[-3] ^ 1]) + text[-2:],
+    "no header": lambda text: b"[]\n" + text,
+    "a deep header": lambda text: b"[" * 100_000 + b"\n" + text,
+    "bytes": lambda text: b"\xff\xfe\n" + text,
+    "of another version": header(key="numba 0"),
+    "of another kernel": header(kernel="halve"),
+    "with another function": header(symbol="system"),
+    "with a number for a function": header(symbol=5),
+    "with another hash": header(sha256="0" * 64),
+    "with more": header(more=1),
+    "too large": lambda text: text + b"\0" * store.LARGEST,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_an_entry_that_does_not_agree_with_itself_is_not_read_and_replaced(damage: str, place: Path) -> None:
+    entry = place / f"{NAME}.kernel"
+    entry.write_bytes(DAMAGE[damage](entry.read_bytes()))
+    assert store.read(NAME) is None
+    keep(NAME)
+    assert store.read(NAME) == CODE_KEPT
+
+
+def test_links_pipes_and_files_of_others_are_no_entries(place: Path, tmp_path: Path) -> None:
+    entry = place / f"{NAME}.kernel"
+    kept = tmp_path / "kept"
+    entry.rename(kept)
+    entry.symlink_to(kept)
+    assert store.read(NAME) is None
+    keep(NAME)
+    assert (entry.is_symlink(), store.read(NAME)) == (False, CODE_KEPT)
+    entry.unlink()
+    os.mkfifo(entry)
+    assert store.read(NAME) is None
+    entry.unlink()
+    entry.mkdir()
+    assert store.read(NAME) is None
+    keep(NAME)
+    assert [path.name for path in place.iterdir()] == [entry.name]
+    entry.rmdir()
+    keep(NAME)
+    entry.chmod(0o620)
+    assert store.read(NAME) is None
+    if os.getuid() == 0:
+        entry.chmod(0o600)
+        os.chown(entry, 12345, -1)
+        assert store.read(NAME) is None
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe"])
+def test_what_lies_where_an_entry_is_written_is_not_followed(kind: str, place: Path, tmp_path: Path) -> None:
+    part, mine = place / ".other.part", tmp_path / "mine"
+    mine.write_text("mine")
+    if kind == "file":  # of a process that was killed
+        part.write_bytes(b"x" * 10_000)
+    elif kind == "link":
+        part.symlink_to(mine)
+    else:
+        os.mkfifo(part)
+    keep("other")
+    assert mine.read_text() == "mine"
+    assert store.read("other") == (CODE_KEPT if kind == "file" else None)
+
+
+def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:
+    found: list[Code | None] = []
+
+    def wait() -> None:
+        with store.writing("new"):
+            found.append(store.read("new"))
+
+    waiting = threading.Thread(target=wait)
+    with store.writing("new") as kept:
+        waiting.start()
+        waiting.join(0.1)
+        assert found == []
+        kept(CODE_KEPT)
+    waiting.join(10)
+    assert found == [CODE_KEPT]
+    assert sorted(path.name for path in place.iterdir()) == ["new.kernel", f"{NAME}.kernel"]
+
+
+def test_who_waits_too_long_builds_for_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    with store.writing("new") as kept:
+        keep("new")
+        assert store.read("new") is None
+        kept(CODE_KEPT)
+    assert store.read("new") == CODE_KEPT
+
+
+def test_a_builder_that_fails_leaves_nothing_and_lets_the_next_one_build(place: Path) -> None:
+    with pytest.raises(ZeroDivisionError), store.writing("new"):
+        raise ZeroDivisionError
+    assert [path.name for path in place.iterdir()] == [f"{NAME}.kernel"]
+    keep("new")
+    assert store.read("new") == CODE_KEPT
+
+
+def reach(path: Path) -> None:
+    path.chmod(0o777)
+
+
+def give(path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(path, 12345, -1)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3], ids=["the folder", "poolcli", "the cache", "above it"])
+@pytest.mark.parametrize("change", [reach, give])
+def test_a_folder_that_others_could_exchange_is_not_used(
+    change: Callable[[Path], None], level: int, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    change([place, *place.parents][level])
+    before = sorted(place.iterdir())
+    assert store.read(NAME) is None
+    keep("new")
+    assert sorted(place.iterdir()) == before
+    [place, *place.parents][level].chmod(0o700)
+
+
+def test_a_group_of_ones_own_may_write_to_the_cache_and_no_other(place: Path) -> None:
+    group, cache = grp.getgrgid(os.getgid()), place.parents[1]
+    if os.getuid() != 0 or group.gr_name != "root" or set(group.gr_mem) - {"root"}:
+        pytest.skip("only root can give a folder to another group")
+    cache.chmod(0o775)
+    for owner, found in ((0, CODE_KEPT), (12345, None), (grp.getgrnam("daemon").gr_gid, None)):
+        os.chown(cache, -1, owner)
+        forget()
+        assert store.read(NAME) == found
+    os.chown(cache, -1, 0)
+    cache.chmod(0o777)
+    forget()
+    assert store.read(NAME) is None
+
+
+@pytest.mark.parametrize("level", [0, 1], ids=["the folder", "poolcli"])
+def test_a_folder_behind_a_link_is_not_used(level: int, place: Path, tmp_path: Path) -> None:
+    forget()
+    linked = [place, *place.parents][level]
+    linked.rename(tmp_path / "real")
+    linked.symlink_to(tmp_path / "real")
+    assert store.read(NAME) is None
+    keep("new")
+    assert sorted(path.name for path in (tmp_path / "real").rglob("*.kernel")) == [f"{NAME}.kernel"]
+    assert store.clear() == 0
+    assert [path.name for path in (tmp_path / "real").rglob("*.kernel")] == [f"{NAME}.kernel"]
+
+
+def test_the_cache_itself_may_be_a_link_to_a_safe_place(place: Path, tmp_path: Path) -> None:
+    forget()
+    (tmp_path / "cache").rename(tmp_path / "real")
+    (tmp_path / "cache").symlink_to(tmp_path / "real")
+    assert store.read(NAME) == CODE_KEPT
+
+
+def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path, tmp_path: Path) -> None:
+    old, mine = place.with_name("kernels-of-old"), place / "mine.txt"
+    old.mkdir()
+    (old / "a.kernel").write_bytes(b"12345")
+    (old / ".b.part").write_bytes(b"")
+    mine.write_text("mine")
+    (place.parent / "notes").mkdir()
+    (place.parent / "notes" / "a.kernel").write_text("mine")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.kernel").write_text("mine")
+    (place.parent / "kernels-link").symlink_to(tmp_path / "elsewhere")
+    size = (place / f"{NAME}.kernel").stat().st_size
+    assert store.clear() == size + 5
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == [f"cache/poolcli/{place.name}/mine.txt", "cache/poolcli/notes/a.kernel", "elsewhere/a.kernel"]
+    assert not old.exists()
+
+
+def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    today = store.folder()
+    monkeypatch.setattr(store, "_version", lambda name: f"{name} 99")
+    store.key.cache_clear()
+    assert store.folder() != today
+    monkeypatch.undo()
+    store.key.cache_clear()
+    assert store.folder() == today
