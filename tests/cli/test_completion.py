@@ -20,7 +20,7 @@ from poolcli.cli.app import run
 from poolcli.cli.commands import BY_NAME, COMMANDS
 from poolcli.cli.options import OPTIONS, Option
 from poolcli.cli.parameters import parameters
-from poolcli.cli.question import answers
+from poolcli.cli.question import OF_ALL, answers
 from tests.cli.shells import SHELLS, Typist
 from tests.cli.test_plain import lines, value_of
 from tests.cli.typer_answers import typer_answers
@@ -95,6 +95,7 @@ def unfinished_lines(draw: st.DrawFn) -> str:
 def left_out(line: str) -> Iterator[str]:
     """What only one of both answers: names of other frameworks, and flags that are typed already."""
     typed = set(line.split())
+    yield from OF_ALL[:2] if "-V" in typed else ()
     for row in OPTIONS.values():
         if isinstance(row, Option):
             yield from row.also.split()
