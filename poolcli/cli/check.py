@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from poolcli.cli.reading import data_options
 from poolcli.cli.requests.check import CheckRequest
-from poolcli.core.errors import RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.models.check import Finding, findings
 from poolcli.report.tally import Answer, Tally
+
+if TYPE_CHECKING:
+    from poolcli.formats import ReadOptions
+    from poolcli.models.compare_data import Comparison
 
 LONGEST = 2**63 - 1
 
@@ -49,10 +54,8 @@ def check_command(request: CheckRequest) -> int:
     found = findings(request.model, given, request.against, request.layer)
     comparison = None
     if request.run:
-        from poolcli.models.compare_data import compare_data
-
         first, *others = found
-        comparison = compare_data(first.layer, request.run, data_options(request.allow_external, request.max_memory))
+        comparison = _compared(first, request.run, data_options(request.allow_external, request.max_memory))
         found = iter((first, *others))
     answers = _answers(found, request.to)
     if request.json:
@@ -70,6 +73,16 @@ def check_command(request: CheckRequest) -> int:
         if not request.quiet:
             show(findings_view(request.model, tally, comparison), sys.stdout)
     return 1 if tally.wrong or (comparison and comparison.off) else 0
+
+
+def _compared(finding: Finding, path: str, options: ReadOptions) -> Comparison:
+    """The layer's answer to the data, and the one that is recorded; data that cannot be read are nothing to compare."""
+    from poolcli.models.compare_data import compare_data
+
+    try:
+        return compare_data(finding.layer, path, options)
+    except FileError as error:  # 1 would say that they differ
+        raise RequestError(error.message) from error
 
 
 def _answers(found: Iterable[Finding], to: str | None) -> Iterator[Answer]:

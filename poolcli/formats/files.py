@@ -9,10 +9,11 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import RequestError
+from poolcli.core.dtypes import DTYPES
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats import raw
-from poolcli.formats.arrays import tensor_layout
+from poolcli.formats.arrays import byte_count, human_bytes, tensor_layout
 from poolcli.formats.isolated import guarded
 from poolcli.formats.recognise import recognise
 from poolcli.formats.records import (
@@ -63,8 +64,14 @@ def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
 
 
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
-    """The whole array of a file."""
+    """The whole array of a file; refused where that takes more memory than may be used."""
     with opened(source, options) as file:
+        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize)
+        if options.limit is not None and needed > options.limit:
+            raise FileError(
+                f"{source}: needs {human_bytes(needed)} of memory, the limit is {human_bytes(options.limit)}; "
+                f"raise {field('max_memory')}"
+            )
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
 

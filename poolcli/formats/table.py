@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from poolcli.core.errors import RequestError
+from poolcli.core.fields import field
 from poolcli.core.frozen import frozen
 from poolcli.core.nearest import did_you_mean
 
@@ -175,6 +177,8 @@ def format_of(path: str) -> Format:
         return row
     suffixes = suffixes_of(lambda row: row.writes)
     suffix = Path(path).suffix.lower()
+    if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise RequestError(f"{path}: is no file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no suffix that names a format; write {path}.npy, or {path}/ for a folder")
     meant = did_you_mean(suffix, suffixes)
