@@ -66,5 +66,5 @@ def _inside_plane(region: Region, choice: Choice, positions: Array) -> NDArray[n
     """Positions in the order of the layout; where several planes lie in one row, they count inside their own."""
     plane = prod(region.input_shape[axis.position] for axis in region.plan.axes)
     if choice.view.axes[2].size > plane:
-        positions = np.where(positions < 0, -1, positions % plane)
+        positions -= choice.view.axes[2].begin // plane * plane  # every window is a whole plane, so none is of nothing
     return choice.view.to_layout(positions)
