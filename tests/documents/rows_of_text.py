@@ -200,5 +200,5 @@ def _processes(table: Table) -> None:
 
 @table_of("docs/speed.md", "pictures")
 def _folders(table: Table) -> None:
-    suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif"}
+    suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
     assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)
