@@ -100,7 +100,8 @@ def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, fo
 
 def test_a_glob_that_matches_nothing_is_a_wrong_request(cli: Cli, folder: Path) -> None:
     result = cli("max", "no*.png", "-o", "out/", "-k", "2")
-    assert (result.code, result.err) == (2, "poolcli: no*.png matches no file\n")
+    message = "no*.png matches no file; the folder holds bad.npy, photo.png, x.npy"
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
 
 
 def test_a_missing_input_fails_with_exit_code_1(cli: Cli, folder: Path) -> None:
