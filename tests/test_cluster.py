@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from poolcli.batch.executors import cluster as clusters
 from poolcli.batch.executors import dask as executor
 from poolcli.batch.manifest import NAME
 from poolcli.batch.task import Runner, Task
-from poolcli.core.frozen import frozen
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import made
@@ -62,7 +62,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     return [Job(Source(f"in/{i}.npy"), f"out/{i}.npy") for i in range(12)]
 
 
-@frozen
+@dataclass(frozen=True)
 class Napping(Runner):
     """Takes half a second for each job."""
 
@@ -71,7 +71,7 @@ class Napping(Runner):
         return super().__call__(task, progress)
 
 
-@frozen
+@dataclass(frozen=True)
 class Deadly(Runner):
     """Dies of one job."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import math
 import struct
-from dataclasses import asdict
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -128,7 +127,7 @@ def test_windows_without_missing_elements_are_those_of_a_slow_loop(
     expected = np.array([as_stored(plan, value) for value in values], plan.output_dtype).reshape(found.shape)
     np.testing.assert_allclose(found, expected, rtol=0 if exact else 1e-15, atol=0)
     if plan.index:
-        plane = type(op)(**{**asdict(op), "axis": 2}) if hasattr(op, "axis") else op
+        plane = type(op)(**{**vars(op), "axis": 2}) if hasattr(op, "axis") else op
         _, at = run(plane.plan(x.shape, dtype, missing=numbers), x, engine="numpy", indices=True)
         assert at is not None
         assert at.ravel().tolist() == places

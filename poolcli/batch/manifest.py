@@ -236,7 +236,7 @@ def _append(path: str, stream: int, lines: str) -> None:
 
 def line_of(record: Record) -> str:
     """A record as a line."""
-    return json.dumps({each.name: getattr(record, each.name) for each in fields(record)}) + "\n"
+    return json.dumps(vars(record)) + "\n"
 
 
 def _record(content: dict[str, Any]) -> Record | None:

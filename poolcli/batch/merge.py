@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from heapq import merge as in_order
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +16,6 @@ from poolcli.batch.manifest import LONGEST_LINE, NAME, Manifest, failed, line_of
 from poolcli.batch.shards import Shard, shard_of
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.nearest import did_you_mean_file
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.places import check_url, is_url
@@ -27,7 +27,7 @@ Line = tuple[str, int, bytes]  # the name of an output, the place of its manifes
 SOME = 5  # shards that a message names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Merged:
     """How many shards were merged, how many outputs they have made, and what says so: a manifest, or the output."""
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from dataclasses import dataclass
 from hashlib import sha256
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 
 LARGEST = 10**6  # shards
 _WORD = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
 _PART = re.compile(r"\.poolcli-(\d+)-of-(\d+)\.jsonl", re.ASCII)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shard:
     """One of `count` shards, the first of which is number 1."""
 

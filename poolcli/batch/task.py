@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from poolcli.batch.record import is_current, record_of
 from poolcli.core.errors import FileError
-from poolcli.core.frozen import frozen
 from poolcli.job.failure import failure
 from poolcli.job.job import Job
 from poolcli.job.outcome import Outcome, Record, Settings
@@ -16,7 +15,7 @@ from poolcli.job.spread import Spread
 from poolcli.plan.attributes import Attributes
 
 
-@frozen
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Task:
     """A job, and its record by an earlier run that is to be continued."""
 
@@ -24,7 +23,7 @@ class Task:
     known: Record | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Runner:
     """Runs tasks, in whichever process: a task in, an outcome out, and nothing else is touched but the job's outputs.
 

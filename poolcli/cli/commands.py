@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS
-from poolcli.core.frozen import frozen
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Command:
     """One command.
 

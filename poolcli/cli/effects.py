@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from poolcli.cli.reading import NONE_OF_SEVERAL
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.formats.table import FORMATS, Format, with_suffix
 from poolcli.job.job import Job
 
 WITH_QUALITY = ("jpeg", "webp")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Work:
     """A request, and the formats that its inputs and outputs are of by their names; None among them for any other."""
 
@@ -25,7 +25,7 @@ class Work:
     outputs: Collection[Format | None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Effect:
     """A field that has an effect only in some work: when, and what it is for."""
 

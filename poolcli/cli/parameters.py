@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
 from poolcli.cli.attributes import all_attribute_options, attribute_options, parse_attributes
@@ -14,14 +14,13 @@ from poolcli.cli.words import OPERATOR_WORDS, operator_called
 from poolcli.core.dtypes import spoken
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field as field_called
-from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
 
 NUMBERS = ("solve", "chunks", "shards")  # of axes, though no attributes of an operator
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A field as it is typed: its row, the type of one value, and what it is where it is left out (MISSING: needed).
 
@@ -128,9 +127,9 @@ def _read_word(parameter: Parameter, word: str) -> Any:
 def _attributes(op: str | None, sought: bool) -> Iterator[Parameter]:
     """The options of attributes; where the attributes are what is sought, none of them has a default."""
     options = attribute_options(op) if op else all_attribute_options()
-    like = None if sought else {each.name: str(each.default) for each in fields(OPERATORS[op or "avg"])}["like"]
+    default = {} if sought else {"like": OPERATORS[op or "avg"].like}
     for name, (kind, numbers) in options.items():
-        yield _parameter(name, kind, None, marked=like if name == "like" else None, numbers=numbers)
+        yield _parameter(name, kind, None, marked=default.get(name), numbers=numbers)
 
 
 def _parameter(

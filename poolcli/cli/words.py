@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import dataclass
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Words:
     """One line of help, examples of its use, what the elements are called that it picks, and what else people call it.
 

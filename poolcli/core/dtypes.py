@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from poolcli.core.errors import RequestError
-from poolcli.core.frozen import frozen
 from poolcli.core.nearest import did_you_mean
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DType:
     """One element type: its name as numpy writes it, kind (bool, uint, int, float) and bits."""
 

@@ -6,10 +6,9 @@ indices", plain `int` and numpy `int64` arrays both work, because only + - * // 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeVar
-
-from poolcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +32,7 @@ def _at_most(a: Index, high: int) -> Index:
     return a - (a - high) * (a > high)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sliding:
     """Sliding windows: output o reads `o*stride - pad_begin + j*dilation` for j < kernel, where inside the input.
 
@@ -163,7 +162,7 @@ class Sliding:
         return below(high) - below(low)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Bins:
     """Adaptive windows: output i reads `[i*size // output, ceil((i+1)*size / output))`, in integers."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from math import prod
 
-from poolcli.core.frozen import frozen
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, whole
 
@@ -15,7 +15,7 @@ Chunks = tuple[tuple[int, ...], ...]
 Block = tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of one block of the input: what of the block it is, and where it lies in what is read."""
 
@@ -25,7 +25,7 @@ class Piece:
     share: float  # of the block's elements
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Blocks:
     """The edges of blocks along each axis, of the input and of the result."""
 

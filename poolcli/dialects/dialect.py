@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-
-from poolcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 IndexBase = Literal["axis", "channels_last"]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class There:
     """An operator as a framework has it: its name there, and its limits.
 
@@ -29,7 +27,7 @@ class There:
     variant: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Call:
     """Sliding windows as they are about to be planned, pads resolved; numbers are per spatial axis."""
 
@@ -49,7 +47,7 @@ def nothing_more(call: object) -> None:
     """No further limits."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
     """One framework's rules. Fields that are lists of words hold the words that are legal in it.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poolcli.core.errors import RequestError
-from poolcli.core.frozen import frozen
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.memory import empty_like
 from poolcli.engine.threads import allowed_threads
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from poolcli.engine.table import Pool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Call:
     """A region and the function that pools it: all that need not be found anew for another array of that shape."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.engine.compiled import ability
 from poolcli.plan import Plan
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Engine:
     """An engine by its name; `module` holds its `prepare`, `refusal` says why a plan is not for it."""
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.explain.theme import COLOURS, Role, colour
 
@@ -23,7 +22,7 @@ LETTER = 0.56  # the width of a letter, in its size
 MARGIN = 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Box:
     """A rectangle; `hatched` draws diagonals over its fill."""
 
@@ -38,7 +37,7 @@ class Box:
     hatched: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Dot:
     """A filled circle."""
 
@@ -48,7 +47,7 @@ class Dot:
     fill: Role
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Arrow:
     """A straight line that ends in a point."""
 
@@ -59,7 +58,7 @@ class Arrow:
     stroke: Role
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Words:
     """A line of text; `x` is its start, middle or end."""
 

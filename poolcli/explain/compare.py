@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import settled, worded
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.explain.same import same_divisors, same_reduction
@@ -23,7 +22,7 @@ UNSIGNED = "it adds abs(x)**p, and a window's sum is what lies in it"
 DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Row:
     """One framework's answer: its plan, or why it refuses. `divisors` are those of the first and the last window."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import islice, product
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import settled, worded
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.explain.equivalents import equivalents
@@ -24,7 +23,7 @@ TRIED = 256  # combinations of what serves each axis, for each pair of words
 LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Conversion:
     """The attributes in the other framework and how they are written there, or the reason why there are none and what
     was searched; that is None where the framework has no such operator.
@@ -40,7 +39,7 @@ class Conversion:
         return self.text or "\n".join((f"none: {self.reason}", *told(self.searched)))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Words:
     """What all axes share: auto_pad, rounding, and what the sum is divided by."""
 
@@ -54,7 +53,7 @@ class _Words:
         return self.division.get("exclude_pad") is False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Axis:
     """One axis' numbers."""
 

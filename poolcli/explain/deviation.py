@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.explain.differences import compare
 from poolcli.plan import Plan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 np: Any = Lazy("numpy")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Deviation:
     """Of a made array from a given one: whether they are equal, the largest difference, also in units of the last
     place (None where the types have none), how many of how many elements differ, and where these lie.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.ops.foreign import as_array
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PART = 2**20  # elements that are compared at once
 ROWS, COLUMNS = 12, 48  # of a map at most
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Difference:
     """What two arrays of one shape differ in.
 

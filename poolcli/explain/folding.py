@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding
 from poolcli.plan import AxisPlan
 from poolcli.plan.steps import window
@@ -18,7 +18,7 @@ SHORT = 2  # positions that are not left out alone
 SEEN_TAPS = 5  # elements of a dilated window up to which each of them is drawn
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Line:
     """Runs of positions along an axis, a gap between any two of them."""
 

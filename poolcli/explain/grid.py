@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding
 from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words
 from poolcli.explain.caption import input_sizes, output_sizes
@@ -20,7 +19,7 @@ INSET = 4.0  # of the second window, which shares lines with the first
 DIGITS = 4  # of the longest divisor that fits into a cell
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Grid:
     """Where the rows and the columns of a grid are drawn, and what their axes are called."""
 

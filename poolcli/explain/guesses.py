@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding, ceil_div, extent
 from poolcli.explain.lengths import USUAL, unusual
 
 DILATIONS = 3  # up to which dilations are tried
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Guess:
     """Kernel, stride, dilation and padding at the beginning of one axis; what ends it follows from the lengths."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.nearest import did_you_mean
 from poolcli.core.values import one_of
 from poolcli.ops import OPERATORS
@@ -17,7 +16,7 @@ from poolcli.plan.attributes import Attributes
 NUMBERS = ("kernel", "strides", "pads_begin", "dilations")  # those that guesses are made of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Held:
     """The operator and the attributes that stay; refused where no operator has them."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import check_layout, default_layout, named_shape, spatial_axes
 from poolcli.core.lazy import Lazy
 from poolcli.dialects import DIALECTS
@@ -44,7 +43,7 @@ FORMS = 2  # of each dialect
 FLOAT32 = 2.0**-23
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A pooling that may have made the output: how far it is off, and what would tell it from the first candidate."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import SPATIAL
 from poolcli.core.lazy import Lazy
 from poolcli.formats import Opened
@@ -23,7 +23,7 @@ NOT_A_NUMBER = (255, 0, 255)
 GAP = 1  # pixels between tiles
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Look:
     """Some planes of an array: of a picture its colours as they are stored (`mode`), else channels; `of` tells which of
     the array they are, for what is left out.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import named_shape
 from poolcli.core.lazy import Lazy
 from poolcli.explain.look import Look, look, paint
@@ -25,7 +25,7 @@ PIXELS = 480  # of each side of a picture in a file
 ROOM = 16  # around them
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Preview:
     """Two looks with their titles, and what is to be said of both."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.explain.guesses import Guess
 
@@ -23,7 +22,7 @@ LARGEST_DIVISOR = 10_000
 MOST_DIVISORS = 20  # that some windows allow
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A way from a window's elements to its number: what is taken of each, how they join, what becomes of the whole.
 
@@ -85,7 +84,7 @@ def rules() -> list[Rule]:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Plane:
     """One plane of input and output: spatial axes in the order of attributes, as float64 and as they are; and how far
     sums may be off.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Sliding
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AxisSearched:
     """The numbers that were tried on one axis; none where no sliding windows read what its windows read."""
 
@@ -20,7 +20,7 @@ class AxisSearched:
     pads_begin: tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Searched:
     """Operators by the framework's names, the words that its sliding windows were tried with, and numbers by axis."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from pathlib import Path
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, in_python
-from poolcli.core.frozen import frozen
 from poolcli.core.values import one_of
 from poolcli.core.windows import Bins
 from poolcli.explain.caption import title
@@ -21,7 +21,7 @@ from poolcli.plan import AxisPlan, Plan
 DENSITY = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
 
 
-@frozen
+@dataclass(frozen=True, slots=True, repr=False)
 class Picture:
     """The picture of a plan. A notebook shows it; it can be had as `svg()`, `png()` and `html()`, or saved.
 

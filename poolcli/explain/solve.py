@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice, product
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import check_layout, check_shape, default_layout, spatial_axes
 from poolcli.core.nearest import did_you_mean
 from poolcli.core.values import numbers_from, one_of, per_axis
@@ -25,7 +24,7 @@ EACH = 12  # of one axis, the plainest, that are combined with those of others
 NEAREST = 100  # lengths up and down that are looked at for one that can be reached
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One set of attributes that gives the wanted length on every axis, and its plan."""
 
@@ -33,7 +32,7 @@ class Answer:
     plan: Plan
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Near:
     """An axis whose wanted length cannot be had, and the nearest ones below and above it that can."""
 
@@ -42,7 +41,7 @@ class Near:
     lengths: tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Question:
     """The operator with what is given, the names of what is given, the input and the wanted spatial lengths."""
 

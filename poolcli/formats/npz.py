@@ -9,10 +9,10 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.core.errors import FileError, RequestError, said_by
-from poolcli.core.frozen import frozen
 from poolcli.formats import npy
 from poolcli.formats.arrays import check_expansion, chosen
 from poolcli.formats.atomic import byte_stream
@@ -50,7 +50,7 @@ def opened_several(path: str, options: ReadOptions) -> Iterator[_Archive]:
         yield _Archive(path, archive, options)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Archive:
     path: str
     archive: zipfile.ZipFile

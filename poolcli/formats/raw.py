@@ -6,12 +6,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from poolcli.core.dtypes import DTYPES, lookup
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.engine import numpy_dtype
 from poolcli.formats.arrays import byte_count, check_rank, human_bytes
 from poolcli.formats.npy import Flat
@@ -20,7 +20,7 @@ from poolcli.formats.records import Header, Opened, Source
 EXAMPLE = "1,3,64,64,uint8"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Raw:
     """The array that a file holds from its first byte on, in C order; `order` is `<` or `>` as numpy has it."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from poolcli.core.frozen import frozen
 from poolcli.plan.missing import Missing
 from poolcli.plan.region import Ranges
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from poolcli.formats.raw import Raw
 
 
-@frozen
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Source:
     """A file (`-` is a .npy stream on stdin) and the array in it: a .npz key or an HDF5 dataset."""
 
@@ -27,7 +26,7 @@ class Source:
         return self.path if self.key is None else f"{self.path}:{self.key}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How inputs are read.
 
@@ -47,7 +46,7 @@ class ReadOptions:
     raw: Raw | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Header:
     """What is known of an array before its data is read; layout None is the default, NC and spatial axes; `missing` are
     the numbers that the file says stand for no value.
@@ -66,7 +65,7 @@ class Header:
     missing: Missing = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scale:
     """The values along an axis, what they are called, and the attributes of the dataset that holds them."""
 
@@ -75,7 +74,7 @@ class Scale:
     attributes: Mapping[str, Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """What an axis is called, and the values along it: by name of the dataset that holds them."""
 
@@ -83,7 +82,7 @@ class Dimension:
     scales: Mapping[str, Scale]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset,
     `store` as `poolcli.formats.zarr.metadata` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
@@ -101,7 +100,7 @@ class Metadata:
     notes: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """An array that was read, its header, and what came with it."""
 
@@ -110,7 +109,7 @@ class Tensor:
     metadata: Metadata = field(default_factory=Metadata)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Spec:
     """An array that is to be written: what it is, its name in the file, and what goes with it.
 
@@ -125,7 +124,7 @@ class Spec:
     mode: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Named:
     """An array with what is to be written of it."""
 
@@ -133,7 +132,7 @@ class Named:
     array: NDArray[Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How outputs are written.
 

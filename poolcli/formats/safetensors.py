@@ -6,11 +6,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
-from poolcli.core.frozen import frozen
 from poolcli.engine import numpy_dtype
 from poolcli.formats.arrays import byte_count, chosen, human_bytes, named
 from poolcli.formats.atomic import byte_stream
@@ -40,7 +40,7 @@ def opened_several(path: str, options: ReadOptions) -> Iterator[_File]:
         yield _File(path, stream, entries, start)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _File:
     path: str
     stream: BinaryIO

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from poolcli.formats.records import Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Format:
     """A format as data: what its files look like, which module knows it, and what can be done with it.
 

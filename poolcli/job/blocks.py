@@ -7,9 +7,9 @@ it is as large as memory allows where that spares decoding the same chunks of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import ceil_div
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
@@ -19,7 +19,7 @@ ENOUGH = 16 * 2**20  # bytes up to which any block grows
 WORTH = 0.97  # of what was decoded before; less must be decoded for a block to grow beyond
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Blocks(Sequence[Region]):
     """The regions of one shape that a plan's output is made of, numbered in C order; the last along an axis may be
     shorter.

@@ -8,13 +8,12 @@ and encoded after it. Both are computed with the plan's own windows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.formats.records import Header, slices
 from poolcli.job.tiles import TILE, regions
 from poolcli.plan import Plan
@@ -32,7 +31,7 @@ LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sR
 LINEAR = "averaged in linear light (sRGB curve)"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Colour:
     """How the channels of a picture are averaged: `weighted` with alpha, the last of them, and in `linear` light."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from poolcli.core.frozen import frozen
 from poolcli.formats import Source, holds_array
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import exists
 
 
-@frozen
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Job:
     """One input and where its results go; None for output in a dry run without one.
 

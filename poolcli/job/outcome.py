@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from poolcli.core.errors import PoolError
-from poolcli.core.frozen import frozen
 from poolcli.core.spool import Spool
 from poolcli.formats import Header, ReadOptions
 from poolcli.formats.raw import Raw
@@ -18,7 +17,7 @@ from poolcli.plan import Plan
 from poolcli.plan.missing import Missing
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What holds for every job of a run.
 
@@ -59,7 +58,7 @@ class Settings:
         return ReadOptions(self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Stored:
     """An array as it is written: axes in the order of `layout`; with a `key` it is added to a file under that name."""
 
@@ -70,7 +69,7 @@ class Stored:
     key: str | None = None
 
 
-@frozen
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
     """How one output came to be; hashes are SHA-256."""
 
@@ -84,7 +83,7 @@ class Record:
     indices_hash: str | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What is known about a job after it ran, failed or was skipped.
 
@@ -110,7 +109,7 @@ class Outcome:
 NUMBERS = re.compile(r"\d+")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A kind of note: the first of it, how many files have one, and whether all say the same."""
 

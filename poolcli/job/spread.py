@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from poolcli.core.frozen import frozen
 from poolcli.formats import opened
 from poolcli.formats.records import ReadOptions, Sink, Source
 from poolcli.job.clock import Clock
@@ -30,7 +30,7 @@ class Shared(Protocol):
         """Takes note of a region that is written."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Parts:
     """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
 
@@ -55,7 +55,7 @@ class Parts:
         return [None] * len(numbers)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Share:
     """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
     there are at most `count`; `done` is called with each that is there.

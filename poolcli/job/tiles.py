@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.stop import check_stopped
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import Sink
@@ -28,7 +28,7 @@ TILE = 16 * 2**20  # bytes of input and output together; larger ones were not fa
 HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Work:
     """What is to be computed: values, and positions where `indices` is true, by `engine` on `threads` threads."""
 

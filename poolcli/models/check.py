@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, marked, worded
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import default_layout
 from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
@@ -26,7 +25,7 @@ LISTED = 10  # names of layers that a message has
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What is found out about a layer; `computed` has the names of dynamic dimensions, and formulas of them.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import default_layout
 from poolcli.explain.compare import compare
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 CLOSE = 1e-5  # relative and absolute, for floats; integers and maxima must be equal
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """How far a recorded output is from the computed one: the largest difference, where, and how many elements are
     off by more than 1e-5 (relative or absolute; not at all for maxima and integers).

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import default_layout, spatial_axes
 from poolcli.core.values import per_axis
 from poolcli.core.windows import ceil_div, extent
@@ -21,7 +20,7 @@ Length = TypeVar("Length", int, Dim)
 LONGEST = 60  # characters of a length that is written as a formula
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pooled:
     """The shape that comes out, and the operator and its plan where every spatial length is known.
 

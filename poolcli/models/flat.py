@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
-from poolcli.core.frozen import frozen
 from poolcli.models.pieces import Pieces, TornError
 
 MOST = 1 << 24  # items of a vector
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table at a place in the file; fields are called by the numbers of the schema."""
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import in_python
-from poolcli.core.frozen import frozen
 from poolcli.core.values import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
 from poolcli.models.invalid import InvalidError, counted, made, meant
 from poolcli.models.layer import Layer, Shape, Whole
@@ -46,7 +45,7 @@ class Found:
     outputs: list[Shape] = field(default_factory=list)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A type of layer: its name, the attributes of each version of its operator, and how that is made of them.
 

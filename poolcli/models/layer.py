@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from poolcli.core.frozen import frozen
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
 Shape = tuple[Dim, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Whole:
     """One window over all spatial axes, of an operator whose windows slide: its kernel is known with the input."""
 
@@ -26,7 +25,7 @@ class Whole:
         return self.record(kernel=tuple(sizes), **dict(self.options))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One layer: `op` is None where the file does not say enough for one, which `problem` explains, or where the
     framework takes no such layer, which `invalid` explains.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.frozen import frozen
 from poolcli.models.onnx_values import bodies, text, with_bodies
 from poolcli.models.wire import DEEPEST, Lean
 
@@ -22,7 +21,7 @@ def key_of(node: Any) -> Key:
     return text(node.domain), text(node.op_type), text(getattr(node, "overload", ""))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Names:
     """How a function's values are called where it is called: those that it is given, and a `prefix` for its own.
 
@@ -67,7 +66,7 @@ class Names:
 AS_THEY_ARE = Names()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function of the model: its head as protobuf, and its nodes."""
 
@@ -75,7 +74,7 @@ class Function:
     lean: Lean
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Item:
     """A node as it is told: in its `scope`, by its `number` in its graph, with the large graphs that it holds and the
     names for what is in them.

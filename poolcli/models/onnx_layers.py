@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from sys import intern
 from typing import Any, cast
 
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
 from poolcli.models.invalid import InvalidError, counted, made, meant
@@ -27,7 +27,7 @@ Values = Mapping[str, Any]
 Made = Attributes | Whole
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A node type: how its operator is made of its attributes, and what sets it apart.
 

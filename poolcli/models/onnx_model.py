@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import need
 from poolcli.models.layer import Shape
 from poolcli.models.onnx_calls import Calls, opsets_of
@@ -19,7 +19,7 @@ from poolcli.models.wire import lean_of
 WHY = "reading ONNX models needs onnx"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node: `scope` names the bodies that it is in, `opsets` are those by domain; `declared` are the shapes that the
     file states, `known` those and the ones that follow, and `constants` the small tensors, by the names of values.
@@ -33,7 +33,7 @@ class Node:
     constants: Mapping[str, Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Model:
     """What is told of a model: its nodes, once; `moved` where lengths were given for its inputs."""
 
@@ -88,7 +88,7 @@ def _give(path: str, head: Any, given: Mapping[str, tuple[int, ...]]) -> None:
             shape.dim.add().dim_value = length
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Around:
     """What is known of the values around a graph: declared and known shapes, and constants."""
 
@@ -97,7 +97,7 @@ class _Around:
     constants: MutableMapping[str, Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Walk:
     """The way through the nodes of a part, and those of the bodies in it, which see the values around them."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from poolcli.core.frozen import frozen
 from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, text, with_bodies
 from poolcli.models.wire import MARK, Lean
@@ -18,7 +18,7 @@ BEFORE = 300  # of the parts before, from which lengths may be computed, as a Re
 REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Part:
     """Nodes in a graph, and what they are in theirs; parts before had the first `repeated`. `stated` are the shapes
     that the file states, by scope, those of the nodes' own values under none.
@@ -30,7 +30,7 @@ class Part:
     repeated: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Around:
     """What is known of the values that a graph may use, by name, as protobuf."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, worded
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import default_layout, spatial_axes
 from poolcli.explain.convert import convert
 from poolcli.models.dims import pooled
@@ -17,7 +17,7 @@ from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 MOST_LENGTHS = 24  # that are tried for dynamic axes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Written:
     """The call or layer in the words of `like`; None where there is none, which `reason` explains.
 

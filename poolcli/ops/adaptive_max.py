@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops.record import Picking, PickingBinOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingBinAttributes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-@frozen
+@dataclass(frozen=True)
 class AdaptiveMaxPool(PickingBinAttributes, Picking):
     """Adaptive max pooling: OpenVINO AdaptiveMaxPool-8."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import DividingAttributes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-@frozen
+@dataclass(frozen=True)
 class AvgPool(DividingAttributes, Single):
     """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.record import Single, made, run
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 NORM = Reducer("lp", "Lp norm", "float", power=2)
 
 
-@frozen
+@dataclass(frozen=True)
 class LpPool(SlidingAttributes, Single):
     """Lp pooling: ONNX LpPool-18, -22, and PyTorch's lp_pool1d to lp_pool3d."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops.record import Picking, PickingOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingAttributes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-@frozen
+@dataclass(frozen=True)
 class MaxPool(PickingAttributes, Picking):
     """Max pooling: OpenVINO MaxPool-8, -14."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops.record import Picking, PickingOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingAttributes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 
 
-@frozen
+@dataclass(frozen=True)
 class MinPool(PickingAttributes, Picking):
     """Min pooling, the dual of MaxPool."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops.record import Single, made, run
 from poolcli.plan.attributes import SlidingAttributes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODE = Reducer("mode", "mode", "element", votes=True)
 
 
-@frozen
+@dataclass(frozen=True)
 class ModePool(SlidingAttributes, Single):
     """Mode pooling: of each window the value that occurs most often."""
 

@@ -6,10 +6,9 @@ that no shape could make right is refused when the record is made.
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
-from poolcli.core.frozen import frozen
 from poolcli.core.values import (
     AUTO_PADS,
     INDEX_TYPES,
@@ -27,7 +26,7 @@ from poolcli.dialects import DIALECTS, Dialect
 from poolcli.plan.reducers import Reducer
 
 
-@frozen
+@dataclass(frozen=True)
 class Operator:
     """What every operator has: its name, what it is called in a sentence, and what becomes of a window's elements.
 
@@ -49,7 +48,7 @@ class Operator:
         return self.reducer
 
 
-@frozen
+@dataclass(frozen=True)
 class SlidingAttributes(Operator):
     """Sliding windows. One number serves every axis; None is the dialect's default."""
 
@@ -63,7 +62,7 @@ class SlidingAttributes(Operator):
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
 
-@frozen
+@dataclass(frozen=True)
 class DividingAttributes(SlidingAttributes):
     """Of sums that are divided: what the divisor counts."""
 
@@ -71,7 +70,7 @@ class DividingAttributes(SlidingAttributes):
     divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
 
 
-@frozen
+@dataclass(frozen=True)
 class PickingAttributes(SlidingAttributes):
     """Of elements that win: what the indices count from, and their type."""
 
@@ -79,7 +78,7 @@ class PickingAttributes(SlidingAttributes):
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
-@frozen
+@dataclass(frozen=True)
 class BinAttributes(Operator):
     """Adaptive windows: the output's spatial size."""
 
@@ -87,7 +86,7 @@ class BinAttributes(Operator):
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
 
-@frozen
+@dataclass(frozen=True)
 class PickingBinAttributes(BinAttributes):
     """The same of elements that win: the type of the indices."""
 

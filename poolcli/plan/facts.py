@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from poolcli.core.fields import field, in_python
-from poolcli.core.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fact:
     """Root of all facts. `message` is the sentence with its fields marked; `str` names them as Python does."""
 
@@ -19,7 +20,7 @@ class Fact:
         return in_python(self.message)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Told(Fact):
     """What a file says of itself, as it was found."""
 
@@ -30,7 +31,7 @@ class Told(Fact):
         return self.text
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AxesGuessed(Fact):
     """The axes of a file were read in the order of tensors, and may be others: `others` are layouts that are likely."""
 
@@ -45,7 +46,7 @@ class AxesGuessed(Fact):
         return f"axes read as {','.join(self.layout)}{only}; if they are others, use {remedies}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StridesNotGiven(Fact):
     """Windows move by 1 because nothing else was said."""
 
@@ -54,7 +55,7 @@ class StridesNotGiven(Fact):
         return f"strides not given: 1 on every axis; set them with {field('strides')}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PadsIgnored(Fact):
     """Pads were given that auto_pad replaces."""
 
@@ -65,7 +66,7 @@ class PadsIgnored(Fact):
         return f"the given pads are ignored: auto_pad {self.auto_pad} sets them"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowDropped(Fact):
     """Rounding up would have made one window more."""
 
@@ -76,7 +77,7 @@ class WindowDropped(Fact):
         return f"axis {self.axis}: one window less, because the last one would start past the input"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InputUnread(Fact):
     """Some of an axis lies in no window."""
 
@@ -89,7 +90,7 @@ class InputUnread(Fact):
         return f"axis {self.axis}: {self.unread} of {self.size} input elements are read by no window"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowsEmpty(Fact):
     """Windows without any input, and what comes out of them."""
 
@@ -101,7 +102,7 @@ class WindowsEmpty(Fact):
         return f"{self.count} {'window holds' if self.count == 1 else 'windows hold'} no input element: {self.result}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ElementsMissing(Fact):
     """Which elements leave their windows, and what comes of a window that has no others."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import named_shape, other_layouts
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from poolcli.explain.shown import Picture
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AxisPlan:
     """One spatial axis: its letter, its position in the array, its windows and the formula of its length."""
 
@@ -33,7 +32,7 @@ class AxisPlan:
     formula: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexPlan:
     """What max indices count: `modulus` elements under base `axis`; under `channels_last`, (y*W + x)*C + c."""
 
@@ -43,7 +42,7 @@ class IndexPlan:
     rule: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Windows, shapes, types and notes of one pooling.
 

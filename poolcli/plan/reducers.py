@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from poolcli.core.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class Reducer:
     """How the elements of a window become one number.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from poolcli.core.dtypes import lookup
-from poolcli.core.frozen import frozen
 from poolcli.plan.plan import Plan
 
 Ranges = tuple[range, ...]  # of an array: the indices along each axis of the layout
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Region:
     """A whole plan and a range of its outputs along each axis of the layout.
 

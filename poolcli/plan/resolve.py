@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from math import inf, prod
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, or_another_dialect
-from poolcli.core.frozen import frozen
 from poolcli.core.values import per_axis
 from poolcli.core.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 from poolcli.dialects import DIALECTS, Call, Dialect, There
@@ -26,7 +25,7 @@ from poolcli.plan.reducers import Reducer
 Numbers = tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Resolved:
     """Windows of each axis, the attributes as they are used, and what a person should know about them."""
 
@@ -37,7 +36,7 @@ class Resolved:
     formulas: tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Numbers:
     """The per-axis numbers of sliding windows, pads as resolved."""
 

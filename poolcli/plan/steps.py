@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from poolcli.core.frozen import frozen
 from poolcli.core.windows import Bins, Sliding, ceil_div
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Window:
     """One window of one axis. `start` and `stop` (exclusive) count in the input and reach into the padding;
     `first` and `last` are the input elements that it reads, None where it reads none.
@@ -30,7 +30,7 @@ class Window:
     divisor: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AxisExplanation:
     """One spatial axis: the steps to its length, some windows, and what its windows leave out or reach beyond.
 
@@ -52,7 +52,7 @@ class AxisExplanation:
     padded: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The explanation of a plan; as text, one sentence a line."""
 

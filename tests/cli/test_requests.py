@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, get_type_hints
@@ -19,7 +19,6 @@ from poolcli.cli.requests.check import CheckRequest
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import BY_PLACE, TURNED_OFF, field, on_command_line
-from poolcli.core.frozen import frozen
 from poolcli.core.values import PerAxis
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.reducers import MAXIMUM, MEAN
@@ -37,7 +36,7 @@ def test_every_option_is_a_field_and_every_field_an_option() -> None:
 
 
 def test_a_field_without_an_option_ends_the_program_where_its_command_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    @frozen
+    @dataclass(frozen=True)
     class Misspelt(cache.CacheRequest):
         quite: bool = False
 
@@ -80,7 +79,7 @@ def test_an_operator_that_picks_has_indices_and_one_that_divides_linear_light(op
     assert (MAXIMUM.picks, MAXIMUM.divides, MEAN.picks, MEAN.divides) == (True, False, False, True)
 
 
-@frozen
+@dataclass(frozen=True)
 class Toy(AvgPool):
     """An operator that has an attribute of its own."""
 

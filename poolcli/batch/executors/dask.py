@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.batch.executors.cluster import connected, slots_of
@@ -14,7 +14,6 @@ from poolcli.batch.executors.flow import Flow, explained
 from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.memory import memory_limit
 from poolcli.batch.task import Runner, Task
-from poolcli.core.frozen import frozen
 from poolcli.core.lazy import Lazy
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.failure import failure
@@ -66,7 +65,7 @@ def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
         yield number, found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Jobs:
     """On a worker: outcomes of tasks."""
 
@@ -80,7 +79,7 @@ class _Jobs:
         return [runner(task, lambda done, total: None) for _, task in items]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Regions:
     """Shares the parts of one array out to the workers."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from poolcli.batch.task import Runner, Task
-from poolcli.core.frozen import frozen
 from poolcli.job.outcome import Outcome
 from poolcli.job.pool_file import Progress
 
@@ -27,7 +27,7 @@ class Run(Protocol):
     def __call__(self, tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Executor:
     """One way to run jobs, by name."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from poolcli.core.frozen import frozen
+from dataclasses import dataclass
 
 ELEMENTS = "{elements}"  # stands for what the operator picks: maxima
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Option:
     """An option: its flags, its help, and what stands for its value there.
 
@@ -47,7 +47,7 @@ class Option:
         return self.flags.partition("/")[2]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Argument:
     """Something that is given by its place."""
 

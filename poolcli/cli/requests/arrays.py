@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from poolcli.cli.requests.request import Request
-from poolcli.core.frozen import frozen
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArraysRequest(Request):
     """How arrays are read, with what they are computed, and how they are written."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from poolcli.cli.requests.request import Request
-from poolcli.core.frozen import frozen
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest(Request):
     """Shards that are to become one run."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from poolcli.cli.attributes import Value
 from poolcli.cli.requests.arrays import ArraysRequest
-from poolcli.core.frozen import frozen
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRequest(ArraysRequest):
     """Files in, pooled files out."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from poolcli.core.frozen import frozen
+from dataclasses import dataclass
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """How a command reports."""
 

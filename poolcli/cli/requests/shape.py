@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from poolcli.cli.attributes import Value
 from poolcli.cli.requests.request import Request
-from poolcli.core.frozen import frozen
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRequest(Request):
     """The plan of an operator on a shape or a file's header, and what else is asked about it."""
 

@@ -14,12 +14,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from poolcli.core.frozen import frozen
 from poolcli.engine.compiled.machine import Code, description
 
 SOURCES = ("arithmetic", "geometry", "kernels/*", "lean", "numbers", "pointers", "results", "build", "machine")
@@ -30,7 +30,7 @@ PATIENCE = 120  # seconds that another process may take to build a kernel which 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CacheInfo:
     """The cache as it is: its folder, the kernels in it, their bytes, and whether it can be used."""
 

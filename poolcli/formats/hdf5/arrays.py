@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.formats.arrays import chosen
 from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import reading
@@ -27,7 +26,7 @@ def opened_several(path: str, options: ReadOptions) -> Iterator[Several]:
         yield _Datasets(gate)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Datasets:
     gate: Gate
 

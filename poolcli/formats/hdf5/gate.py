@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, RequestError
-from poolcli.core.frozen import frozen
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
 from poolcli.formats.hdf5.library import h5py, reading
@@ -47,7 +47,7 @@ def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
         yield Gate(path, root, options)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Gate:
     """An open file. What is taken out of it was let through."""
 
@@ -102,7 +102,7 @@ class Gate:
         return Dataset(self, name, h5py.Dataset(found), packed)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """A dataset that was let through."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.plan.missing import Missing
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TURNED = (5, 6, 7, 8)  # orientations that exchange width and height
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Picture:
     """What is known of the pages that are read, and how each is decoded: as H, W or H, W, C, upright.
 

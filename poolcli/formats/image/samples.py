@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
-from poolcli.core.frozen import frozen
 from poolcli.formats.image.modes import BANDS, NO_BANDS, mode_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ WIDEST = 32  # bits; products of two of them are exact
 MODES_OF = {GREY: ("L", "LA", "I;16", "LA;16", "I", "F"), RGB: ("RGB", "RGBA", "RGB;16", "RGBA;16"), CMYK: ("CMYK",)}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Samples:
     """The samples of a pixel: `photometric` says what the first of them are, `extra` what the others are.
 

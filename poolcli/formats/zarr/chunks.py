@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import spatial_axes
 from poolcli.core.windows import ceil_div
 from poolcli.plan.region import Ranges
@@ -38,7 +38,7 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> I
         )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Grid:
     """How an array is cut: what is coded as one, and what is one file or object, None where each chunk is."""
 

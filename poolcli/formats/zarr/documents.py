@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from poolcli.core.dtypes import DTYPES
-from poolcli.core.frozen import frozen
 from poolcli.formats.arrays import named
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.zarr.attributes import plain
@@ -19,7 +19,7 @@ from poolcli.formats.zarr.names import names_of
 Documents = dict[str, dict[str, Any]]  # by their names in the store
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Made:
     """An array that is to be: where it is in its store, its metadata and that of the groups above it, its grid, and
     the values along its axes, by key.
@@ -89,7 +89,7 @@ def _names(spec: Spec) -> tuple[str | None, ...]:
     return labels if any(labels) else names_of(spec.layout)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Array:
     """An array that is to be described: how its input was `kept`, its fill value, names of axes and attributes."""
 

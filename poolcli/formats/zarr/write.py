@@ -11,7 +11,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.dtypes import DTYPES
-from poolcli.core.frozen import frozen
 from poolcli.core.stop import check_stopped
 from poolcli.formats.arrays import byte_count
 from poolcli.formats.atomic import whole_folder
@@ -68,7 +67,7 @@ def sinks(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[l
             _remove_torn(store)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Writer:
     """Writes regions of an array that is being made; several may do so at once, wherever they run.
 

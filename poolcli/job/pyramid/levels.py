@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import spatial_axes
 from poolcli.core.values import per_axis
 from poolcli.core.windows import ceil_div
@@ -21,7 +21,7 @@ EDGES = ("ceil", "floor")
 MOST_LEVELS = 64  # of which each is at least half as long as the one before: 2**63 to 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Level:
     """One level: its shape, how many elements of the source one of its own stands for along each axis, and its plan.
 
@@ -45,7 +45,7 @@ class Level:
         return [start + step * (factor - 1) / 2 for step, start, factor in places]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Reduction:
     """How each level comes from the one before: an operator, and its kernel, which is the stride, for each spatial
     axis.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from dataclasses import field as default
 from math import prod
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 from poolcli.core.dtypes import DTYPES, lookup
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import converted_shape
 from poolcli.core.values import one_of
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
@@ -30,7 +30,7 @@ GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothi
 ENOUGH = 256  # the longest spatial axis of the smallest level, where their number is not given
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Request:
     """What is asked of a pyramid: how many `levels` (None: until the smallest is small), how each is computed, where
     the elements of the first lie (`scale` by the axis' name, and `unit`; what the input says otherwise), and the
@@ -44,7 +44,7 @@ class Request:
     ngff: str = "0.5"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pyramid:
     """What is made: the levels, where their elements lie, and how they are stored."""
 

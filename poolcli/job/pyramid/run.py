@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from math import gcd, lcm
 from pathlib import Path
 
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
-from poolcli.core.frozen import frozen
 from poolcli.core.stop import check_stopped
 from poolcli.formats import Opened
 from poolcli.formats.arrays import byte_count, human_bytes
@@ -33,7 +33,7 @@ from poolcli.job.tiles import HELD, Work, bytes_of, pool_in_tiles
 from poolcli.plan import Plan
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Made:
     """How a pyramid was made."""
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.frozen import frozen
 from poolcli.core.layouts import convert_layout
 from poolcli.formats import Opened, opened
 from poolcli.formats.records import ReadOptions, Source
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Read = Callable[[Ranges], "Array"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The source of a pyramid: an array in a file, and the order of its axes there and in the levels."""
 
@@ -47,7 +47,7 @@ class Origin:
         return read
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Step:
     """All that a process needs for any block of a level, of which it is given numbers. It can be pickled.
 
