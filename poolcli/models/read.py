@@ -13,6 +13,7 @@ from poolcli.models.layer import Layer
 Given = Mapping[str, tuple[int, ...]]
 READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 HEAD = 64  # bytes by which a format is told
+TEXT = bytes({*range(32, 127), *b"\t\n\r"})  # of which no model consists
 
 
 def read_model(path: str, given: Given | None = None) -> Iterator[Layer]:
@@ -62,7 +63,9 @@ def _begins(*starts: bytes) -> Callable[[bytes], bool]:
 
 
 OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
-    (lambda head: not head.strip(b"\0"), "no model: the file is empty"),
+    (lambda head: not head, "no model: the file is empty"),
+    (lambda head: not head.strip(b"\0"), f"no model, but zeros; {READ}"),
+    (lambda head: not head.translate(None, TEXT), f"a text, no model; {READ}"),
     (_begins(b"\x89HDF"), f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}"),
     (
         _begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),

@@ -127,7 +127,8 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
         (b"<html></html>", "no OpenVINO IR"),
         (b"", "no model: the file is empty"),
         (b"\x89PNG\r\n\x1a\n", "a picture, no model"),
-        (b"12345678", "no ONNX model"),
+        (b"12345678", "a text, no model"),
+        (b"\x081234567", "no ONNX model"),
     ],
 )
 def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli: Cli, tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
     ("content", "message"),
     [
         (b"", "no model: the file is empty"),
+        (bytes(100), f"no model, but zeros; {READ}"),
+        (b"# A page\n", f"a text, no model; {READ}"),
         (b"\x89PNG\r\n\x1a\n", f"a picture, no model; {READ}"),
         (b"\x93NUMPY\x01\0", f"an array, no model; {READ}"),
         (b"\x80\x02}q\0.", f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT}"),
