@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
     from poolcli.models.compare_data import Comparison
 
-LONGEST = 2**63 - 1
-
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The lengths of each input from `NAME=1,3,640,640`.
@@ -36,8 +34,6 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if not equals or not name or not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
             raise RequestError(f"{field('input_shape')} is {text!r}; write NAME=1,3,640,640")
         found[name] = tuple(map(int, parts))
-        if not all(0 < length <= LONGEST for length in found[name]):
-            raise RequestError(f"{field('input_shape')} is {text!r}; lengths are from 1 to 2**63 - 1")
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Literal, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field, marked, worded
 from poolcli.core.layouts import default_layout
-from poolcli.core.values import one_of
+from poolcli.core.values import LARGEST, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.explain.compare import compare
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
@@ -67,7 +68,7 @@ def findings(
         against = one_of("against", against, tuple(DIALECTS))
     names: list[str] = []
     chosen = 0
-    for each in read_model(path, {name: tuple(lengths) for name, lengths in input_shape.items()}):
+    for each in read_model(path, _lengths(input_shape)):
         if layer in (None, each.name):
             chosen += 1
             yield check_layer(each, against)
@@ -75,6 +76,21 @@ def findings(
             names.append(each.name)
     if layer is not None and not chosen:
         raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}")
+
+
+def _lengths(given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The lengths that are given for inputs, as whole numbers from 1 on."""
+    try:
+        lengths = {name: tuple(map(index, each)) for name, each in given.items()}
+    except (AttributeError, TypeError):
+        example = {"x": (1, 3, 640, 640)}
+        raise RequestError(
+            f"{field('input_shape')} is {given!r:.60}; give lengths by name, such as {example}"
+        ) from None
+    for name, each in lengths.items():
+        if not all(0 < length <= LARGEST for length in each):
+            raise RequestError(f"{field('input_shape')} of {name} is {each}; lengths are from 1 to 2**63 - 1")
+    return lengths
 
 
 def check_layer(layer: Layer, against: str | None = None) -> Finding:

@@ -271,3 +271,17 @@ def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
         assert done.code == 0
         assert layers
         assert {found["verdict"] for found in layers} == {"agrees"}, layers
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1, 3], "input_shape is [1, 3]; give lengths by name, such as {'x': (1, 3, 640, 640)}"),
+        ({"x": "1,3"}, "input_shape is {'x': '1,3'}; give lengths by name, such as {'x': (1, 3, 640, 640)}"),
+        ({"x": (1, -1)}, "input_shape of x is (1, -1); lengths are from 1 to 2**63 - 1"),
+    ],
+)
+def test_lengths_that_are_none_are_refused_in_python(given: Any, message: str) -> None:
+    with pytest.raises(poolcli.RequestError) as refusal:
+        poolcli.check("samples/backbone.xml", input_shape=given)
+    assert str(refusal.value) == message
