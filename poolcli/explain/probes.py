@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 np: Any = Lazy("numpy")
 
 MANY_PLACES = 16
+SPANS = 2**16  # that are kept: of a guess at an output
 LARGEST_DIVISOR = 10_000
 MOST_DIVISORS = 20  # that some windows allow
 
@@ -116,9 +118,15 @@ def places(plane: Plane) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([middle, *corners, *spread]))
 
 
+@lru_cache(SPANS)
+def _span(guess: Guess, o: int) -> range:
+    """What the window of output `o` reads; asked for again by every place of that row or column."""
+    return guess.windows.span(o)
+
+
 def made(plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Guess]]) -> Array:
     """For each combination of guesses, one of each axis, what the rule makes of the window of the output at `at`."""
-    boxes = [[guess.windows.span(o) for guess in axis] for axis, o in zip(axes, at, strict=True)]
+    boxes = [[_span(guess, o) for guess in axis] for axis, o in zip(axes, at, strict=True)]
     taken = rule.take(plane.x)
     for i in reversed(range(len(axes))):
         taken = _joined(taken, boxes[i], i, rule.join)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from sys import intern
 from typing import Any, cast
 
@@ -187,13 +188,7 @@ def _check_attributes(proto: Any, kind: Kind, key: tuple[str, str], opset: int, 
     """Refuses missing inputs, and attributes that the version has not or that are of another type, as ONNX Runtime."""
     if not proto.input or not proto.output:
         raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
-    known: dict[str, int | None] = dict.fromkeys(kind.takes or ())
-    if kind.takes is None:
-        try:
-            schema = defs.get_schema(key[1], opset, key[0])
-        except (defs.SchemaError, TypeError):  # the latter where it is no number of 32 bits
-            raise InvalidError(f"opset {opset} has no {key[1]}") from None
-        known = {name: int(each.type) for name, each in schema.attributes.items()}
+    known = dict.fromkeys(kind.takes) if kind.takes is not None else _types(key, opset, defs)
     for attribute in proto.attribute:
         name = text(attribute.name)
         needed = known.get(name)
@@ -202,6 +197,16 @@ def _check_attributes(proto: Any, kind: Kind, key: tuple[str, str], opset: int, 
         if needed is not None and attribute.type != needed:
             types = {int(value): word for word, value in attribute.AttributeType.items()}
             raise InvalidError(f"{name} is {types.get(attribute.type, 'of no type')}, it must be {types[needed]}")
+
+
+@lru_cache(1024)
+def _types(key: tuple[str, str], opset: int, defs: Any) -> dict[str, int | None]:
+    """The attributes of an operator in that version, and the numbers of their types."""
+    try:
+        schema = defs.get_schema(key[1], opset, key[0])
+    except (defs.SchemaError, TypeError):  # the latter where it is no number of 32 bits
+        raise InvalidError(f"opset {opset} has no {key[1]}") from None
+    return {name: int(each.type) for name, each in schema.attributes.items()}
 
 
 def _unknown(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, domain: str) -> str:
