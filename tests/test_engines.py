@@ -33,6 +33,7 @@ INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "in
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30, -1e30)
 ENGINES = ("numpy", "numba")
+AGREEING = sized(150, 1500)  # examples on which the engines agree
 
 
 @st.composite
@@ -126,14 +127,14 @@ def assert_same(a: Any, b: Any, plan: Plan, x: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, derandomize=True)
+@settings(max_examples=AGREEING, derandomize=True)
 @given(problems())
 def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
     assert_agree(*problem)
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, derandomize=True)
+@settings(max_examples=AGREEING, derandomize=True)
 @given(problems(), st.sampled_from([1, 30]))
 def test_the_engines_agree_where_rows_are_cut_grouped_and_blocked(problem: tuple[Plan, Any], group: int) -> None:
     limits = Limits(run=3, merged=20, row=48, short=group, blocks=1)
