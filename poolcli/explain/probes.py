@@ -20,6 +20,7 @@ np: Any = Lazy("numpy")
 
 MANY_PLACES = 16
 SPANS = 2**16  # that are kept: of a guess at an output
+Held = dict[tuple[int, ...], Any]
 LARGEST_DIVISOR = 10_000
 MOST_DIVISORS = 20  # that some windows allow
 
@@ -124,12 +125,21 @@ def _span(guess: Guess, o: int) -> range:
     return guess.windows.span(o)
 
 
-def made(plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Guess]]) -> Array:
-    """For each combination of guesses, one of each axis, what the rule makes of the window of the output at `at`."""
+def made(
+    plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Guess]], held: Held | None = None
+) -> Array:
+    """For each combination of guesses, one of each axis, what the rule makes of the window of the output at `at`.
+
+    `held` keeps, for further places under the same rule, what is joined along the last axes.
+    """
+    held = {} if held is None else held
     boxes = [[_span(guess, o) for guess in axis] for axis, o in zip(axes, at, strict=True)]
     taken = rule.take(plane.x)
-    for i in reversed(range(len(axes))):
-        taken = _joined(taken, boxes[i], i, rule.join)
+    for i in reversed(range(1, len(axes))):
+        if at[i:] not in held:
+            held[at[i:]] = _joined(taken, boxes[i], i, rule.join)
+        taken = held[at[i:]]
+    taken = _joined(taken, boxes[0], 0, rule.join)
     inside = _product([[len(span) for span in spans] for spans in boxes])
     whole = _product([[guess.kernel for guess in axis] for axis in axes])
     with np.errstate(all="ignore"):
@@ -146,9 +156,9 @@ def spread_places(plane: Plane) -> list[tuple[int, ...]]:
 
 def hits(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]]) -> Array:
     """For each combination of guesses how many of the outputs all over the plane it gives."""
-    found: Array = np.sum(
-        [plane.near(made(plane, rule, at, axes), float(plane.y[at]), rule) for at in spread_places(plane)], axis=0
-    )
+    held: Held = {}
+    near = [plane.near(made(plane, rule, at, axes, held), float(plane.y[at]), rule) for at in spread_places(plane)]
+    found: Array = np.sum(near, axis=0)
     return found
 
 

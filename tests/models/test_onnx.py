@@ -124,7 +124,7 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
         ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
         ("1,3,8,8", "--input-shape is '1,3,8,8'; write NAME=1,3,640,640"),
         ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write NAME=1,3,640,640"),
-        ("x=0,3,8,8", "--input-shape is 'x=0,3,8,8'; lengths are from 1 to 2**63 - 1"),
+        ("x=0,3,8,8", "--input-shape of x is (0, 3, 8, 8); lengths are from 1 to 2**63 - 1"),
     ],
 )
 def test_lengths_that_do_not_fit_are_refused(
