@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from poolcli.plan import Plan
+    from poolcli.dialects.planned import Planned
 
 IndexBase = Literal["axis", "channels_last"]
 
@@ -61,7 +61,7 @@ class Dialect:
     name: str
     title: str
     operators: Mapping[str, There]
-    write: Callable[[Plan], str]
+    write: Callable[[Planned], str]
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
     ceil: Literal["ceil", "ceil_torch"]
@@ -75,6 +75,6 @@ class Dialect:
     symmetric_pads: bool = False
     compared: tuple[str | None, ...] = (None,)
     retired: bool = False
-    wholes: Mapping[str, Callable[[Plan], str]] = field(default_factory=dict)
+    wholes: Mapping[str, Callable[[Planned], str]] = field(default_factory=dict)
     refuses: Callable[[Call], str | None] = nothing_more
-    cannot_write: Callable[[Plan], str | None] = nothing_more
+    cannot_write: Callable[[Planned], str | None] = nothing_more

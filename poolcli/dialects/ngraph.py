@@ -9,10 +9,10 @@ from poolcli.dialects.dialect import Dialect, There
 from poolcli.dialects.words import counts_pads, is_ceil, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.plan import Plan
+    from poolcli.dialects.planned import Planned
 
 
-def write(plan: Plan) -> str:
+def write(plan: Planned) -> str:
     """The operator with the letters of its specification."""
     parts = [f"{letter}={joined(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip

@@ -9,10 +9,10 @@ from poolcli.dialects.dialect import Dialect, There
 from poolcli.dialects.words import is_dilated, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.plan import Plan
+    from poolcli.dialects.planned import Planned
 
 
-def write(plan: Plan) -> str:
+def write(plan: Planned) -> str:
     """The layer as an IR has it."""
     a, there = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
@@ -33,13 +33,13 @@ def write(plan: Plan) -> str:
     return f"{there.name} {version}: <data {data}/>"
 
 
-def _index_type(plan: Plan) -> object:
+def _index_type(plan: Planned) -> object:
     """i32 where that holds the indices: the CPU plugin runs no AdaptiveMaxPool with i64, the default."""
     fits = plan.index is not None and plan.index.modulus <= 2**31
     return "i32" if fits else plan.attributes["index_element_type"]
 
 
-def _version(plan: Plan) -> str:
+def _version(plan: Planned) -> str:
     """The first version of the operator that has what the plan needs."""
     if plan.reducer.divides and is_dilated(plan):
         return "opset16"

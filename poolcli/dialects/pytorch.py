@@ -9,10 +9,10 @@ from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.plan import Plan
+    from poolcli.dialects.planned import Planned
 
 
-def write(plan: Plan) -> str:
+def write(plan: Planned) -> str:
     """The call of the function."""
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:

@@ -10,12 +10,12 @@ from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import numbers, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.plan import Plan
+    from poolcli.dialects.planned import Planned
 
 ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
-def write(plan: Plan) -> str:
+def write(plan: Planned) -> str:
     """The call of the function, with the layout that its numbers are for."""
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     pads = list(zip(numbers(plan, "pads_begin"), numbers(plan, "pads_end"), strict=True))
@@ -25,7 +25,7 @@ def write(plan: Plan) -> str:
     return f"tf.nn.{name}{rank}d(x, {sizes}, {padding}, data_format={ORDERS[rank]})"
 
 
-def _reduction(name: str) -> Callable[[Plan], str]:
+def _reduction(name: str) -> Callable[[Planned], str]:
     return lambda plan: f"tf.{name}(x, {[*range(1, 1 + len(plan.axes))]}, keepdims=True)"
 
 
@@ -44,7 +44,7 @@ def refuses(call: Call) -> str | None:
     return None
 
 
-def cannot_write(plan: Plan) -> str | None:
+def cannot_write(plan: Planned) -> str | None:
     """Over three axes SAME moves its windows where the kernel is shorter than the stride."""
     gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:
