@@ -25,7 +25,7 @@ from poolcli.cli.settings import dataset_of, settings_of
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.stop import Stopped
-from poolcli.engine.compiled import store as kernels
+from poolcli.engine.compiled import spent
 from poolcli.formats.atomic import is_device
 from poolcli.formats.places import is_url
 from poolcli.formats.table import FORMATS, with_suffix
@@ -52,7 +52,7 @@ def pool(request: PoolRequest) -> int:
     _refuse_terminal(request)
     _refuse_existing(jobs, settings)
     if not request.quiet:
-        kernels.announce = say
+        spent.announce = say
     reporter = Reporter(request, op, found.several, found.passed_over)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)

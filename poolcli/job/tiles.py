@@ -89,7 +89,7 @@ def _read_ahead(
 def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
     """The values and positions of a part, or of the whole, from what it reads."""
     from poolcli.engine import run_region
-    from poolcli.engine.compiled.store import seconds_spent
+    from poolcli.engine.compiled.spent import seconds_spent
 
     before = seconds_spent()
     with work.clock.phase("compute"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.engine.compiled import store
+from poolcli.engine.compiled import folder, store
 from poolcli.engine.compiled.machine import Code
 
 NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")
@@ -23,14 +23,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     forget()
     keep(NAME)
-    yield store.folder()
+    yield folder.folder()
     forget()
 
 
 def forget() -> None:
     """Lets this process look at the folder as for the first time."""
-    place = store._opened() if store._opened.cache_info().currsize else None
-    store._opened.cache_clear()
+    place = folder.opened() if folder.opened.cache_info().currsize else None
+    folder.opened.cache_clear()
     if place is not None:
         os.close(place)
 
@@ -238,10 +238,10 @@ def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path,
 
 
 def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    today = store.folder()
-    monkeypatch.setattr(store, "_version", lambda name: f"{name} 99")
-    store.key.cache_clear()
-    assert store.folder() != today
+    today = folder.folder()
+    monkeypatch.setattr(folder, "_version", lambda name: f"{name} 99")
+    folder.key.cache_clear()
+    assert folder.folder() != today
     monkeypatch.undo()
-    store.key.cache_clear()
-    assert store.folder() == today
+    folder.key.cache_clear()
+    assert folder.folder() == today

@@ -31,8 +31,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "conformance/test_differences.py",
     ),
     "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py"),
-    "poolcli/engine/compiled/[!bks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
+    "poolcli/engine/compiled/[!bfks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
     "poolcli/engine/compiled/store.py": ("engine/test_store.py", "test_cache.py"),
+    "poolcli/engine/compiled/folder.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/job/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),

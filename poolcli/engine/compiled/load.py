@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from poolcli.engine.compiled import store
+from poolcli.engine.compiled import spent, store
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def load(choice: Choice) -> Kernel:
     """The kernel that was chosen, as a function of pointers and a range of tasks; it lets other threads run."""
     kernel = _kernels.get(choice.variant)
     if kernel is None:
-        with _preparing, store.timed():
+        with _preparing, spent.timed():
             kernel = _kernels.get(choice.variant)
             if kernel is None:
                 kernel = _kernels[choice.variant] = _kept(choice) or _built(choice)
@@ -33,7 +33,7 @@ def load_kept(choice: Choice) -> None:
     """Loads the kernel that was chosen where it is kept; builds none."""
     if choice.variant in _kernels:
         return
-    with _preparing, store.timed():
+    with _preparing, spent.timed():
         kernel = _kernels.get(choice.variant) or _kept(choice)
         if kernel:
             _kernels[choice.variant] = kernel
@@ -49,7 +49,7 @@ def _built(choice: Choice) -> LoadedKernel:
     with store.writing(choice.variant) as keep:
         kernel = _kept(choice)
         if kernel is None:
-            store.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
+            spent.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
             with _without_collector():
                 from poolcli.engine.compiled.build import build
 

@@ -1,9 +1,7 @@
-"""Where compiled kernels are kept between runs, and what keeps that place safe.
+"""The entries of the folder of compiled kernels: how one is read, written, counted and removed.
 
-Entries are code: whoever can write one runs as whoever loads it. So they lie in a folder of poolcli's own, which this
-user alone may write to, below folders that nobody else may change; no link is followed in it. An entry is a line of
-JSON, with the hash of what follows, and machine code: whatever does not agree with itself, with these kernels, these
-versions and this processor is built anew and never run. A folder that cannot be used means building for this run alone.
+An entry is a line of JSON, with the hash of what follows, and machine code: whatever does not agree with itself, with
+these kernels, these versions and this processor is built anew and never run.
 """
 
 from __future__ import annotations
@@ -15,19 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 
-from poolcli.engine.compiled.machine import Code, description
+from poolcli.engine.compiled.folder import folder, is_out_of_reach, is_own, key, opened, root
+from poolcli.engine.compiled.machine import Code
 
-SOURCES = ("arithmetic", "geometry", "kernels/*", "lean", "numbers", "pointers", "results", "build", "machine")
-PACKAGES = ("numba", "llvmlite")
 ENTRY, PART = ".kernel", ".part"
 LARGEST = 1 << 24  # bytes of an entry; kernels take some 30,000
 PATIENCE = 120  # seconds that another process may take to build a kernel which this one needs too
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,133 +34,9 @@ class CacheInfo:
     usable: bool
 
 
-def _say_nothing(text: str) -> None:
-    """The library compiles in silence; the command line sets `announce` to something that prints."""
-
-
-announce: Callable[[str], None] = _say_nothing
-
-_spent: list[float] = []
-
-
-@contextmanager
-def timed() -> Iterator[None]:
-    """Adds the time inside to what this process has spent on building and loading kernels."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        _spent.append(time.perf_counter() - start)
-
-
-def seconds_spent() -> float:
-    """What this process has spent on building and loading kernels."""
-    return sum(_spent)
-
-
-# The folder
-
-
-def root() -> Path:
-    """The folder of all versions: XDG_CACHE_HOME/poolcli, or ~/.cache/poolcli."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    if base and Path(base).is_absolute():
-        return Path(base) / "poolcli"
-    try:
-        return Path.home() / ".cache" / "poolcli"
-    except RuntimeError:  # no home
-        return Path("/nonexistent/poolcli")
-
-
-@cache
-def key() -> str:
-    """What machine code depends on beside its kernel: the sources, the compilers and the processor."""
-    here = Path(__file__).parent
-    files = [file for name in SOURCES for file in sorted(here.glob(f"{name}.py"))]
-    sources = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    return "; ".join([sources, *map(_version, PACKAGES), description()])
-
-
-def _version(package: str) -> str:
-    """What a package says of its version, read without importing it; importlib.metadata would cost 30 ms."""
-    spec = find_spec(package)
-    place = Path(spec.origin).with_name("_version.py") if spec and spec.origin else Path(package)
-    return sha256(place.read_bytes()).hexdigest() if place.exists() else f"no {package}"
-
-
-def folder() -> Path:
-    """The folder of the entries that this process may use: others never read it."""
-    return root() / f"kernels-{sha256(key().encode()).hexdigest()[:16]}"
-
-
-@cache
-def _opened() -> int | None:
-    """The folder, made if need be, open; None where entries in it could not be trusted or kept."""
-    if not hasattr(os, "getuid"):
-        return None
-    try:
-        base = Path(os.path.realpath(root().parent))
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_out_of_reach(base):
-            return None
-        place = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
-        for name in (root().name, folder().name):
-            place = _entered(name, place)
-    except OSError:
-        return None
-    return place
-
-
-def _entered(name: str, above: int) -> int:
-    """A folder in another, made if need be, open instead of that; refused where it is a link or not this user's own."""
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=above)
-        place = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    finally:
-        os.close(above)
-    if not _is_own(os.fstat(place)):
-        os.close(place)
-        raise PermissionError(name)
-    return place
-
-
-def _is_own(status: os.stat_result) -> bool:
-    """Whether it is this user's, and nobody else may write to it."""
-    return status.st_uid == os.getuid() and not status.st_mode & OTHERS_WRITE
-
-
-def _is_out_of_reach(path: Path) -> bool:
-    """Whether nobody but this user and the system can exchange what lies in a folder, or above it."""
-    every = [os.stat(place) for place in (path, *path.parents)]
-    return all(status.st_uid in (0, os.getuid()) and not _is_open_to_others(status) for status in every)
-
-
-def _is_open_to_others(status: os.stat_result) -> bool:
-    """Whether others may exchange what lies in a folder; a group of this user alone is nobody else."""
-    if status.st_mode & stat.S_ISVTX or not status.st_mode & OTHERS_WRITE:
-        return False
-    return bool(status.st_mode & stat.S_IWOTH) or not _is_private(status.st_gid)
-
-
-def _is_private(group: int) -> bool:
-    """Whether a group is the one that many systems give each user, with the user's name and no other members."""
-    import grp
-    import pwd
-
-    try:
-        user, found = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
-    except KeyError:
-        return False
-    return user.pw_gid == group and user.pw_name == found.gr_name and not set(found.gr_mem) - {user.pw_name}
-
-
-# Entries
-
-
 def read(name: str) -> Code | None:
     """The entry of a kernel, where there is one that can be trusted."""
-    place = _opened()
+    place = opened()
     if place is None:
         return None
     try:
@@ -175,7 +45,7 @@ def read(name: str) -> Code | None:
         return None
     try:
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or not _is_own(status) or status.st_size > LARGEST:
+        if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > LARGEST:
             return None
         with open(file, "rb", closefd=False) as entry:
             return _parsed(name, entry.read(LARGEST))
@@ -208,7 +78,7 @@ def writing(name: str) -> Iterator[Callable[[Code], None]]:
 
     The file that becomes the entry is also the lock: who holds it may write, and whoever waited looks again.
     """
-    place, part = _opened(), f".{name}{PART}"
+    place, part = opened(), f".{name}{PART}"
     file = _locked(part, place) if place is not None else None
     if place is None or file is None:
         yield lambda code: None
@@ -241,7 +111,7 @@ def _locked(part: str, place: int) -> int | None:
         except OSError:
             return None
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+        if not stat.S_ISREG(status.st_mode) or not is_own(status):
             os.close(file)
             return None
         try:
@@ -272,7 +142,7 @@ def info() -> CacheInfo:
     path = folder()
     kernels = {entry.stem: entry.lstat().st_size for entry in _entries(path) if entry.suffix == ENTRY}
     there = Path(os.path.realpath(next(place for place in (path, *path.parents) if place.exists())))
-    usable = hasattr(os, "getuid") and os.access(there, os.W_OK) and _is_out_of_reach(there)
+    usable = hasattr(os, "getuid") and os.access(there, os.W_OK) and is_out_of_reach(there)
     return CacheInfo(str(path), tuple(sorted(kernels)), sum(kernels.values()), usable)
 
 
