@@ -21,9 +21,13 @@ def run(arguments: Sequence[str]) -> int:
         print(version_line())
         return 0
     if ASKED in os.environ:
+        from poolcli.cli.listing import begun
+        from poolcli.cli.typed_line import file_asked
+
+        listing = begun(file_asked(os.environ[ASKED]))  # before the commands are loaded, which takes as long
         from poolcli.cli.question import answers
 
-        print(*answers(os.environ[ASKED]), sep="\n")
+        print(*answers(os.environ[ASKED], listing), sep="\n")
         return 0
     from poolcli.cli.arguments import arranged
 

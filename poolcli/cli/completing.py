@@ -6,16 +6,15 @@ Formats are imported where a file is looked for: whoever waits for the value of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from poolcli.cli.listing import Listing, keys_in
 from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter
-from poolcli.core.errors import PoolError
 
 
-def completions(parameter: Parameter, files: Sequence[str], unfinished: str) -> list[str]:
+def completions(parameter: Parameter, files: Sequence[str], unfinished: str, listing: Listing = keys_in) -> list[str]:
     """What the word of a parameter may become; `files` are the inputs that the line names already.
 
     What a line of text cannot hold is left out.
@@ -23,7 +22,7 @@ def completions(parameter: Parameter, files: Sequence[str], unfinished: str) -> 
     if parameter.row.words:
         return [word for word in parameter.row.words if word.startswith(unfinished.lower())]
     found = _PATHS.get(parameter.row.path)
-    return [word for word in found(files, unfinished) if word.isprintable()] if found else []
+    return [word for word in found(files, unfinished, listing) if word.isprintable()] if found else []
 
 
 def placed_in(taken: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any]:
@@ -36,48 +35,34 @@ def placed_in(taken: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any
     return {each.name: placed[i:] if each.many else next(iter(placed[i:]), None) for i, each in enumerate(arguments)}
 
 
-def _inputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
+def _inputs(files: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
     path, colon, _ = unfinished.rpartition(":")
     if colon and os.path.exists(path):
-        yield from (f"{path}:{key}" for key in _arrays_in([path]) if f"{path}:{key}".startswith(unfinished))
+        yield from (f"{path}:{key}" for key in listing(path) if f"{path}:{key}".startswith(unfinished))
         return
     from poolcli.formats.table import suffixes_of
 
     yield from _named(unfinished, suffixes_of(lambda row: row.reads))
 
 
-def _outputs(files: Sequence[str], unfinished: str) -> Iterator[str]:
+def _outputs(files: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
     from poolcli.formats.table import suffixes_of
 
     return _named(unfinished, suffixes_of(lambda row: row.writes))
 
 
-def _models(files: Sequence[str], unfinished: str) -> Iterator[str]:
+def _models(files: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
     from poolcli.formats.recognise import MODELS
 
     return _named(unfinished, MODELS)
 
 
-def _any(files: Sequence[str], unfinished: str) -> Iterator[str]:
+def _any(files: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
     return _named(unfinished, ("",))
 
 
-def _arrays(files: Sequence[str], unfinished: str) -> Iterator[str]:
-    return (key for key in _arrays_in(files) if key.startswith(unfinished))
-
-
-def _arrays_in(files: Iterable[str]) -> Iterator[str]:
-    """The keys of the arrays in the files; of what cannot be read, none."""
-    from poolcli.formats import Header, list_arrays, parse_source
-    from poolcli.formats.isolated import guarded
-
-    for file in files:
-        path = parse_source(file).path
-        try:
-            found: list[Header] = guarded(path, partial(list_arrays, path))
-        except PoolError:
-            continue
-        yield from (header.key for header in found if header.key)
+def _arrays(files: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
+    return (key for file in files for key in listing(file) if key.startswith(unfinished))
 
 
 def _named(unfinished: str, suffixes: tuple[str, ...]) -> Iterator[str]:

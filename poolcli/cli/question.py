@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from poolcli.cli.commands import COMMANDS, Command
 from poolcli.cli.completing import completions, placed_in
+from poolcli.cli.listing import Listing, keys_in
 from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter, parameters
 from poolcli.cli.shells import INSTALL, SHOW
+from poolcli.cli.typed_line import split
 from poolcli.cli.which import command_called
 
 OF_ALL = ("-V", "--version", "-h", "--help", SHOW, INSTALL)
 OF_COMMANDS = ("--help", "--help-all")
-_CURSOR = "\0"  # which no line holds
 
 
-def answers(line: str) -> Iterator[str]:
+def answers(line: str, listing: Listing = keys_in) -> Iterator[str]:
     """What the last word of the line may become; what explains it stands behind a tabulator.
 
     >>> list(answers("poolcli avg x.npy --like=p"))
@@ -28,23 +28,7 @@ def answers(line: str) -> Iterator[str]:
     command = None if at is None else command_called(words[at])
     if at is None or command is None:
         return _starting(unfinished)
-    return _continuing(command, words[at + 1 :], unfinished)
-
-
-def split(line: str) -> tuple[list[str], str]:
-    r"""The words behind the program's name, and the last one as far as it is typed: quotations may be open.
-
-    >>> split("poolcli avg 'a "), split("poolcli avg a\\ b "), split("poolcli 'av")
-    ((['avg'], 'a '), (['avg', 'a b'], ''), ([], 'av'))
-    """
-    lexer = shlex.shlex(line + _CURSOR, posix=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words = list[str]()
-    try:
-        words.extend(lexer)
-    except ValueError:  # the quotation that is still open
-        words.append(lexer.token)
-    return words[1:-1], words[-1].removesuffix(_CURSOR) if len(words) > 1 else ""
+    return _continuing(command, words[at + 1 :], unfinished, listing)
 
 
 def _starting(unfinished: str) -> Iterator[str]:
@@ -54,7 +38,7 @@ def _starting(unfinished: str) -> Iterator[str]:
     return (each for each in (*explained, *options) if each.startswith(unfinished))
 
 
-def _continuing(command: Command, words: Sequence[str], unfinished: str) -> Iterator[str]:
+def _continuing(command: Command, words: Sequence[str], unfinished: str, listing: Listing) -> Iterator[str]:
     """Options, the value of one, or what is given by its place."""
     taken = list(parameters(command))
     if unfinished.startswith("-") and "--" not in words:
@@ -64,7 +48,7 @@ def _continuing(command: Command, words: Sequence[str], unfinished: str) -> Iter
         words, unfinished = [*words, flag], value
     placed = placed_in(taken, words)
     asked = _valued(taken, words[-1:]) or _open(taken, placed)
-    return iter(completions(asked, placed.get("inputs") or [], unfinished) if asked else ())
+    return iter(completions(asked, placed.get("inputs") or [], unfinished, listing) if asked else ())
 
 
 def _options(taken: Sequence[Parameter], unfinished: str) -> Iterator[str]:

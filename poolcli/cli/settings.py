@@ -11,10 +11,10 @@ from poolcli.batch.memory import memory_limit
 from poolcli.cli.values import parse_numbers
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.missing import Missing
 from poolcli.formats.raw import raw_from
 from poolcli.job.outcome import Settings
 from poolcli.job.rescale import Limits
-from poolcli.plan.missing import Missing
 
 if TYPE_CHECKING:  # to make a record takes longer than to fill it
     from poolcli.cli.requests.arrays import ArraysRequest

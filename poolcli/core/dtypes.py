@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
+from poolcli.core.lazy import need
 from poolcli.core.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +94,14 @@ def lookup(name: object) -> DType:
         known = ", ".join(DTYPES)
         meant = did_you_mean(text, DTYPES)
         raise RequestError(f"dtype {text} cannot be pooled; use one of {known}{meant}") from None
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype called `name`; bfloat16 comes from ml_dtypes."""
+    import numpy as np
+
+    if name != "bfloat16":
+        return np.dtype(name)
+    (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

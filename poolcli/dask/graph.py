@@ -26,7 +26,7 @@ MARGIN = 0.5  # of a block: where less is read of it, that much is cut out where
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     """The dask array of a plan's result, and with `indices` that of the positions behind it."""
-    from poolcli.engine import numpy_dtype
+    from poolcli.core.dtypes import numpy_dtype
     from poolcli.engine.choose import choose_engine
 
     choose_engine(plan, engine)  # refuses an unknown word now

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from poolcli.core.dtypes import numpy_dtype
 from poolcli.core.errors import RequestError
-from poolcli.core.lazy import need
 from poolcli.engine.choose import WORTH_LOADING, choose_engine
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
@@ -94,14 +94,3 @@ def _check_size(plan: Plan) -> None:
             raise RequestError(
                 f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
             )
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype called `name`; bfloat16 comes from ml_dtypes."""
-    import numpy as np
-
-    if name != "bfloat16":
-        return np.dtype(name)
-    (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.stop import check_stopped
 from poolcli.formats.atomic import (
@@ -23,7 +23,9 @@ from poolcli.formats.atomic import (
     sync,
     sync_handle,
 )
-from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from poolcli.plan.region import Ranges
 
 NOTE_EVERY = 2.0  # seconds between notes of how much of a long output is written
 

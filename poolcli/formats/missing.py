@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from poolcli.core.dtypes import DTYPES
-from poolcli.plan.missing import Missing, can_hold
+from poolcli.core.missing import Missing, can_hold
 
 NAMES = ("_FillValue", "missing_value")
 MOST = 16  # numbers of an attribute

@@ -33,10 +33,11 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.runs import Done, runs
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 65_536

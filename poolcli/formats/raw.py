@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from poolcli.core.dtypes import DTYPES, lookup
+from poolcli.core.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
-from poolcli.engine import numpy_dtype
 from poolcli.formats.arrays import byte_count, check_rank, human_bytes
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import Header, Opened, Source

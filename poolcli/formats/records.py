@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from poolcli.plan.missing import Missing
-from poolcli.plan.region import Ranges
+from poolcli.core.missing import Missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.formats.raw import Raw
+    from poolcli.plan.region import Ranges
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
-from poolcli.plan.region import Ranges
+if TYPE_CHECKING:
+    from poolcli.plan.region import Ranges
 
 
 def runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:

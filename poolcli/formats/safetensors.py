@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.core.dtypes import DTYPES
+from poolcli.core.dtypes import DTYPES, numpy_dtype
 from poolcli.core.errors import FileError
-from poolcli.engine import numpy_dtype
 from poolcli.formats.arrays import byte_count, chosen, human_bytes, named
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.npy import Flat

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from poolcli.core.errors import PoolError
+from poolcli.core.missing import Missing
 from poolcli.core.spool import Spool
 from poolcli.formats import Header, ReadOptions
 from poolcli.formats.raw import Raw
@@ -14,7 +15,6 @@ from poolcli.job.colour import PLAIN, Colour
 from poolcli.job.job import Job
 from poolcli.job.rescale import Limits
 from poolcli.plan import Plan
-from poolcli.plan.missing import Missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import check_layout, converted_shape
+from poolcli.core.missing import Missing
 from poolcli.engine.choose import engine_notes
 from poolcli.formats import Header, check_chunks, check_output
 from poolcli.formats.arrays import named
@@ -19,7 +20,6 @@ from poolcli.job.outcome import Outcome, Settings, Stored
 from poolcli.job.rescale import STORED, check_rescale
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.missing import Missing
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:

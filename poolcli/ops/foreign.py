@@ -61,7 +61,7 @@ def _taken(x: Any) -> NDArray[Any]:
     import numpy as np
 
     if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which numpy, and so PyTorch's way to it, does not know
-        from poolcli.engine import numpy_dtype
+        from poolcli.core.dtypes import numpy_dtype
 
         bits: NDArray[Any] = x.view(sys.modules["torch"].int16).numpy()
         return bits.view(numpy_dtype("bfloat16"))

@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from poolcli.core.errors import RequestError
+from poolcli.core.missing import Missing, missing_from
 from poolcli.core.values import PerAxis, whole_number
 from poolcli.ops.foreign import as_array
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.missing import Missing, missing_from
 from poolcli.plan.region import whole
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from poolcli.core.layouts import (
     size_of,
     spatial_axes,
 )
+from poolcli.core.missing import Missing, check_missing, missing_from
 from poolcli.core.values import INDEX_TYPES
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
 from poolcli.plan.facts import ElementsMissing, Fact, InputUnread, WindowsEmpty
-from poolcli.plan.missing import Missing, check_missing, missing_from
 from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.resolve import index_axis, resolve

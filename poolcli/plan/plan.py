@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.layouts import named_shape, other_layouts
+from poolcli.core.missing import Missing
 from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.facts import AxesGuessed, Fact
-from poolcli.plan.missing import Missing
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,24 @@ def test_a_shell_completes_commands_options_values_files_and_arrays(
     for name in ("m.onnx", "notes.txt", "a b.npy", "two\nlines.npy", "tab\t.npy", os.fsdecode(b"\xff.npy")):
         Path(name).touch()
     assert [word for word in completed(monkeypatch, capsys, line) if word] == LINES[line]
+
+
+@pytest.mark.parametrize("line", ["avg volume.h5:/f", "avg volume.h5 --dataset ", "avg volume.h5 --dataset=/f"])
+def test_arrays_are_looked_for_in_another_process_before_the_commands_are_loaded(line: str, folder: Path) -> None:
+    with h5py.File("volume.h5", "w") as file:
+        file["features"] = np.zeros((1, 1, 4))
+    code = """if True:
+        import poolcli.core.apart as core, sys
+        from poolcli.cli.app import run
+        apart = core.apart
+        def told(path, look):
+            print(path, "poolcli.cli.commands" in sys.modules)
+            return apart(path, look)
+        core.apart = told
+        run([])"""
+    environment = os.environ | {"_POOLCLI_COMPLETE": f"poolcli {line}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["volume.h5 False", *LINES[f"poolcli {line}".replace("=/f", " ")][:1]]
 
 
 @st.composite

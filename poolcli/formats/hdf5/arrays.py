@@ -13,10 +13,11 @@ from poolcli.formats.hdf5.library import reading
 from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
 from poolcli.formats.missing import missing_in
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 
 @contextmanager

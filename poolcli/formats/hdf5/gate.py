@@ -22,10 +22,11 @@ from poolcli.formats.hdf5.names import above, find, text_of, walk
 from poolcli.formats.hdf5.storage import storage_of
 from poolcli.formats.hdf5.unpack import read_chunks
 from poolcli.formats.records import Header, ReadOptions, slices
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 
 # Elder kinds of files of the same names, by how they begin, and what to do about them.

@@ -12,10 +12,11 @@ from poolcli.core.windows import ceil_div
 from poolcli.formats.arrays import byte_count
 from poolcli.formats.hdf5.filters import unpacked
 from poolcli.formats.hdf5.library import h5py
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
     Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.plan.missing import Missing
+from poolcli.core.missing import Missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

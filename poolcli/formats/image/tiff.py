@@ -12,6 +12,7 @@ from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
+from poolcli.core.missing import Missing, can_hold
 from poolcli.formats.image import tags
 from poolcli.formats.image.chain import count_pages
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
@@ -31,7 +32,6 @@ from poolcli.formats.image.samples import (
     samples_of,
 )
 from poolcli.formats.image.storage import OF_PILLOW
-from poolcli.plan.missing import Missing, can_hold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

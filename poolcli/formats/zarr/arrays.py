@@ -22,10 +22,11 @@ from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
 from poolcli.formats.zarr.store import store_of
 from poolcli.formats.zarr.walk import is_group, root_of, walk
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
 

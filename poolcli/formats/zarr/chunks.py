@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import spatial_axes
 from poolcli.core.windows import ceil_div
-from poolcli.plan.region import Ranges
+
+if TYPE_CHECKING:
+    from poolcli.plan.region import Ranges
 
 MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each
 USUAL = {1: 2**20, 2: 1024, 3: 128}  # the length of a chunk along each spatial axis, by their number

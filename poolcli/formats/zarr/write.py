@@ -26,10 +26,11 @@ from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
 from poolcli.formats.zarr.remote import remote_store
 from poolcli.formats.zarr.remote_shards import shared_store
 from poolcli.formats.zarr.store import store_of
-from poolcli.plan.region import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 TORN = ".partial"
 ROOM = 2**28  # bytes of the units that are coded side by side

@@ -9,11 +9,11 @@ from typing import Any
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import spatial_axes
+from poolcli.core.missing import Missing
 from poolcli.core.values import per_axis
 from poolcli.core.windows import ceil_div
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.missing import Missing
 
 ABLE = ("avg", "max", "min", "mode")
 BASES = ("previous", "source")
