@@ -31,8 +31,7 @@ def state_of(path: str) -> State:
     if not os.path.isdir(path):
         return State(whole.st_size, whole.st_mtime_ns, whole.st_ino)
     size, newest = 0, whole.st_mtime_ns
-    for name in _files_in(path):
-        status = os.stat(name)
+    for status in _states_in(path):
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return State(size, newest, whole.st_ino)
 
@@ -67,6 +66,18 @@ def digest_of(path: str) -> str:
         return sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
     with open(path, "rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
+
+
+def _states_in(path: str) -> Iterator[os.stat_result]:
+    """What the system says of all files in a folder: a store may have millions."""
+    folders = [path]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    yield entry.stat()
 
 
 def _files_in(path: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Opened, Sink
 from poolcli.formats.arrays import human_bytes
 from poolcli.formats.records import whole_region
-from poolcli.formats.state import check_at_rest, state_of
+from poolcli.formats.state import State, check_at_rest, state_of
 from poolcli.job.clock import Clock
 from poolcli.job.colour import pool_colours
 from poolcli.job.metadata import scaled_metadata
@@ -47,7 +47,7 @@ def pool_to_memory(
     work = _work(outcome, settings, False, clock, lambda done, total: None)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
-    values, positions = _pool_whole(work, outcome, file)
+    values, positions = _pool_whole(work, outcome, file, state_of(outcome.job.source.path))
     turned = convert_layout(values, plan.layout, output.layout)
     where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
     return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
@@ -83,19 +83,19 @@ def _read_pool_write(
 ) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
-    writer = Writer(outcome, work.plan, settings)
+    path = outcome.job.source.path
+    before = state_of(path)
+    writer = Writer(outcome, work.plan, settings, before)
     if settings.part and not file.streams:
         raise RequestError(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
         )
     if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory)):
-        results = _pool_whole(work, outcome, file)
+        results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
                 writer.write(target, array, None if i else file.metadata)
         return writer.notes
-    path = outcome.job.source.path
-    before = state_of(path)
     with ExitStack() as stack:
         sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
         parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
@@ -128,14 +128,13 @@ def _own(parts: Iterable[Region], sinks: Sequence[Sink], part: tuple[int, int], 
     return (parts[place] for place in range(first, stop))
 
 
-def _pool_whole(work: Work, outcome: Outcome, file: Opened) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _pool_whole(work: Work, outcome: Outcome, file: Opened, before: State) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Reads and pools all at once; refused where the input is not as it was `before`."""
     from poolcli.engine.ahead import meanwhile_loaded
 
-    path = outcome.job.source.path
-    before = state_of(path)
     with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
-    check_at_rest(path, before)
+    check_at_rest(outcome.job.source.path, before)
     if outcome.colour.is_plain:
         return pool_part(work, whole(work.plan), x)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.core.layouts import convert_layout
 from poolcli.formats import Metadata, Sink, Spec, WriteOptions, format_of, sink, write
 from poolcli.formats.records import Fresh, slices
-from poolcli.formats.state import state_of
+from poolcli.formats.state import State
 from poolcli.job.blocks import LARGEST
 from poolcli.job.metadata import scaled_metadata
 from poolcli.job.outcome import Outcome, Settings, Stored
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the results of one job; `notes` say what could not be kept."""
+    """Writes the results of one job, whose input was as `source` says; `notes` say what could not be kept."""
 
     outcome: Outcome
     plan: Plan
     settings: Settings
+    source: State
     notes: list[str] = field(default_factory=list)
 
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
@@ -109,5 +110,5 @@ class Writer:
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
-        text = repr((version("poolcli"), planned, source, state_of(source.path)[:2], stored))
+        text = repr((version("poolcli"), planned, source, self.source[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

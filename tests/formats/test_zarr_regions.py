@@ -103,6 +103,21 @@ def test_negative_zeros_are_kept_where_a_chunk_has_nothing_else(cli: Cli) -> Non
     assert np.signbit(whole("y.zarr")).all()
 
 
+@pytest.mark.parametrize("how", [{}, {"shards": (4, 4, 4)}, {"zarr_format": 2}], ids=["v3", "shards", "v2"])
+@pytest.mark.parametrize(("dtype", "fill"), [("u1", 0), ("u1", 7), ("f4", np.nan), ("f4", 0), ("u1", None)], ids=str)
+def test_chunks_of_nothing_but_the_fill_value_are_left_out_as_zarr_does(
+    how: dict[str, Any], dtype: str, fill: Any, cli: Cli
+) -> None:
+    nothing = 0 if fill is None else fill
+    x = np.full((6, 6, 6), nothing, dtype)
+    x[1, 1, 3] = x[4, 0, 0] = x[2, 5, 5] = 9  # within a chunk, first of one, last of one
+    made("x.zarr", x, chunks=(2, 2, 2), fill_value=fill, config={"write_empty_chunks": False}, **how)
+    assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
+    names = {str(path.relative_to("x.zarr")) for path in Path("x.zarr").rglob("*") if "json" not in path.name}
+    assert {str(path.relative_to("y.zarr")) for path in Path("y.zarr").rglob("*") if "json" not in path.name} == names
+    np.testing.assert_array_equal(whole("y.zarr"), x)
+
+
 def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
     made("x.zarr", key="a", dimension_names=("z", "y", "x"))
     for chunk in Path("x.zarr/a/c").rglob("?"):

@@ -87,10 +87,22 @@ class Writer:
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with translated(self.path):
-            target = self.full if _has_negative_zero(array) else self.sparse
+            target = self.sparse if self._may_leave_out_chunks(array) else self.full
             for part in batches(region, unit):
                 place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
                 target[slices(part)] = array[place]
+
+    def _may_leave_out_chunks(self, array: NDArray[Any]) -> bool:
+        """Whether a chunk of a region may be of nothing but the fill value: the first element of each tells, where zarr
+        looks at all of them. A negative zero is no fill value.
+        """
+        import numpy as np
+
+        first = array[tuple(slice(None, None, length) for length in self.making.grid.chunks)]
+        fill = self.sparse.fill_value
+        if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
+            return bool(np.isnan(first).any())
+        return bool((first == (fill or 0)).any()) and not _has_negative_zero(array)
 
     @property
     def shape(self) -> tuple[int, ...]:
