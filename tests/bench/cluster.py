@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +20,23 @@ from poolcli.batch.executors import flow
 from poolcli.cli.app import run
 
 TICKS = os.sysconf("SC_CLK_TCK")
-FILES = 4000
+FILES, FEW = 4000, 200
 MESSAGES = 1000
 REGIONS = ("--layout", "DHW", "--max-memory", "150M")  # about 128^3 elements each
 
-Figure = tuple[str, float, float | None]
+
+class Figure(NamedTuple):
+    """What was measured, its unit, and the most that it is meant to be, None where nothing is promised."""
+
+    name: str
+    value: float
+    unit: str
+    goal: float | None
+
+    @property
+    def text(self) -> str:
+        """The value and its unit."""
+        return f"{self.value:.{0 if self.value >= 100 else 2}f} {self.unit:<5}"
 
 
 class Used(NamedTuple):
@@ -32,37 +46,36 @@ class Used(NamedTuple):
     peak: float
 
 
-def cluster_figures(folder: Path, volume: Path, rounds: int) -> Iterator[Figure]:
-    """Figures of clusters that are started for them, and what is meant."""
-    with cluster(2) as (address, pids):
-        yield from _of_the_scheduler(folder, address, pids[0])
-    yield from _of_workers(folder, volume, rounds)
-
-
-def _of_the_scheduler(folder: Path, address: str, pid: int) -> Iterator[Figure]:
+def of_the_scheduler(folder: Path) -> Iterator[Figure]:
     """Milliseconds of the scheduler, without what it takes when there is nothing to do."""
     import distributed
 
-    files = folder / "files"
-    files.mkdir(exist_ok=True)
+    shutil.rmtree(folder / "files", ignore_errors=True)
     for number in range(FILES):
-        np.save(files / f"{number}.npy", np.zeros((1, 1, 8, 8), np.uint8))
-    idle = _seconds(pid, lambda: time.sleep(5))
-    words = ("max", str(files), "-o", f"{folder}/small/", "-k", "2", "-s", "2", "-q", "--overwrite")
+        file = folder / "files" / ("few" if number < FEW else "most") / f"{number}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, np.zeros((1, 1, 8, 8), np.uint8))
 
-    def spent(what: Any, count: int) -> float:
-        what()  # once before: connections and kernels
-        start = time.perf_counter()
-        seconds = _seconds(pid, what)
-        return 1000 * (seconds - idle * (time.perf_counter() - start) / 5) / count
+    def pooled(name: str) -> None:
+        words = ("max", f"{folder}/files/{name}", "-o", f"{folder}/small/", "-k", "2", "-s", "2", "-q", "--overwrite")
+        assert run([*words, "--cluster", address]) == 0
 
-    yield "scheduler, ms a file", spent(lambda: run([*words, "--cluster", address]), FILES), 1
-    with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
-        kept = flow.MOST
-        flow.MOST = 1
-        yield "scheduler, ms a message of one item", spent(lambda: _messages(client), MESSAGES), 1
-        flow.MOST = kept
-        yield "scheduler, ms a task of Dask alone", spent(lambda: _tasks(client), MESSAGES), None
+    with cluster(2) as (address, (pid, *_)):
+        idle = _seconds(pid, lambda: time.sleep(5)) / 5
+
+        def spent(what: Any, count: int) -> float:
+            start = time.perf_counter()
+            seconds = _seconds(pid, what)
+            return 1000 * (seconds - idle * (time.perf_counter() - start)) / count
+
+        pooled("few")  # once before: connections and kernels
+        yield Figure("scheduler, CPU of a file", spent(lambda: pooled("most"), FILES - FEW), "ms", 1)
+        with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
+            kept, flow.MOST = flow.MOST, 1
+            yield Figure("scheduler, CPU of a message of one item", spent(lambda: _messages(client), MESSAGES), "ms", 1)
+            flow.MOST = kept
+            alone = spent(lambda: _tasks(client), MESSAGES)
+            yield Figure("scheduler, CPU of a task of Dask alone that does nothing", alone, "ms", None)
 
 
 def _messages(client: Any) -> None:
@@ -74,26 +87,29 @@ def _tasks(client: Any) -> None:
     client.gather(client.map(abs, range(MESSAGES), pure=False))
 
 
-def _of_workers(folder: Path, volume: Path, rounds: int) -> Iterator[Figure]:
+def of_workers(volume: Path, rounds: int) -> Iterator[Figure]:
     """One worker and two in turn: what two take longer in all, how well they share, and the most memory of one."""
+    words = ["avg", str(volume), "-o", str(volume.with_name("out.zarr")), "-q", "--overwrite", "-k", "2", "-s", "2"]
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     peak = 0.0
     for _ in range(rounds):
-        for count in found:
-            with cluster(count) as (address, (_, *pids)):
-                words = ("avg", str(volume), "-o", f"{folder}/out.zarr", "-q", "--overwrite", "-k", "2", "-s", "2")
+        for count, runs in found.items():
+            with cluster(count) as (address, pids):
                 assert run([*words, *REGIONS, "--cluster", address]) == 0  # once before: kernels
                 before, start = [used(pid) for pid in pids], time.perf_counter()
                 assert run([*words, *REGIONS, "--cluster", address]) == 0
                 wall, after = time.perf_counter() - start, [used(pid) for pid in pids]
-                seconds = sum(b.seconds - a.seconds for a, b in zip(before, after, strict=True))
-                found[count].append((seconds, wall))
-                peak = max(peak, *(each.peak for each in after))
+                runs.append((sum(b.seconds - a.seconds for a, b in zip(before, after, strict=True)), wall))
+                peak = max(peak, *(each.peak for each in after[1:]))
     pairs = list(zip(found[1], found[2], strict=True))
-    yield "2 workers / 1, CPU", statistics.median(two[0] / one[0] for one, two in pairs), 1.05
+    for count, runs in found.items():
+        seconds, wall = (statistics.median(each) for each in zip(*runs, strict=True))
+        yield Figure(f"avg k2s2, workers: {count}, with the scheduler", seconds, "CPU s", None)
+        yield Figure(f"avg k2s2, workers: {count}, wall", wall, "s", None)
+    yield Figure("2 workers / 1, CPU", statistics.median(two[0] / one[0] for one, two in pairs), "", 1.05)
     shared = statistics.median(2 * two[1] / one[1] for one, two in pairs)
-    yield "2 workers, their wall time twice / that of 1 (1 / 0.9)", shared, 1.11
-    yield "worker at regions of 128^3, peak MB", peak, 350
+    yield Figure("2 workers / 1, wall, twice: 1 / 0.9 on a quiet machine", shared, "", 1.11)
+    yield Figure("worker at regions of 128^3, most memory", peak, "MB", 350)
 
 
 @contextmanager
@@ -104,15 +120,23 @@ def cluster(workers: int) -> Iterator[tuple[str, Sequence[int]]]:
     import distributed
 
     with ExitStack() as stack:
-        file = f"scheduler-{os.getpid()}-{time.monotonic_ns()}.json"
-        place = Path(os.environ.get("TMPDIR", "/tmp"), file)  # noqa: S108  # a name that nobody else has
-        stack.callback(place.unlink, missing_ok=True)
+        scratch = stack.enter_context(TemporaryDirectory())
+        place = Path(scratch, "scheduler.json")
         quiet = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
         scheduler = _started(stack, "scheduler", *quiet, "--port", "0", "--scheduler-file", str(place))
         while not (place.exists() and place.stat().st_size):
             time.sleep(0.1)
-        words = ("worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-nanny", *quiet)
-        pids = [scheduler, *(_started(stack, *words) for _ in range(workers))]
+        words = (
+            "worker",
+            "--scheduler-file",
+            str(place),
+            "--local-directory",
+            scratch,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+        )
+        pids = [scheduler, *(_started(stack, *words, "--no-nanny", *quiet) for _ in range(workers))]
         with distributed.Client(scheduler_file=str(place)) as client:  # type: ignore[no-untyped-call]  # it has no types
             client.wait_for_workers(workers)
             address = client.scheduler.address
@@ -125,7 +149,7 @@ def _started(stack: ExitStack, name: str, *words: str) -> int:
         [sys.executable, "-m", f"distributed.cli.dask_{name}", *words], stderr=subprocess.DEVNULL
     )
     stack.callback(process.wait)
-    stack.callback(process.terminate)
+    stack.callback(process.kill)  # a worker that is asked to end waits for its scheduler for long
     return process.pid
 
 

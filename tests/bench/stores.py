@@ -2,7 +2,7 @@
 
 Each contender is a process of its own, started in turn, and its CPU time is counted whole, imports and all; a ratio is
 the median of those of each round. `--peers` is a Python of an environment of its own that has ngff-zarr, whose
-dependencies exclude those of the tests.
+dependencies exclude those of the tests. A part that fails or takes longer than `LONGEST` costs its own figures.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ import argparse
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tests.bench.cluster import cluster_figures
+from tests.bench.cluster import Figure, of_the_scheduler, of_workers
 from tests.bench.goals import reached
 from tests.processes import fresh
 
 SHAPE = (513, 641, 769)
 CHUNK = 128
 NAME = "volume.zarr"
+LONGEST = 300  # seconds for a part
 POOLCLI = (sys.executable, "-m", "poolcli")
 HALVE = ("-k", "2", "-s", "2", "--rounding-type", "ceil")
 DASK = """
@@ -89,35 +91,70 @@ def contenders(peers: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def main() -> None:
-    """Makes the volume, runs all contenders in turn, and prints the median of each and the ratios."""
+    """Makes the volume, measures one part after the other, and prints all figures with what is meant."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.stores", description=__doc__)
     parser.add_argument("--folder", help="where the volume is kept, or made")
     parser.add_argument("--peers", help="the Python of an environment with ngff-zarr")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # which installed packages would not feel, and a checkout does
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(asked.folder or temporary)
-        maker = get_context("spawn").Process(target=volume, args=(folder,))  # else its memory counts as the contenders'
-        maker.start()
-        maker.join()
-        found: dict[str, list[tuple[float, int]]] = {}
-        for _ in range(asked.rounds):
-            for name, command in contenders(asked.peers):
-                found.setdefault(name, []).append(run(command, folder / NAME, folder / "out.zarr"))
-        for name, runs in found.items():
-            seconds, peak = statistics.median(each[0] for each in runs), max(each[1] for each in runs)
-            print(f"{name:<58}{seconds:>8.2f} CPU s{peak / 1024:>8.0f} MB")
-        for pair, goal in RATIOS.items():
-            if pair.peer in found:
-                rounds = zip(found[pair.own], found[pair.peer], strict=True)
-                ratio = statistics.median(own[0] / peer[0] for own, peer in rounds)
-                print(f"{f'{pair.own} / {pair.peer}':<58}{ratio:>8.2f}{reached(ratio, goal):>9}")
-        for figure, value, goal in (sparse(folder), *cluster_figures(folder, folder / NAME, asked.rounds)):
-            print(f"{figure:<58}{value:>8.2f}{reached(value, goal):>9}", flush=True)
+        source = made(folder)
+        parts: dict[str, Callable[[], Iterable[Figure]]] = {
+            "store to store": lambda: of_stores(source, asked.peers, asked.rounds),
+            "sparse store": lambda: sparse(folder),
+            "scheduler": lambda: of_the_scheduler(folder),
+            "workers": lambda: of_workers(source, asked.rounds),
+        }
+        figures = [figure for name, part in parts.items() for figure in tried(name, part)]
+    for figure in figures:
+        print(f"{figure.name:<66}{figure.text:>12}{reached(figure.value, figure.goal):>10}")
 
 
-def sparse(folder: Path) -> tuple[str, float, float]:
-    """The most memory, in MB, for a store of 20 GB of which next to nothing is there, under a limit of 1 GB."""
+def tried(name: str, part: Callable[[], Iterable[Figure]]) -> list[Figure]:
+    """The figures of a part as far as it comes, and why it came no further."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done after {LONGEST} s")
+
+    found: list[Figure] = []
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LONGEST)
+    try:
+        for figure in part():
+            print(name, *figure, file=sys.stderr, flush=True)
+            found.append(figure)
+            signal.alarm(LONGEST)
+    except Exception as error:  # whatever it is, the other parts are to be measured
+        found.append(Figure(f"{name}: {type(error).__name__}: {error}", float("nan"), "", None))
+    finally:
+        signal.alarm(0)
+    return found
+
+
+def of_stores(source: Path, peers: str | None, rounds: int) -> Iterator[Figure]:
+    """What each contender takes, and what is meant of some beside others."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, command in contenders(None):
+        if name.startswith("avg"):
+            run(command, source)  # once before: kernels
+    for _ in range(rounds):
+        for name, command in contenders(peers):
+            found.setdefault(name, []).append(run(command, source))
+            signal.alarm(LONGEST)
+    for name, runs in found.items():
+        yield Figure(name, statistics.median(seconds for seconds, _ in runs), "CPU s", None)
+        yield Figure(f"{name}, most memory", max(peak for _, peak in runs), "MB", None)
+    for pair, goal in RATIOS.items():
+        if pair.peer in found:
+            of_rounds = zip(found[pair.own], found[pair.peer], strict=True)
+            ratio = statistics.median(own[0] / peer[0] for own, peer in of_rounds)
+            yield Figure(f"{pair.own} / {pair.peer}", ratio, "", goal)
+
+
+def sparse(folder: Path) -> Iterator[Figure]:
+    """The most memory for a store of 20 GB of which next to nothing is there, under a limit of 1 GB."""
     import zarr
 
     here = folder / "sparse"
@@ -125,41 +162,55 @@ def sparse(folder: Path) -> tuple[str, float, float]:
     array = zarr.create_array(here / "x.zarr", shape=(2720,) * 3, dtype="u1", chunks=(125,) * 3, overwrite=True)
     array[2719, 2719, 2719] = 9
     words = ("max", "x.zarr", "-o", "y.zarr", "-k", "25", "-s", "25", "--layout", "DHW", "--overwrite")
-    found = fresh(here, *words, "--max-memory", "1G", "-q", timeout=None)
-    assert (found.code, found.err) == (0, "")
-    return "20 GB sparse under 1 GB, peak MB", found.peak / 1024, 1000
+    result = fresh(here, *words, "--max-memory", "1G", "-q", timeout=LONGEST)
+    if (result.code, result.err) != (0, ""):
+        raise RuntimeError(result.err)
+    yield Figure("20 GB sparse under --max-memory 1G, most memory", result.peak / 1024, "MB", 1000)
 
 
-def volume(folder: Path) -> Path:
+def made(folder: Path) -> Path:
+    """The volume, which is made where it is not there, in a process of its own: else the memory that this takes counts
+    as that of the contenders.
+    """
+    path = folder / NAME
+    if not path.exists():
+        maker = get_context("spawn").Process(target=volume, args=(path,))
+        maker.start()
+        maker.join()
+    return path
+
+
+def volume(path: Path) -> None:
     """253 MB of uint8 as microscopes give it: smooth, with noise; zstd, chunks of 128."""
     import zarr
 
-    path = folder / NAME
-    if path.exists():
-        return path
     rng = np.random.default_rng(0)
     array = zarr.create_array(path, shape=SHAPE, dtype="u1", chunks=(CHUNK,) * 3, dimension_names=("z", "y", "x"))
     z, y, x = (np.sin(np.arange(n) / 53) for n in SHAPE)
     for start in range(0, SHAPE[0], CHUNK):
         smooth = 128 + 60 * z[start : start + CHUNK, None, None] * y[:, None] * x
         array[start : start + CHUNK] = np.clip(smooth + rng.normal(0, 4, smooth.shape), 0, 255).astype("u1")
-    return path
 
 
-def run(command: Sequence[str], source: Path, output: Path) -> tuple[float, int]:
-    """The CPU seconds of a process and of all that it starts, and the most memory of one of them, in KiB."""
+def run(command: Sequence[str], source: Path) -> tuple[float, float]:
+    """The CPU seconds of a process and of all that it starts, and the most memory of one of them, in MB."""
+    output = source.with_name("out.zarr")
     shutil.rmtree(output, ignore_errors=True)
     ours = command[1:3] == ("-m", "poolcli")
     words = [*command, str(source), "-o", str(output)] if ours else [*command, str(source), str(output)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    try:
+        _, status, used = os.wait4(process.pid, 0)
+    except BaseException:
+        process.kill()
+        raise
     if status:
-        raise SystemExit(f"{words}: ended with {os.waitstatus_to_exitcode(status)}")
+        raise RuntimeError(f"{words}: ended with {os.waitstatus_to_exitcode(status)}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     shutil.rmtree(output, ignore_errors=True)
-    return seconds, used.ru_maxrss
+    return seconds, used.ru_maxrss / 1024
 
 
 if __name__ == "__main__":
