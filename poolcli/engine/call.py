@@ -52,7 +52,7 @@ class Call:
 
     def _new(self, slab: NDArray[Any]) -> NDArray[Any]:
         try:
-            return empty_like(self.region.plan, slab, self.output_shape, self.dtype)
+            return empty_like(self.region.plan, slab, self.output_shape, self.dtype, self.indices)
         except (MemoryError, ValueError) as error:
             raise too_large(self.output_shape, self.dtype) from error
 

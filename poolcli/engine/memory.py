@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from poolcli.core.dtypes import lookup
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -12,21 +14,51 @@ if TYPE_CHECKING:
     from poolcli.plan import Plan
 
 
-def closest_axes(plan: Plan, x: NDArray[Any]) -> tuple[int, ...]:
-    """The axes that windows do not slide along and whose elements lie closer than those of all that they do, which are
-    in C order: channels that lie last in memory, wherever the layout has them.
+class Order(NamedTuple):
+    """The axes of a layout as computing goes through them: those outside of the axes that windows slide along, these,
+    and those inside of them.
     """
-    spatial = [axis.position for axis in plan.axes]
+
+    outside: tuple[int, ...]
+    spatial: tuple[int, ...]
+    inside: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*self.outside, *self.spatial, *self.inside)
+
+
+def is_exact(plan: Plan) -> bool:
+    """Whether values are the same in whatever order elements are joined."""
+    sums_integers = lookup(plan.dtype).kind != "float" and plan.reducer.power is None
+    return sums_integers or plan.reducer.better is not None
+
+
+def order_of(plan: Plan, x: NDArray[Any], turns: bool) -> Order:
+    """The order that `x` has in memory: inside are the axes whose elements lie closer than those of all axes that
+    windows slide along (channels that lie last, wherever the layout has them); with `turns` these are in its order too.
+    """
     steps = [abs(step) if length > 1 else 0 for step, length in zip(x.strides, x.shape, strict=True)]
-    along = [steps[i] for i in spatial if steps[i]]
-    limit = min(along, default=0) if along == sorted(along, reverse=True) else 0
-    return tuple(i for i, step in enumerate(steps) if 0 < step < limit and i not in spatial)
+    spatial = [axis.position for axis in plan.axes]
+    if turns:
+        lying = iter(sorted((i for i in spatial if steps[i]), key=lambda i: -steps[i]))
+        spatial = [next(lying) if steps[i] else i for i in spatial]
+    limit = min((steps[i] for i in spatial if steps[i]), default=0)
+    inside = sorted((i for i, step in enumerate(steps) if 0 < step < limit), key=lambda i: -steps[i])
+    outside = (i for i in range(x.ndim) if i not in spatial and i not in inside)
+    return Order(tuple(outside), tuple(spatial), tuple(inside))
 
 
-def empty_like(plan: Plan, x: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A new array for what is made of `x`: in C order, but channels lie last in memory where they do so in `x`."""
-    last = () if x.flags.c_contiguous else closest_axes(plan, x)
-    if not last:
+def empty_like(
+    plan: Plan, x: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any], indices: bool = False
+) -> NDArray[Any]:
+    """A new array for what is made of `x`: in C order, but channels lie last in memory where they do so in `x`, and
+    rows and columns are exchanged where they are so there and may be pooled so.
+    """
+    if x.flags.c_contiguous:
         return np.empty(shape, dtype)
-    order = (*(i for i in range(len(shape)) if i not in last), *last)
-    return np.empty([shape[i] for i in order], dtype).transpose(np.argsort(order))
+    order = order_of(plan, x, is_exact(plan) and not indices)
+    if not order.inside and order.spatial == tuple(axis.position for axis in plan.axes):
+        return np.empty(shape, dtype)
+    return np.empty([shape[i] for i in order.axes], dtype).transpose(np.argsort(order.axes))

@@ -85,6 +85,31 @@ def test_channels_that_lie_last_in_memory_do_so_in_the_result(engine: str) -> No
     assert result.transpose(0, 2, 3, 1).flags.c_contiguous
 
 
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize(
+    ("plan", "is_exchanged"),
+    [
+        (MaxPool(2, 2).plan(SHAPE, "float32"), True),
+        (AvgPool(2, 2).plan(SHAPE, "uint8"), True),
+        (AvgPool(2, 2).plan(SHAPE, "float32"), False),
+    ],
+    ids=["maximum", "average of integers", "average of floats"],
+)
+def test_rows_and_columns_are_exchanged_in_the_result_where_no_bit_depends_on_it(
+    plan: Plan, is_exchanged: bool, engine: str
+) -> None:
+    x = _lying(0, 1, 3, 2)(np.ones(SHAPE, plan.dtype))
+    result, _ = run(plan, x, engine=engine)
+    assert result.shape == (3, 5, 8, 11)
+    assert result.transpose((0, 1, 3, 2) if is_exchanged else (0, 1, 2, 3)).flags.c_contiguous
+
+
+def test_rows_and_columns_that_are_exchanged_are_pooled_where_they_lie() -> None:
+    x = _lying(0, 1, 3, 2)(np.ones(SHAPE, np.uint8))
+    with patch("poolcli.engine.compiled.running.run_strided", pytest.fail):
+        run(AvgPool(3, 2, 1, 1).plan(SHAPE, "uint8"), x, engine="numba")
+
+
 def test_of_what_lies_in_another_order_no_more_than_a_tile_is_copied() -> None:
     x = _lying(0, 1, 3, 2)(np.ones((1, 16, 512, 512), np.float32))
     plan = AvgPool(3, 2, 1, 1).plan(x.shape, "float32")

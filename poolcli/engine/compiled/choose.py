@@ -18,6 +18,7 @@ from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKerne
 from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.geometry import LINE, LOW, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
+from poolcli.engine.memory import Order
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 
@@ -122,16 +123,16 @@ class Choice:
         return max(prod(self.view.input_shape), prod(self.view.output_shape), joined)
 
 
-def choose_kernel(region: Region, indices: bool = False, inner: tuple[int, ...] | None = None) -> Choice:
-    """The kernel that computes a region (with positions where `indices` is true), and all that it is given; `inner` are
-    the axes that come last in memory, where it is not the order of the layout.
+def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> Choice:
+    """The kernel that computes a region (with positions where `indices` is true), and all that it is given; `order` is
+    that of the axes in memory, where it is not the order of the layout.
     """
-    return _choose(region, indices, inner, LIMITS)
+    return _choose(region, indices, order, LIMITS)
 
 
 @lru_cache(maxsize=16)
-def _choose(region: Region, indices: bool, inner: tuple[int, ...] | None, limits: Limits) -> Choice:
-    plan, view = region.plan, view_of(region, limits.merged, inner)
+def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) -> Choice:
+    plan, view = region.plan, view_of(region, limits.merged, order)
     if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
         return _wide(plan, view)
     computed = compute(plan, prod(axis.entire.longest for axis in view.axes))

@@ -1,4 +1,4 @@
-"""The choice of a kernel for an array whose channels lie in memory elsewhere than its layout has them."""
+"""The choice of a kernel for an array whose axes lie in memory in another order than its layout has them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
 from poolcli.engine.compiled.choose import Choice, choose_kernel
 from poolcli.engine.compiled.strided import apart_of
-from poolcli.engine.memory import closest_axes
+from poolcli.engine.memory import is_exact, order_of
 from poolcli.plan.region import Region
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -17,23 +16,18 @@ SLIDING = {"slide", "slide_line", "slide_planes", "slide_maps", "halve", "halve_
 
 
 def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
-    """The choice for the channels where they lie, so that no element needs to be moved; `in_order` where there is none,
-    or its kernel would add floats in another order.
+    """The choice for the axes as they lie, so that no element needs to be moved, or none far; `in_order` where there
+    is none, or its kernel would add floats in another order.
     """
-    inner = closest_axes(region.plan, x)
-    if set(inner) == set(in_order.view.inside):
+    exact = is_exact(region.plan)
+    order = order_of(region.plan, x, exact and not indices)  # the first of several places depends on the order
+    if order.axes == in_order.view.order:
         return in_order
-    other = choose_kernel(region, indices, inner)
-    if apart_of(other, other.view.of_input(x)) is None:
+    other = choose_kernel(region, indices, order)
+    if not exact and not _add_alike(in_order, other):
         return in_order
-    return other if _is_exact(region) or _add_alike(in_order, other) else in_order
-
-
-def _is_exact(region: Region) -> bool:
-    """Whether results are the same in whatever order elements are joined."""
-    plan = region.plan
-    sums_integers = lookup(plan.dtype).kind != "float" and plan.reducer.power is None
-    return sums_integers or plan.reducer.better is not None
+    moves, moved = (apart_of(choice, choice.view.of_input(x)) is None for choice in (other, in_order))
+    return other if moved or not moves else in_order
 
 
 def _add_alike(one: Choice, other: Choice) -> bool:

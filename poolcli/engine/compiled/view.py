@@ -12,6 +12,8 @@ import numpy as np
 from poolcli.core.windows import AxisWindows, Sliding
 from poolcli.engine.compiled.arithmetic import seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
+from poolcli.engine.memory import Order
+from poolcli.plan import Plan
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -143,41 +145,41 @@ class View:
         )
 
 
-def view_of(region: Region, row: int, inner: tuple[int, ...] | None = None) -> View:
-    """The view in which the kernels work on this region; short planes are glued to rows of about `row` elements. Of the
-    axes that windows do not slide along, `inner` are those that come last (without it, those that do in the layout).
+def view_of(region: Region, row: int, given: Order | None = None) -> View:
+    """The view in which the kernels work on this region, of the axes in the order that is given (without it, in that of
+    the layout); short planes are glued to rows of about `row` elements.
     """
     plan, outputs, input_shape = region.plan, region.outputs, region.input_shape
-    windows, spatial, override = plan.windows, [axis.position for axis in plan.axes], plan.divisor_override
-    others = [i for i in range(len(input_shape)) if i not in spatial]
-    inside = [i for i in others if i in (_last_of(spatial, others) if inner is None else inner)]
-    outside = [i for i in others if i not in inside]
-    order = (*outside, *spatial, *inside)
-    axes = [_ONE] * (3 - len(spatial)) + [_axis_of(w, outputs[i]) for w, i in zip(windows, spatial, strict=True)]
+    order, override = given or _order_of_layout(plan), plan.divisor_override
+    windows = {axis.position: axis.windows for axis in plan.axes}
+    axes = [_ONE] * (3 - len(windows)) + [_axis_of(windows[i], outputs[i]) for i in order.spatial]
     if override is not None:
         axes = [replace(axis, divisor=np.ones_like(axis.divisor)) for axis in axes]
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
     while axes[2].is_whole and axes[1].step == 1 and axes[0].entire.size * axes[1].entire.size > 1:
         axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
-    outer, many = prod(input_shape[i] for i in outside), prod(input_shape[i] for i in inside)
+    outer, many = prod(input_shape[i] for i in order.outside), prod(input_shape[i] for i in order.inside)
     if many == 1 and all(axis.is_whole for axis in axes):
         glued = _divisor_up_to(outer, row // axes[2].size)
         outer, axes[2] = outer // glued, _repeated(axes[2], glued)
     return View(
-        order,
-        tuple(outside),
-        tuple(inside),
-        tuple(len(outputs[i]) for i in order),
+        order.axes,
+        order.outside,
+        order.inside,
+        tuple(len(outputs[i]) for i in order.axes),
         outer,
         many,
         (axes[0], axes[1], axes[2]),
     )
 
 
-def _last_of(spatial: list[int], others: list[int]) -> list[int]:
-    """The axes behind those that windows slide along, where these are neighbours; none otherwise."""
-    in_place = spatial == list(range(spatial[0], spatial[0] + len(spatial)))
-    return [i for i in others if i > spatial[0]] if in_place else []
+def _order_of_layout(plan: Plan) -> Order:
+    """Inside are the axes behind those that windows slide along, where these are neighbours; none otherwise."""
+    spatial = tuple(axis.position for axis in plan.axes)
+    others = [i for i in range(len(plan.input_shape)) if i not in spatial]
+    in_place = spatial == tuple(range(spatial[0], spatial[0] + len(spatial)))
+    inside = [i for i in others if in_place and i > spatial[0]]
+    return Order(tuple(i for i in others if i not in inside), spatial, tuple(inside))
 
 
 def _axis_of(windows: AxisWindows, outputs: range) -> Axis:
