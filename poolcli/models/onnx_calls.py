@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from poolcli.core.errors import RequestError
-from poolcli.models.onnx_values import bodies, text, with_bodies
+from poolcli.models.onnx_values import bodies, holds_graphs, text, with_bodies
 from poolcli.models.wire import DEEPEST, Lean
 
 MOST_NODES = 1_000_000  # after functions were put in the places of their calls
@@ -76,13 +76,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A node as it is told: in its `scope`, by its `number` in its graph, with the large graphs that it holds and the
-    names for what is in them.
+    """A node as it is told: in its `scope`, by its `number` in its graph; whether it holds graphs, with the large ones
+    of them and the names for what is in them.
     """
 
     proto: Any
     scope: str
     number: int
+    holds: bool
     bodies: tuple[Lean, ...]
     names: Names
     opsets: Mapping[str, int]
@@ -101,13 +102,14 @@ class Calls:
 
     def items(self, lean: Lean, scope: str, names: Names, opsets: Mapping[str, int], depth: int = 0) -> Iterator[Item]:
         """The nodes of a graph."""
-        for number, raw in enumerate(lean.nodes):
+        once = names is AS_THEY_ARE
+        for number, raw in enumerate(lean.taken() if once else lean.nodes):
             node = self._onnx.NodeProto.FromString(raw)
-            if names is not AS_THEY_ARE:
+            if not once:
                 names.apply(node)
             function = self._known.get(key_of(node))
             if function is None:
-                yield Item(node, scope, number, tuple(lean.bodies.get(number, ())), names, opsets)
+                yield Item(node, scope, number, holds_graphs(node), tuple(lean.bodies.get(number, ())), names, opsets)
                 continue
             name = text(node.name) or f"{text(node.op_type)}_{number}"
             versions = {**opsets, **opsets_of(function.head.opset_import)}

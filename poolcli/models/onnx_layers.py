@@ -11,7 +11,7 @@ from typing import Any, cast
 from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
 from poolcli.models.invalid import InvalidError, counted, made, meant
-from poolcli.models.layer import Layer, Shape, Whole, alike, attributes
+from poolcli.models.layer import Layer, Shape, Whole, alike
 from poolcli.models.onnx_model import WHY, Node, load
 from poolcli.models.onnx_values import text
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
@@ -23,8 +23,8 @@ MOST_SPATIAL = 3  # axes that ONNX Runtime pools over
 MICROSOFT = "com.microsoft"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 
-
 Values = Mapping[str, Any]
+Read = tuple[str, int, Any]  # an attribute: its name, its type and its value
 Made = Attributes | Whole
 
 
@@ -123,7 +123,8 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     proto, kind = node.proto, KINDS.get(key)
     first = proto.input[0] if proto.input else ""
     shape = node.known.get(first) or node.declared.get(first)
-    data = {text(each.name): _value(each) for each in proto.attribute}
+    read = tuple((text(each.name), *_value(each)) for each in proto.attribute)
+    data = _data(read)
     op: Made | None = None
     problem = invalid = layout = None
     keeps = True
@@ -131,7 +132,9 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         if kind is None:
             problem = f"{key[1]} is not checked"
         else:
-            _check_attributes(proto, kind, key, opset, defs)
+            if not proto.input or not proto.output:
+                raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
+            _check_attributes(read, key, opset, defs)
             if kind.reduces:
                 axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
                 if not is_pooling(axes, shape, keeps=keeps):
@@ -142,7 +145,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                     raise InvalidError(f"its input has {len(shape)} axes, 3 to {2 + MOST_SPATIAL} are needed")
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
-            op = kind.make(data, shape)
+            op = _operator(key, read, shape)
     except InvalidError as error:
         invalid = error.told
     result = proto.output[0] if proto.output else ""
@@ -154,7 +157,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         op=op,
         problem=problem,
         invalid=invalid,
-        given=attributes(tuple(data), tuple(map(_text, data.values()))),
+        given=_given(read),
         input_shape=alike(shape),
         declared_shape=alike(node.declared.get(result)),
         layout=layout,
@@ -174,7 +177,7 @@ def _other(shape: Shape | None, stated: Shape | None) -> bool:
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     """The axes of a reduction, an attribute or a constant at the second input; None where they cannot be known."""
     if "axes" in data:
-        return tuple(data["axes"]) if isinstance(data["axes"], list) else None
+        return data["axes"] if isinstance(data["axes"], tuple) else None
     tensor = node.constants.get(node.proto.input[1]) if len(node.proto.input) > 1 else None
     if tensor is None or len(tensor.dims) > 1:
         return None
@@ -184,19 +187,37 @@ def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8))
 
 
-def _check_attributes(proto: Any, kind: Kind, key: tuple[str, str], opset: int, defs: Any) -> None:
-    """Refuses missing inputs, and attributes that the version has not or that are of another type, as ONNX Runtime."""
-    if not proto.input or not proto.output:
-        raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
-    known = dict.fromkeys(kind.takes) if kind.takes is not None else _types(key, opset, defs)
-    for attribute in proto.attribute:
-        name = text(attribute.name)
+# Layers of one model often have the same attributes, which are looked into once.
+@lru_cache(1024)
+def _data(read: tuple[Read, ...]) -> Values:
+    """The values of attributes by name."""
+    return {name: value for name, _, value in read}
+
+
+@lru_cache(1024)
+def _given(read: tuple[Read, ...]) -> Mapping[str, str]:
+    """The attributes as they are shown."""
+    return {name: _text(value) for name, value in _data(read).items()}
+
+
+@lru_cache(1024)
+def _operator(key: tuple[str, str], read: tuple[Read, ...], shape: Shape | None) -> Made:
+    return KINDS[key].make(_data(read), shape)
+
+
+@lru_cache(1024)
+def _check_attributes(read: tuple[Read, ...], key: tuple[str, str], opset: int, defs: Any) -> None:
+    """Refuses attributes that the version has not or that are of another type, as ONNX Runtime."""
+    takes = KINDS[key].takes
+    known = dict.fromkeys(takes) if takes is not None else _types(key, opset, defs)
+    for name, kind, _ in read:
         needed = known.get(name)
         if name not in known:
             raise InvalidError(_unknown(name, key[1], tuple(known), opset, defs, key[0]))
-        if needed is not None and attribute.type != needed:
-            types = {int(value): word for word, value in attribute.AttributeType.items()}
-            raise InvalidError(f"{name} is {types.get(attribute.type, 'of no type')}, it must be {types[needed]}")
+        if needed is not None and kind != needed:
+            (onnx,) = need("onnx", why=WHY)
+            types = {number: word for word, number in onnx.AttributeProto.AttributeType.items()}
+            raise InvalidError(f"{name} is {types.get(kind, 'of no type')}, it must be {types[needed]}")
 
 
 @lru_cache(1024)
@@ -219,18 +240,17 @@ def _unknown(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, 
     return f"{kind} has no attribute {name}{meant(name, tuple(known))}"
 
 
-def _value(attribute: Any) -> Any:
-    """The value of an attribute as its type says; None of the types that pooling has not."""
-    if attribute.type == FLOAT:
-        return attribute.f
-    if attribute.type == INT:
-        return attribute.i
-    if attribute.type == STRING:
-        return attribute.s.decode(errors="replace")
-    if attribute.type == INTS:
-        return list(attribute.ints)
-    return None
+def _value(attribute: Any) -> tuple[int, Any]:
+    """The type of an attribute, and its value as that says; None of the types that pooling has not."""
+    kind = attribute.type
+    if kind == INTS:
+        return kind, tuple(attribute.ints)
+    if kind == INT:
+        return kind, attribute.i
+    if kind == STRING:
+        return kind, attribute.s.decode(errors="replace")
+    return kind, attribute.f if kind == FLOAT else None
 
 
 def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else "?" if value is None else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else "?" if value is None else str(value)

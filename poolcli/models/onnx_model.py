@@ -110,13 +110,13 @@ class _Walk:
         here = self._seen_from(self.part.graph, "", _Around({}, {}, {}))
         for i, (node, item) in enumerate(zip(self.part.graph.node, self.part.items, strict=True)):
             if i >= self.part.repeated:
-                yield from self._node(node, item.number, item.scope, item.opsets, here)
+                yield from self._node(node, item.number, item.scope, item.opsets, here, item.holds)
 
     def _node(
-        self, node: Any, number: int, scope: str, opsets: Mapping[str, int], here: _Around
-    ) -> Iterator[Node]:  # fmt: skip
+        self, node: Any, number: int, scope: str, opsets: Mapping[str, int], here: _Around, holds: bool = True
+    ) -> Iterator[Node]:
         yield Node(node, scope, opsets, here.declared, here.known, here.constants)
-        for name, body in bodies(node):
+        for name, body in bodies(node) if holds else ():
             within = inside(scope, node, number, name)
             around = self._seen_from(body, within, here)
             for i, each in enumerate(body.node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
@@ -98,13 +98,16 @@ class Parts:
     def _part(self, before: Sequence[Item], fresh: Sequence[Item], around: Around) -> Iterator[Part]:
         """The part of these nodes; then those of the large graphs that the last one holds."""
         items = [*before, *fresh]
-        model = self._inferred([item.proto for item in items], around)
+        model = self._inferred(items, around)
         made = {name for item in items for name in item.proto.output}
-        used = {name for node in with_bodies(item.proto for item in items) for name in node.input}
-        here = [self._onnx.ValueInfoProto.FromString(around.stated[n]) for n in used | made if n in around.stated]
+        used = _used(items)
+        here = [
+            self._onnx.ValueInfoProto.FromString(around.stated[n]) for n in used.keys() | made if n in around.stated
+        ]
         tables: dict[str, Shapes] = {"": shapes(here)}
         for item in fresh:
-            tables |= _bodies_stated(item.proto, item.scope, item.number)
+            if item.holds:
+                tables |= _bodies_stated(item.proto, item.scope, item.number)
         yield Part(model.graph, items, tables, len(before))
         last = items[-1]
         if last.bodies:
@@ -112,7 +115,7 @@ class Parts:
             yield from self._large(node, last, around)
             for name in node.output:
                 around.types.pop(name, None)
-            self._inferred([node], around)
+            self._inferred([replace(last, proto=node)], around)
 
     def _large(self, node: Any, item: Item, around: Around) -> Iterator[Part]:
         """The parts of the large graphs that a node holds, which has then the types of what they give."""
@@ -128,13 +131,13 @@ class Parts:
                     elif self._moved:
                         value.type.tensor_type.ClearField("shape")
 
-    def _inferred(self, nodes: Sequence[Any], around: Around) -> Any:
+    def _inferred(self, items: Sequence[Item], around: Around) -> Any:
         """A model of these nodes with the types of their values, as far as they follow; `around` has them then, too."""
         onnx = self._onnx
         model = onnx.ModelProto(ir_version=self._head.ir_version, opset_import=self._head.opset_import)
-        model.graph.node.extend(nodes)
-        made = {name: None for node in nodes for name in node.output}
-        used = dict.fromkeys(name for node in with_bodies(nodes) for name in node.input if name not in made)
+        model.graph.node.extend(item.proto for item in items)
+        made = {name: None for item in items for name in item.proto.output}
+        used = [name for name in _used(items) if name not in made]
         known = around.types if self._moved else ChainMap(around.types, around.stated)
         for names, table, there in (
             (used, known, model.graph.input), (used, around.constants, model.graph.initializer),
@@ -166,6 +169,15 @@ class Parts:
         if tensor is not None:
             around.constants[node.output[0]] = _called(tensor, node.output[0])
         return tensor is not None
+
+
+def _used(items: Sequence[Item]) -> dict[str, None]:
+    """The values that the nodes and the graphs in them use."""
+    used: dict[str, None] = {}
+    for item in items:
+        for node in with_bodies([item.proto]) if item.holds else (item.proto,):
+            used.update(dict.fromkeys(node.input))
+    return used
 
 
 def _last(items: Sequence[Item]) -> Sequence[Item]:

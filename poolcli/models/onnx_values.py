@@ -17,12 +17,18 @@ def text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
+def holds_graphs(node: Any) -> bool:
+    """Whether a node holds a graph."""
+    return any(attribute.type in (GRAPH, GRAPHS) for attribute in node.attribute)
+
+
 def bodies(node: Any) -> Iterator[tuple[str, Any]]:
     """The graphs that a node holds, each with its name."""
     for attribute in node.attribute:
-        if attribute.type == GRAPH:
+        kind = attribute.type
+        if kind == GRAPH:
             yield text(attribute.name), attribute.g
-        elif attribute.type == GRAPHS:
+        elif kind == GRAPHS:
             yield from ((f"{text(attribute.name)}{i}", graph) for i, graph in enumerate(attribute.graphs))
 
 

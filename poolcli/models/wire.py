@@ -75,6 +75,12 @@ class Lean:
         if bodies:
             self.bodies[len(self.nodes) - 1] = bodies
 
+    def taken(self) -> Iterator[bytes]:
+        """The nodes, of which each is forgotten as it is told."""
+        self.nodes.reverse()
+        while self.nodes:
+            yield self.nodes.pop()
+
     @property
     def joined(self) -> bytes | None:
         """The graph in one piece; None where it is large."""
