@@ -90,6 +90,12 @@ class Quotient(NamedTuple):
     """The total over the divisor."""
 
 
+class Scaled(NamedTuple):
+    """The quotient by the one divisor of all totals, a power of two: the total times its reciprocal, which has the same
+    bits.
+    """
+
+
 class HalfEven(NamedTuple):
     """The nearest integer to the quotient, of two the even one, computed in the type of the divisor."""
 
@@ -122,7 +128,7 @@ class Arithmetic(NamedTuple):
     read: Plain | Float16Bits | BFloat16Bits
     term: Itself | Size | Square | Power | PowerOfSize
     total: Sum | SumWithError | Largest | Smallest | MostOften
-    result: Itself | Quotient | HalfEven | Shift | OfKernel
+    result: Itself | Quotient | Scaled | HalfEven | Shift | OfKernel
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
 
@@ -196,6 +202,12 @@ def _integer_mean(plan: Plan, longest: int) -> Computed:
     largest = max(largest, largest_divisor(plan))
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
     return Computed(Arithmetic(Plain(), Itself(), total, HalfEven(), Itself(), Plain()), made, np.dtype(divisor))
+
+
+def scaled(how: Arithmetic, plan: Plan) -> Arithmetic:
+    """The same by a product for a quotient where that gives the same bits."""
+    is_quotient = isinstance(how.result, Quotient) and isinstance(how.total, Sum)
+    return how._replace(result=Scaled()) if is_quotient and _divisor_bits(plan) is not None else how
 
 
 def _divisor_bits(plan: Plan) -> int | None:

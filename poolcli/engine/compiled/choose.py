@@ -14,7 +14,17 @@ import numpy as np
 
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
-from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain, compute, seen_as
+from poolcli.engine.compiled.arithmetic import (
+    NONE,
+    Arithmetic,
+    Itself,
+    OfKernel,
+    Plain,
+    Scaled,
+    compute,
+    scaled,
+    seen_as,
+)
 from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.geometry import LINE, LOW, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
@@ -142,6 +152,10 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
     else:
         loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
+    if loops.kernel in SCALED:
+        how = scaled(how, plan)
+    if isinstance(how.result, Scaled):
+        geometry = geometry.with_reciprocal()
     if loops.kernel in OF_PLANES:
         geometry = geometry.of_planes(loops.more[1])
     named = loops.kernel, loops.taps, plan.dtype
@@ -168,6 +182,7 @@ class Loops(NamedTuple):
 
 LARGEST_INT32 = 2**31 - 1
 OF_PLANES = ("slide_planes", "slide_maps")  # kernels whose rows are whole planes
+SCALED = ("halve",)  # which a product for the quotient spares a sixth of its time where it need not wait for memory
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 

@@ -47,6 +47,13 @@ class Geometry(NamedTuple):
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     apart: Apart
 
+    def with_reciprocal(self) -> Geometry:
+        """The same with the reciprocal of the one divisor, which is that of the first axis alone."""
+        import numpy as np
+
+        d, h, w = self.divisors
+        return self._replace(divisors=(1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)))
+
     def of_planes(self, group: int) -> Geometry:
         """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
         import numpy as np

@@ -28,6 +28,7 @@ def prepare(region: Region, indices: bool) -> Pool:
     """What pools the region, of any array that it reads."""
     in_order = choose_kernel(region, indices)
     load_kept(in_order)
+    can_overflow = _can_overflow(in_order)
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         x = _as_numbers(x, in_order.source)
@@ -35,7 +36,7 @@ def prepare(region: Region, indices: bool) -> Pool:
         source, values = choice.view.of_input(x), choice.view.target(out, choice.made)
         positions = np.empty(choice.view.output_shape, np.int64) if indices else None
         run(choice, source, values, positions, threads)
-        if _can_overflow(choice) and not np.isfinite(values).all():
+        if can_overflow and not np.isfinite(values).all():
             values = _rescued(choice, source, values, threads)
         if values is not out:
             choice.view.store(out, values)

@@ -25,6 +25,11 @@ def _divided(total, divisor, how):
 
 
 @inlined
+def _scaled(total, reciprocal, how):
+    return (float(total) + 0.0) * reciprocal
+
+
+@inlined
 def _divided_pair(total, divisor, how):
     """The quotient of a sum and its error, with the quotient's own rounding error put right."""
     found = total.real / divisor
@@ -83,7 +88,13 @@ def _shifted(total, divisor, how):
     return half_even_shift(total, how.result.bits)
 
 
-RESULT = {names.Itself: _whole, names.Quotient: _divided, names.OfKernel: _of_kernel, names.Shift: _shifted}
+RESULT = {
+    names.Itself: _whole,
+    names.Quotient: _divided,
+    names.Scaled: _scaled,
+    names.OfKernel: _of_kernel,
+    names.Shift: _shifted,
+}
 RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
 
 
@@ -142,6 +153,8 @@ def finish(total, share, w, how, out):
 def _finish(total, share, w, how, out):
     result, root = _result(total, share.types[0], how), ROOT[step_of(how, "root")]
     write = WRITE.get(step_of(how, "write"), as_dtype(out.dtype).type)
+    if step_of(how, "result") is names.Scaled:
+        return lambda total, share, w, how, out: write(root(result(total, share.outer, how), how))
     return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))
 
 
