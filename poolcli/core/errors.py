@@ -76,8 +76,10 @@ def said_by(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def unexpected(error: BaseException, place: str) -> UnexpectedError:
+def unexpected(error: BaseException, place: str) -> PoolError:
     """The error that stands for any other one; it holds text alone, and so goes from process to process."""
+    if isinstance(error, MemoryError):
+        return FileError(f"{place}: there is not enough memory for this input")
     from traceback import format_exception  # which takes as long to import as all errors here
 
     kind, text = type(error).__name__, said_by(error)

@@ -56,6 +56,8 @@ def exists(path: str) -> bool:
     system, place = filesystem(path)
     try:
         return bool(system.exists(place))
+    except MemoryError:
+        raise
     except Exception as error:  # every store raises kinds of its own
         raise unreachable(path, error) from error
 

@@ -14,8 +14,6 @@ def failure(error: Exception, place: str) -> PoolError:
     check_stopped()
     if isinstance(error, PoolError):
         return located(error, place)
-    if isinstance(error, MemoryError):
-        return FileError(f"{place}: there is not enough memory for this input")
     if isinstance(error, OSError) and isinstance(error.strerror, str) and error.strerror:
         named = f"{error.filename}: " if error.filename and error.filename != place else ""
         return FileError(f"{place}: {named}{error.strerror}")

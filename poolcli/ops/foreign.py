@@ -45,7 +45,7 @@ def as_array(x: Any) -> NDArray[Any]:
     _refuse_elsewhere(x)
     try:
         array = _taken(x)
-    except PoolError:
+    except (PoolError, MemoryError):
         raise
     except Exception as error:  # whatever a library says to an array that it does not give
         why = (str(error).splitlines() or [""])[0].rstrip(". ")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import IFDRational, ImageFileDirectory_v2
 
 from tests.conftest import Cli
@@ -57,6 +58,12 @@ def with_density(unit: int, dots: int) -> str:
     return "x.jpg"
 
 
+def with_tag(tag: int) -> str:
+    """A TIFF that holds numbers where bytes belong."""
+    tifffile.imwrite("x.tif", X, photometric="rgb", extratags=[(tag, "I", 1, 2**31, True)])
+    return "x.tif"
+
+
 CASES: dict[str, tuple[Callable[[], str], str | None]] = {
     "BigTIFF with a resolution": (big_tiff, None),
     "a denominator of 0": (lambda: with_exif(exif(IFDRational(72, 0), 5)), None),
@@ -67,6 +74,8 @@ CASES: dict[str, tuple[Callable[[], str], str | None]] = {
     "text for a resolution, and turned": (lambda: with_exif(exif("abc", 2, 6)), EXIF_DAMAGED),
     "no dots to the inch": (lambda: with_density(1, 0), "resolution not kept: damaged in the input"),
     "an unknown unit": (lambda: with_density(9, 72), None),
+    "a number for an ICC profile": (lambda: with_tag(34675), "ICC profile not kept: damaged in the input"),
+    "a number for XMP data": (lambda: with_tag(700), "XMP data not kept: damaged in the input"),
 }
 
 
@@ -112,3 +121,31 @@ def test_what_pillow_refuses_to_write_beside_the_pixels_is_left_out(cli: Cli, mo
     monkeypatch.setattr(Image.Image, "save", refusing)
     result = cli("avg", path, "-o", "y.png", *HALVE)
     assert (result.code, "note     metadata not kept: damaged in the input\n" in result.out) == (0, True)
+
+
+# What Pillow keeps by these names beside the texts of a PNG.
+NAMES = (
+    "comment", "default_image", "dpi", "duration", "exif", "gamma", "icc_profile", "loop", "photoshop", "srgb", "xmp",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_of_any_name_is_nothing_but_a_text(name: str, cli: Cli) -> None:
+    words = PngInfo()
+    words.add_text(name, "72")
+    Image.fromarray(X).save("x.png", pnginfo=words)
+    result = cli("avg", "x.png", "-o", "y.png", *HALVE)
+    assert (result.code, result.err, "note" in result.out) == (0, "", False)
+    with Image.open("y.png") as made:
+        assert (list(made.info), made.text) == ([name], {name: "72"})  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["bbox", "interlace", "transparency"])
+def test_a_text_by_which_pillow_would_read_other_pixels_is_refused(name: str, cli: Cli) -> None:
+    words = PngInfo()
+    words.add_text(name, "72")
+    Image.fromarray(X).save("x.png", pnginfo=words)
+    said = f"poolcli: x.png: holds a text of the name {name}, by which Pillow reads other pixels; remove that\n"
+    result = cli("avg", "x.png", "-o", "y.png", *HALVE)
+    assert (result.code, result.err) == (1, said)
+    assert not Path("y.png").exists()

@@ -14,7 +14,7 @@ import tifffile
 from PIL import Image
 
 from poolcli.core.errors import FileError
-from poolcli.formats import Source, read_header
+from poolcli.formats import ReadOptions, Source, read, read_header
 from tests.formats.tiffs import bare
 from tests.processes import forked
 
@@ -116,3 +116,48 @@ def test_pages_that_lead_in_a_circle_are_refused(length: int, tmp_path: Path, mo
     Path("x.tif").write_bytes(data)
     with pytest.raises(FileError, match=r"^x\.tif: is damaged: its pages lead in a circle$"):
         read_header(Source("x.tif"))
+
+
+@pytest.mark.parametrize("compression", ["jpeg", "jpeg2000", "jpegxl", "jpegxr", "lerc", "png", "webp"])
+def test_a_picture_in_a_tiff_that_is_larger_than_its_strip_is_refused(
+    compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tifffile.imwrite("large.tif", np.zeros((48, 80, 3), np.uint8), photometric="rgb", compression=compression)
+    with tifffile.TiffFile("large.tif") as file:
+        (at,), (count,) = file.pages[0].dataoffsets, file.pages[0].databytecounts
+    data = Path("large.tif").read_bytes()[at : at + count]
+    tifffile.imwrite("x.tif", iter([data]), shape=(32, 64, 3), dtype="u1", photometric="rgb", compression=compression)
+    said = "is damaged: a picture of 80 x 48 is stored in page 1, where there is place for 64 x 32"
+    said = "the image cannot be read or written" if compression == "jpeg" else said  # libtiff refuses that
+    with pytest.raises(FileError, match=rf"^x\.tif: {said}"):
+        read(Source("x.tif"))
+
+
+def test_frames_that_a_file_is_too_short_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = (Image.new("L", (8, 8), value) for value in (1, 2))
+    first.save("x.png", save_all=True, append_images=[second])
+    data = bytearray(Path("x.png").read_bytes())
+    at = data.index(b"acTL")
+    struct.pack_into(">I", data, at + 4, 2**24)
+    struct.pack_into(">I", data, at + 12, zlib.crc32(data[at : at + 12]))
+    Path("x.png").write_bytes(data)
+    said = rf"^x\.png: is damaged: it says that it has 16,777,216 pages, in {len(data)} B$"
+    with pytest.raises(FileError, match=said):
+        read_header(Source("x.png"))
+
+
+def test_a_tile_far_larger_than_its_picture_is_held_against_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, dtype in (("x.tif", "u1"), ("deep.tif", "u2")):  # read by Pillow, and by tifffile
+        tifffile.imwrite(name, np.zeros((16, 16, 3), dtype), photometric="rgb", tile=(16, 16), compression="zlib")
+        with tifffile.TiffFile(name, mode="r+") as file:
+            page = file.pages[0]
+            assert isinstance(page, tifffile.TiffPage)
+            for tag in (322, 323):
+                page.tags[tag].overwrite(12_000)
+        with pytest.raises(FileError, match=rf"^{name}: needs 549 MiB of memory to be decoded, the limit is 300 MiB"):
+            read_header(Source(name), ReadOptions(limit=300 * 2**20))

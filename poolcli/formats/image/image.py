@@ -49,13 +49,13 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
 def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
     most = options.max_pixels or MOST_PIXELS
     image, said = pillow.open_image(stack, path, most, options.limit)
-    known = pillow.known_pages(image) if image is not None else None
-    pages = tiff.open_file(stack, path)[2] if known is None else known
+    known = pillow.known_pages(path, image, options.limit) if image is not None else None
+    pages = tiff.open_file(stack, path, options.limit)[2] if known is None else known
     taken, notes = choose_pages(path, pages, options.pages)
     if image is not None and len(pages) > 1 and not pillow.can_turn_to(image, taken if known is None else taken[:1]):
         image = None
     if image is None or (image.format == "TIFF" and loses_bits(image)):
-        file, stream, pages = tiff.open_file(stack, path)
+        file, stream, pages = tiff.open_file(stack, path, options.limit)
         taken, notes = choose_pages(path, pages, options.pages)
         picture = tiff.picture_of(path, file, stream, taken.start)
     elif not loses_bits(image):
@@ -140,7 +140,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     with pillow.translated(path):
         try:
             data, more = encode(kept)
-        except PoolError:
+        except (PoolError, MemoryError):
             raise
         except Exception:  # for the pixels, or for what goes with them
             bare = {key: value for key, value in kept.items() if key not in BESIDE}

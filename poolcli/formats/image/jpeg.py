@@ -35,6 +35,8 @@ def decoded(image: Image, path: str) -> NDArray[Any] | None:
         return None
     try:
         pixels: NDArray[Any] = codecs.jpeg8_decode(data)
+    except MemoryError:
+        raise
     except Exception:  # whatever a codec says: Pillow says it again, in the words that are shown
         return None
     return pixels if is_of(image.mode, pixels, image.size) else None

@@ -42,7 +42,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     ICC profile, EXIF data without orientation, XMP data, IPTC data, resolution, text, place on the earth; and under
     `lost` what does not go along.
     """
-    found: dict[str, Any] = {key: info[key] for key in ("icc_profile", "comment") if info.get(key)}
+    found: dict[str, Any] = {"comment": info["comment"]} if info.get("comment") else {}
     if "loop" in info:  # 0 is for ever
         found["loop"] = info["loop"]
     if _is_unusual(info):
@@ -53,6 +53,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         kept, dropped = chosen_exif(exif)
         found |= {"exif": kept} if kept else {}
         lost += dropped
+    except MemoryError:
+        raise
     except Exception:  # what Pillow reads as it is, it may not be able to write
         lost.append((WORDS["exif"], DAMAGED))
     blocks = dict(info.get("photoshop", {}))
@@ -60,6 +62,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         try:
             found |= _of_tiff(exif)
             blocks = _photoshop(exif)
+        except MemoryError:
+            raise
         except Exception:  # of many kinds, for tags that are damaged
             lost.append(("what other tags say", DAMAGED))
     elif info.get("dpi"):
@@ -72,9 +76,13 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
-    xmp = info.get("xmp") or info.get("XML:com.adobe.xmp") or found.get("xmp")
-    if xmp:
-        found["xmp"] = _ELEMENT.sub(b"", _ATTRIBUTE.sub(b"", xmp.encode() if isinstance(xmp, str) else bytes(xmp)))
+    for key, value in (("icc_profile", info.get("icc_profile")), ("xmp", info.get("xmp"))):
+        own = found.pop(key, None)
+        stored = value or own
+        if isinstance(stored, bytes):
+            found[key] = stored if key == "icc_profile" else _ELEMENT.sub(b"", _ATTRIBUTE.sub(b"", stored))
+        elif stored is not None:  # a tag may be of any type
+            lost.append((WORDS[key], DAMAGED))
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
@@ -96,7 +104,7 @@ def _is_unusual(info: Mapping[str, Any]) -> bool:
 
 def _of_tiff(exif: Exif) -> dict[str, Any]:
     stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
-    found: dict[str, Any] = {key: value for key, value in stored.items() if isinstance(value, bytes) and value}
+    found: dict[str, Any] = {key: value for key, value in stored.items() if value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
     dots = _dots_of_tiff(exif)
     return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
@@ -138,6 +146,8 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
         if key in kept:
             try:
                 kept[key] = scale(kept[key])
+            except MemoryError:
+                raise
             except Exception:  # of many kinds, for values of other types than their tags have
                 del kept[key]
                 lost.append((WORDS[key], DAMAGED))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.formats.arrays import human_bytes
+
+LEAST = 8  # bytes of a page in any file, and of its place in a list of pages
 
 
 class Page(NamedTuple):
@@ -71,6 +74,13 @@ def _refuse_unlike(path: str, pages: Sequence[Page], chosen: range) -> None:
                 f"{path}: page {i + 1} is {pages[i]}, page {first + 1} is {pages[first]}; "
                 f"take pages of one size and kind with {field('pages', first + 1)}"
             )
+
+
+def refuse_many_pages(path: str, count: int) -> None:
+    """Refuses a number of pages that the file is too short for, before there is a list of them."""
+    size = os.path.getsize(path)
+    if count * LEAST > size:
+        raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
 
 
 def refuse_memory(path: str, needed: int, limit: int | None) -> None:

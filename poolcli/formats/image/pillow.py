@@ -15,7 +15,7 @@ from poolcli.core.lazy import Lazy, need
 from poolcli.formats.image import gif, jpeg, png, tags, tiff
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
-from poolcli.formats.image.pages import Page, refuse_many_pixels, refuse_memory
+from poolcli.formats.image.pages import Page, refuse_many_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
 from poolcli.formats.image.samples import ASSOCIATED, DIVIDED, with_signs_turned
 from poolcli.formats.image.webp import has_losses
@@ -79,6 +79,7 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
+        png.take_out_texts(path, image)
         if "exif" not in image.info and (data := png.exif_of(stream)):
             image.info["exif"] = data
     return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
@@ -90,24 +91,27 @@ def format_name(image: Image) -> str:
     return "jpeg" if name == "mpo" else name
 
 
-def pages_of(image: Image) -> list[Page]:
+def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
     """The pages, upright; of an animation they are all as large as the first is said to be."""
     count = getattr(image, "n_frames", 1)
+    if count > 1:
+        refuse_many_pages(path, count)
     if image.format not in DIFFERING:
         return [Page(*_size(image))] * count
     pages, first = list[Page](), image.tell()
     for number in range(count):
         if count > 1:
             image.seek(number)
+        refuse_memory(path, tiff.tile_bytes(_stored(image)), limit)
         further = image.format in SEVERAL_VIEWS and number != first
         pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(_stored(image).get(tiff.SUBFILE, 0))))
     return pages
 
 
-def known_pages(image: Image) -> list[Page] | None:
+def known_pages(path: str, image: Image, limit: int | None) -> list[Page] | None:
     """As `pages_of`; None for a TIFF with a page that Pillow does not know, as a mask of bits is one."""
     try:
-        return pages_of(image)
+        return pages_of(path, image, limit)
     except SyntaxError:
         return None
 
@@ -218,6 +222,8 @@ def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]
 
 def exif_of(image: Image) -> Exif:
     """The directory of tags; that of a PNG without decoding it."""
+    if not isinstance(image.info.get("xmp", b""), bytes):  # in which Pillow looks for an orientation
+        del image.info["xmp"]
     exif: Exif = pil.Image.getexif(image)
     return exif
 
@@ -250,8 +256,8 @@ def _duration(image: Image) -> int | None:
 
 
 def _info(image: Image) -> dict[str, Any]:
-    info: dict[str, Any] = image.info  # type: ignore[assignment]  # its keys are names
-    return info | {"text": getattr(image, "text", {})}
+    text = getattr(image, "text", {})  # whose names are anybody's, and which Pillow puts among what it has found
+    return {str(key): value for key, value in image.info.items() if key not in text} | {"text": text}
 
 
 def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:

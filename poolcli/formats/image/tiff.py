@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.dtypes import DTYPES
@@ -16,7 +17,7 @@ from poolcli.core.missing import Missing, can_hold
 from poolcli.formats.image import tags
 from poolcli.formats.image.chain import count_pages
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
-from poolcli.formats.image.pages import Page
+from poolcli.formats.image.pages import Page, refuse_memory
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
 from poolcli.formats.image.png import WHY_READ
 from poolcli.formats.image.samples import (
@@ -31,6 +32,7 @@ from poolcli.formats.image.samples import (
     decoded,
     samples_of,
 )
+from poolcli.formats.image.segments import refuse_larger
 from poolcli.formats.image.storage import OF_PILLOW
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ UNCOMPRESSED, SUBSAMPLING = 1, 530
 SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORMAT = (
     254, 258, 259, 262, 277, 284, 317, 338, 339
 )  # fmt: skip
+TILES = (322, 323)  # width and length of a tile
 QUOTIENTS = 24  # bytes that computing a sample takes for a while
 WHOLE = re.compile(r"[+-]?\d{1,19}")
 COPY = 0b101  # of the subfile type: a smaller copy, or a mask
@@ -74,7 +77,7 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
     return (photometric, formats[0], bits, extra) in PILLOW_READS and (not planes or photometric in IN_PLANES)
 
 
-def open_file(stack: ExitStack, path: str) -> tuple[Any, BinaryIO, list[Page]]:
+def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, BinaryIO, list[Page]]:
     """The file as tifffile has it, its bytes, and its pages, upright."""
     _, tifffile = need("imagecodecs", "tifffile", why=f"{path}: {WHY_READ}", kind=FileError)
     import logging
@@ -85,9 +88,16 @@ def open_file(stack: ExitStack, path: str) -> tuple[Any, BinaryIO, list[Page]]:
     file = stack.enter_context(tifffile.TiffFile(path))
     pages = []
     for page in (file.pages[number] for number in range(count)):
+        refuse_memory(path, tile_bytes({tag.code: tag.value for tag in map(page.tags.get, TILES) if tag}), limit)
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
         pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype)))
     return file, stream, pages
+
+
+def tile_bytes(stored: Mapping[int, Any]) -> int:
+    """The bytes of a tile as it is decoded, of pixels of four bytes at least; 0 where the tags name no such lengths."""
+    lengths = [length for length in map(stored.get, TILES) if isinstance(length, int)]
+    return 0 if len(lengths) < len(TILES) else prod(lengths) * 4
 
 
 def is_copy(subfile_type: Any) -> bool:
@@ -106,6 +116,7 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         page = last[0] = file.pages[number]
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
+        refuse_larger(path, number + 1, page, stream)
         return upright(decoded(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
@@ -131,6 +142,8 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
     exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
     try:
         exif.load_from_fp(stream, page.offset)
+    except MemoryError:
+        raise
     except Exception:  # of as many kinds as Pillow has decoders of tags
         return pil.Exif(), {"lost": (("tags", "they cannot be read"),)}
     return exif, {}
@@ -138,11 +151,14 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
 
 def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
     """The number that stands for pixels without one (GDAL), where the type has it."""
-    with suppress(Exception):  # of many kinds, where the tag is damaged
+    try:
         text = str(stored[tags.NO_DATA]).strip("\0 ")
         number = int(text) if WHOLE.fullmatch(text) else float(text)
         return (number,) if can_hold(DTYPES[dtype], number) else ()
-    return ()
+    except MemoryError:
+        raise
+    except Exception:  # of many kinds, where the tag is damaged
+        return ()
 
 
 def _orientation(page: Any) -> Any:

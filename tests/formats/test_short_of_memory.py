@@ -1,0 +1,69 @@
+"""Where memory runs out, that is said: nothing else is tried then, and nothing is left out of the output in silence."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tifffile
+from PIL import Image
+
+import poolcli.formats
+from tests.conftest import Cli
+from tests.formats.pictures import HALVE, pixels
+
+METADATA = "poolcli.formats.image.metadata"
+# What runs out of memory, and the picture that it is asked for.
+PLACES = {
+    "JPEG": ("imagecodecs.jpeg8_decode", "x.jpg"),
+    "PNG": ("imagecodecs.png_decode", "x.png"),
+    "choosing EXIF data": (f"{METADATA}.chosen_exif", "x.jpg"),
+    "scaling EXIF data": (f"{METADATA}._scaled_exif", "x.jpg"),
+    "tags of a TIFF": (f"{METADATA}._of_tiff", "x.tif"),
+    "tags that tifffile leaves to Pillow": ("PIL.Image.Exif.load_from_fp", "deep.tif"),
+    "what stands for no number": ("poolcli.formats.image.tiff.can_hold", "deep.tif"),
+    "packing": ("PIL.Image.Image.save", "x.jpg"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_lack_of_memory_is_said(name: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target, path = PLACES[name]
+    if path == "deep.tif":
+        tifffile.imwrite(path, pixels(8, 8, 1).astype("uint16"), extratags=[(42113, "s", 0, "7", True)])
+    else:
+        exif = Image.Exif()
+        exif[315] = "somebody"
+        Image.fromarray(pixels(8, 8, 3)).save(path, exif=exif)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, fails)
+        result = cli("avg", path, "-o", f"y.{path.split('.')[1]}", *HALVE, "-q")
+    assert (result.code, result.err) == (1, f"poolcli: {path}: there is not enough memory for this input\n")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / path]
+
+
+def _handlers() -> list[tuple[str, ast.ExceptHandler, list[str]]]:
+    """All handlers of every exception, with what those before them take."""
+    found = []
+    for file in sorted(Path(poolcli.formats.__path__[0]).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Try):
+                taken = [ast.unparse(handler.type) for handler in node.handlers if handler.type]
+                places = [i for i, kind in enumerate(taken) if kind in ("Exception", "BaseException")]
+                found += [(f"{file.name}:{node.lineno}", node.handlers[i], taken[:i]) for i in places]
+    return found
+
+
+def test_no_handler_of_every_exception_keeps_a_lack_of_memory_to_itself() -> None:
+    handlers = _handlers()
+    assert len(handlers) > 15
+    for place, handler, before in handlers:
+        passes_on = any(isinstance(node, ast.Raise) for node in ast.walk(handler)) or handler.name == "error"
+        assert passes_on or "MemoryError" in " ".join(before), place
