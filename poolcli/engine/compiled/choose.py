@@ -209,7 +209,7 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     if w is None:
         return Loops("each", (view.axes[2].entire.longest,), view.rows, width + size)
     if is_halving(view):
-        return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 1)
+        return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 2)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)

@@ -57,6 +57,46 @@ def copy_four(typing, target, source):
 
 
 @intrinsic
+def add_pixels(typing, target, first, second):
+    """Adds four pairs of neighbouring pixels of two rows, three bytes a pixel, as int16: 12 numbers of 24 bytes of each
+    row, and behind them two that mean nothing.
+    """
+
+    def generate(context, builder, signature, arguments):
+        to, *rows = arguments
+        half, whole = (ir.VectorType(ir.IntType(8), n) for n in (16, 32))
+        words = ir.VectorType(ir.IntType(16), 16)
+        zeros, total = ir.Constant(whole, None), ir.Constant(words, None)
+        for row in rows:
+            low, high = (_loaded(builder, row, place, half) for place in (0, 8))
+            four = builder.shuffle_vector(low, high, _places(range(32)))
+            for pixel in (0, 3):
+                taken = [start + pixel + byte for start in (0, 6, 20, 26) for byte in range(3)]
+                filled = [place for byte in taken for place in (byte, 32)]  # a byte, and a zero above it
+                lanes = filled[:12] + [32] * 4 + filled[12:] + [32] * 4
+                wide = builder.bitcast(builder.shuffle_vector(four, zeros, _places(lanes)), words)
+                total = builder.add(total, wide)
+        for n in (0, 1):
+            eight = builder.shuffle_vector(total, total, _places(range(8 * n, 8 * n + 8)))
+            place = builder.gep(to, [ir.Constant(ir.IntType(64), 6 * n)])
+            builder.store(eight, builder.bitcast(place, eight.type.as_pointer()), align=2)
+        return context.get_dummy_value()
+
+    return types.void(target, first, second), generate
+
+
+def _loaded(builder, pointer, place, vector):
+    """The vector of bytes behind the pointer."""
+    found = builder.gep(pointer, [ir.Constant(ir.IntType(64), place)])
+    return builder.load(builder.bitcast(found, vector.as_pointer()), align=1)
+
+
+def _places(numbers):
+    """Which elements a shuffle takes."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), list(numbers))
+
+
+@intrinsic
 def half_even_shift(typing, total, bits):
     """total / 2**bits to the nearest integer, halves to even. Its steps are as wide as the total, where those of Python
     are of 64 bits, which fill vectors with a fourth of the numbers.

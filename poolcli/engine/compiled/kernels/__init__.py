@@ -23,9 +23,10 @@ from typing import Any
 
 from poolcli.engine.compiled.kernels.best import best_at
 from poolcli.engine.compiled.kernels.each import each
-from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
+from poolcli.engine.compiled.kernels.halve import halve
 from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
+from poolcli.engine.compiled.kernels.pixels import halve_pixels
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.slide_at import slide_at

@@ -1,10 +1,9 @@
-"""Windows of 2 along W that do not overlap, of two rows in one pass from x."""
+"""Windows of 2 along W that do not overlap, of two rows in one pass from x, for one inner element."""
 
 from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
-    finish_row,
     join_rows,
     row_after,
     row_of,
@@ -12,14 +11,14 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
 )
 from poolcli.engine.compiled.numbers import join, lift
-from poolcli.engine.compiled.pointers import arithmetic_at, behind, copy_four, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, share_at
 from poolcli.engine.compiled.results import finish
 
 EIGHT = 8  # outputs, which fill a vector of sums in float64
 
 
 @inlined
-def _pair_of_pairs(x, a, b, i, j, how):
+def pair_of_pairs(x, a, b, i, j, how):
     """The join of elements i and j of the rows of x at a and b, in the order in which other kernels join them."""
     first = join(lift(x[a + i], how), lift(x[b + i], how), how)
     return join(first, join(lift(x[a + j], how), lift(x[b + j], how), how), how)
@@ -42,7 +41,7 @@ def halve(arithmetic, taps):
                 start, stop = unsigned(0), whole
                 while start < stop:  # the last ones fill a vector too, with some for the second time
                     for w in range(start, stop):
-                        out[to + w] = finish(_pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
+                        out[to + w] = finish(pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
                     start, stop = n - eight if stop < n else n, n
             else:
                 join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
@@ -51,32 +50,3 @@ def halve(arithmetic, taps):
             o, d, h = row_after(o, d, h, shape)
 
     return halve
-
-
-def halve_pixels(arithmetic, taps):
-    """For three inner elements: each is joined with the third after it, and then every other pixel taken. (Taking
-    elements six apart from x takes twice as long.)
-    """
-
-    def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
-        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
-        used, three = 2 * size, unsigned(3)
-        taken = behind(work, used)
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            first = begin_at(geometry, o, d, h)
-            if count_d[d] * count_h[h] == 2:
-                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-                for i in range(unsigned(used - 3)):
-                    work[i] = _pair_of_pairs(x, a, b, i, i + three, how)
-            else:
-                join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
-                for i in range(unsigned(used - 3)):
-                    work[i] = join(work[i], work[i + three], how)
-            for pixel in range(size // 3):
-                copy_four(behind(taken, 3 * pixel), behind(work, 6 * pixel))
-            finish_row(out, t * size, size, work, 1, used, 0, 0, share_at(geometry, d, h), 0, how)
-            o, d, h = row_after(o, d, h, shape)
-
-    return halve_pixels
