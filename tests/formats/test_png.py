@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile, PngInfo
 
 from poolcli.core.errors import FileError
 from poolcli.formats import Source, read
@@ -51,6 +52,25 @@ def test_a_transparent_colour_and_further_pages_are_left_to_pillow() -> None:
     one.save("pages.png", save_all=True, append_images=[other])
     assert read(Source("colour.png")).array[0, 0, 3] == 0
     np.testing.assert_array_equal(read(Source("pages.png")).array, np.stack([np.asarray(one), np.asarray(other)]))
+
+
+def test_what_lies_behind_the_pixels_is_read_and_they_are_decoded_once(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, sizes, load = PngInfo(), [], PngImageFile.load
+
+    def counted(image: PngImageFile) -> object:
+        sizes.append(image.size)
+        return load(image)
+
+    words.add_text("Author", "somebody")
+    words.add(b"tEXt", b"Title\0behind", after_idat=True)
+    Image.fromarray(NOISE.integers(0, 256, (8, 8, 3), np.uint8)).save("x.png", pnginfo=words)
+    monkeypatch.setattr(PngImageFile, "load", counted)
+    assert cli("avg", "x.png", "-o", "y.png", *HALVE).code == 0
+    assert sizes == [(1, 1)]
+    with Image.open("y.png") as made:
+        assert made.text == {"Author": "somebody", "Title": "behind"}  # type: ignore[attr-defined]
 
 
 def test_one_whose_pixels_are_cut_short_is_refused_in_the_words_of_pillow() -> None:

@@ -140,7 +140,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:
-        found = metadata_of(_info(image), exif, image.format == "TIFF") | _storage(path, image, exif)
+        found = metadata_of(_info(path, image), exif, image.format == "TIFF") | _storage(path, image, exif)
         return of_a_turned_picture(found) if turns else found
 
     channels, dtype, _ = MODES[mode]
@@ -159,7 +159,7 @@ def deep_png(path: str, image: Image) -> Picture:
     orientation = _orientation(image)
 
     def described() -> dict[str, Any]:
-        return metadata_of(_info(image), exif_of(image), False)
+        return metadata_of(_info(path, image), exif_of(image), False)
 
     channels, dtype, _ = MODES[mode]
     notes = turning_notes(orientation)
@@ -255,9 +255,12 @@ def _duration(image: Image) -> int | None:
     return image.info.get("duration")
 
 
-def _info(image: Image) -> dict[str, Any]:
-    text = getattr(image, "text", {})  # whose names are anybody's, and which Pillow puts among what it has found
-    return {str(key): value for key, value in image.info.items() if key not in text} | {"text": text}
+def _info(path: str, image: Image) -> dict[str, Any]:
+    undecoded = image.format == "PNG" and bool(image.tile)  # type: ignore[attr-defined]
+    told = png.beside(path) if undecoded else image
+    text = getattr(told, "text", {})  # whose names are anybody's, and which Pillow puts among what it has found
+    found = image.info | told.info
+    return {str(key): value for key, value in found.items() if key not in text} | {"text": text}
 
 
 def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:

@@ -28,6 +28,7 @@ LEVEL = 4
 PIXEL_NAMES = ("bbox", "interlace", "transparency")  # by which Pillow keeps what decides about pixels
 HEADER = 25  # bytes of the first chunk
 PIXELS = (b"IHDR", b"IDAT", b"IEND")
+DRAWN = (*PIXELS, b"PLTE", b"tRNS", b"acTL", b"fcTL", b"fdAT")  # what pixels are made of
 WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; install what can"
 WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install what can"
 
@@ -90,6 +91,25 @@ def take_out_texts(path: str, image: Any) -> None:
             raise FileError(f"{path}: holds a text of the name {name}, by which Pillow reads other pixels; remove that")
     for name in texts:
         image.info.pop(name, None)
+
+
+def beside(path: str) -> Image:
+    """A picture of one pixel with what a PNG has beside its own. Of that file Pillow would decode all pixels
+    first, because part of it may lie behind them.
+    """
+    small = io.BytesIO()
+    pil.new("L", (1, 1)).save(small, "PNG")
+    data, end = small.getvalue(), -12  # the last chunk, of no bytes
+    with open(path, "rb") as stream:
+        found = [(at, after - at) for kind, at, after in chunks(stream) if kind not in DRAWN]
+        words = b"".join(_at(stream, *place) for place in found)
+    image: Image = pil.open(io.BytesIO(data[:end] + words + data[end:]))
+    return image
+
+
+def _at(stream: BinaryIO, place: int, count: int) -> bytes:
+    stream.seek(place)
+    return stream.read(count)
 
 
 def exif_of(stream: BinaryIO) -> bytes | None:
