@@ -99,10 +99,19 @@ def _names(stream: BinaryIO) -> Iterator[bytes]:
     """The names in a list, of which a block is in memory: its first one shows how they are ended."""
     rest, end = b"", b""
     while block := stream.read(BLOCK):
+        if not end:
+            _refuse_array(block)
         end = end or (b"\0" if b"\0" in block else b"\n")
         whole, _, rest = (rest + block).rpartition(end)
         yield from filter(None, whole.split(end) if end == b"\0" else whole.splitlines())
     yield from filter(None, rest.splitlines() if end == b"\n" else [rest])
+
+
+def _refuse_array(start: bytes) -> None:
+    """Refuses an input that is given as a list of inputs."""
+    for row in FORMATS.values():
+        if b"\0" in start and any(start.startswith(magic, row.magic_at) for magic in row.magic):
+            raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
 
 
 def _below(path: str) -> str:

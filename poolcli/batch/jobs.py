@@ -24,6 +24,7 @@ from poolcli.job.job import Job
 
 TENSOR_SUFFIX = ".npy"
 WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
+IN_BRACES = ", ".join(f"{{{word}}}" for word in WORDS)
 ALIKE = (*WORDS, "filename", "basename", "ext", "extension", "dir", "path", "parent")  # what is meant for one of them
 WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
 ANY_WORD = re.compile(r"\{(\w*)\}")
@@ -93,6 +94,8 @@ def _path_for(
         suffix = suffix or (row.written_as if row else "")
         return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
     if several:
+        if "{" in target or "}" in target:
+            raise RequestError(f"{target}: braces hold one of {IN_BRACES}, and nothing else")
         several_of = without_suffix(target) or target
         raise RequestError(
             f"{field(name, target)} is one file, but the inputs are several; name a folder: {several_of}/"
@@ -118,8 +121,7 @@ def _refuse_words(target: str | None, several: bool) -> None:
     """Refuses a template with a word that no input's name has."""
     unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
     if target and unknown and (several or "" in unknown or WORD.search(target) or nearest(unknown[0], ALIKE)):
-        words = ", ".join(f"{{{word}}}" for word in WORDS)
-        raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {words}")
+        raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {IN_BRACES}")
 
 
 def _filled(template: str, item: Item) -> str:
@@ -131,15 +133,18 @@ def _filled(template: str, item: Item) -> str:
     words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
     path = WORD.sub(lambda found: words[found[1]], template)
     if not os.path.splitext(path)[1]:
-        raise RequestError(f"{template}: names files without a suffix, such as {path}; write {template}{{suffix}}")
+        whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
+        raise RequestError(f"{template}: names files without a suffix, such as {path}; write {whole}")
     format_of(path)
     return os.path.normpath(path)
 
 
 def _refuse_clashes(jobs: Collection[Job]) -> None:
     """Compares names as the least careful file system does: without case and in one Unicode form."""
-    outputs = ((name, job.source.path, path) for job in jobs for name, path in _own_outputs(job))
-    for (name, first, _), (other, second, path) in pairwise(in_order(outputs, itemgetter(0))):
+    outputs = ((name, job.source.path, path, job.source.key) for job in jobs for name, path in _own_outputs(job))
+    for (name, first, _, key), (other, second, path, own) in pairwise(in_order(outputs, itemgetter(0))):
+        if name == other and key == own and os.path.realpath(first) == os.path.realpath(second):
+            raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
         if name == other:
             raise RequestError(
                 f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from poolcli.cli.options import SETTINGS, Option
@@ -29,6 +29,7 @@ def spelt(taken: Sequence[Parameter], words: Sequence[str]) -> list[str]:
         if word == "--":
             return [*found, word, *rest]
         _refuse_dash(word)
+        _refuse_without_dashes(word, flags, settings)
         name, sign, value = word.partition("=")
         plain = name.lower().replace("_", "-") if name.startswith("--") else name
         parameter = flags.get(plain)
@@ -39,6 +40,8 @@ def spelt(taken: Sequence[Parameter], words: Sequence[str]) -> list[str]:
             rest[:0] = [value] if sign else []
             found += [plain, _value(parameter, flags, rest, placed)]
         else:
+            if parameter:
+                _refuse_truth(parameter, value)
             found.append(plain + sign + value if parameter else word)
             placed = placed or not word.startswith("-")
     _refuse_opposites(found)
@@ -53,6 +56,7 @@ def _value(parameter: Parameter, flags: dict[str, Parameter], rest: list[str], p
     if not rest or rest[0].partition("=")[0] in flags:
         raise RequestError(f"{field(parameter.name)} needs a value, for example {parameter.example}")
     value = rest.pop(0)
+    _refuse_truth(parameter, value)
     if parameter.numbers:
         _refuse_apart(parameter.name, value, rest)
     return value
@@ -74,6 +78,23 @@ def _refuse_dash(word: str) -> None:
         return
     hyphens = "-" if name[0].isalpha() and not (name[1:2].isalpha() or name[1:2] == "-") else "--"
     raise RequestError(f"{word} begins with a dash that is no hyphen; type {hyphens}{name}")
+
+
+def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], settings: Collection[str]) -> None:
+    """Refuses an option as Python has it: padding=1."""
+    name, sign, value = word.partition("=")
+    flag = f"--{name.lower().replace('_', '-')}"
+    if not sign or not (flag in flags or flag in settings) or os.path.lexists(word):
+        return
+    if flag in settings or flags[flag].is_flag:
+        value = ""
+    raise RequestError(f"{word} is no file; an option begins with dashes: {flag} {value}".rstrip())
+
+
+def _refuse_truth(parameter: Parameter, value: str) -> None:
+    """Refuses a truth where a path is needed, which other programs take to give a second result."""
+    if parameter.row.path == "output" and value.lower() in TRUTHS and not os.path.lexists(value):
+        raise RequestError(f"{field(parameter.name)} takes a path, found {value}; write {parameter.example}")
 
 
 def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:

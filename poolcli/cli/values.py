@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from poolcli.core.errors import RequestError
 
@@ -34,6 +35,8 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
 def refuse_shape(text: str) -> None:
     """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
     items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
+    if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
+        raise RequestError(f"{text[:60]} is no file, and as a shape it has a length above 2**63 - 1")
     if len(items) > 1 and all(re.fullmatch(r"[-+]?[\d.]+", item) for item in items) and "." in text:
         raise RequestError(f"{text} is no file, and a shape is whole numbers joined by commas, such as 1,3,32,32")
     if len(items) < 2 or not all(
@@ -68,7 +71,19 @@ def _is_number(item: str) -> bool:
 
 
 def _bad(option: str, text: str, at: int, item: str) -> RequestError:
+    if item.isascii() and item.isdigit() and len(item) > LONGEST_NUMBER:
+        return RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
     found = "nothing" if not item else f"{item[:30]!r}"
-    meant = _OTHER_JOINTS.sub(",", text.strip()).removesuffix(",")
+    joined = _OTHER_JOINTS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
+    meant = ",".join(map(_plainly, joined.split(",")))
     remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
     return RequestError(f"{option} has {found} where a whole number is needed{remedy}\n  {text[:70]}\n  {' ' * at}^")
+
+
+def _plainly(item: str) -> str:
+    """A whole number as it is read: `2.0`, `1e1` and digits of other writings are such."""
+    try:
+        number = float(unicodedata.normalize("NFKC", item))
+    except ValueError:
+        return item
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else item

@@ -39,6 +39,9 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
 
 def did_you_mean_file(path: str) -> str:
     """The same of the names in the folder of a file that is not there."""
+    whole, colon, key = path.rpartition(":")
+    if colon and os.path.isfile(whole):
+        return f"; {whole} holds one array, without a name: leave :{key} out"
     folder, name = os.path.split(path)
     try:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)

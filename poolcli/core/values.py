@@ -21,7 +21,7 @@ ROUNDING_TYPES = ("floor", "ceil", "ceil_torch")
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 LARGEST = 2**63 - 1
-# What people call frameworks.
+# What people call frameworks, and frameworks words.
 SHORT_FORMS = {
     "ov": "openvino",
     "ort": "onnx",
@@ -29,6 +29,7 @@ SHORT_FORMS = {
     "torch": "pytorch",
     "tf": "tensorflow",
     "keras": "tensorflow",
+    "notset": "explicit",  # of auto_pad, in ONNX
 }
 
 

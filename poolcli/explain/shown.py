@@ -72,7 +72,12 @@ class Picture:
         path = os.fspath(path)
         kind = Path(path).suffix.lower()
         if kind not in _KINDS:
-            raise RequestError(f"{field('picture', path)} ends in {kind or 'nothing'}; use .svg, .png or .html")
+            remedy = (
+                f"ends in {kind}; use .svg, .png or .html"
+                if kind
+                else f"has no suffix; write {path}.svg, .png or .html"
+            )
+            raise RequestError(f"{field('picture', path)} {remedy}")
         if Path(path).exists() and not overwrite:
             raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
         from poolcli.formats.atomic import byte_stream
