@@ -223,6 +223,14 @@ PATHS: dict[str, Path] = {
         adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True),
         _is("each", lambda t: t.longest > 4 and t.rows == {1} and t.view.inner > 1),
     ),
+    "each_inner": Path(
+        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True, channels=_r(16, 18)),
+        _is("each_inner", lambda t: t.rows != {1}), ("float32",),
+    ),
+    "each_inner, of one row": Path(
+        adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True, channels=_r(16, 18)),
+        _is("each_inner", lambda t: t.rows == {1}), (),
+    ),
     "each, long windows side by side": Path(
         sliding((_r(1, 2), _r(16, 18)), (ANY, _r(19, 20)), (SHORT, _r(0, 60))), _is("each", lambda t: t.longest > 4)
     ),

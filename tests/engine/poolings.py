@@ -73,11 +73,18 @@ def sliding(
 
 
 @st.composite
-def adaptive(draw: st.DrawFn, size: tuple[range, ...], output: tuple[range, ...], last: bool = False) -> Pooling:
-    """Windows of uneven lengths."""
+def adaptive(
+    draw: st.DrawFn,
+    size: tuple[range, ...],
+    output: tuple[range, ...],
+    last: bool = False,
+    channels: range = between(2),
+) -> Pooling:
+    """Windows of uneven lengths; `last`: the channels come last."""
     shape = tuple(draw(st.sampled_from(numbers)) for numbers in size)
     wanted = tuple(draw(st.sampled_from(numbers)) for numbers in output)
-    return Pooling((1, *shape, 2) if last else (1, 2, *shape), {"output_size": wanted}, _last(wanted, last))
+    many = draw(st.sampled_from(channels))
+    return Pooling((1, *shape, many) if last else (1, many, *shape), {"output_size": wanted}, _last(wanted, last))
 
 
 def any_two_axes() -> st.SearchStrategy[Pooling]:

@@ -48,11 +48,14 @@ ORDERS: dict[str, Callable[[Array], Array]] = {
     "one element for all": lambda x: np.broadcast_to(x[0, 0, 0, 0], x.shape),
     "records": lambda x: np.rec.fromarrays([x, np.zeros(x.shape, np.int8)]).f0,
 }
+CHANNELS = (2, 17, 3, 22)
 PLANS: dict[str, Callable[[str], Plan]] = {
     "slide": lambda dtype: AvgPool(3, 2, 1, 1).plan(SHAPE, dtype),
     "slide_blocks": lambda dtype: AvgPool((9, 3), 1, 1, 1).plan(SHAPE, dtype),
     "halve": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
     "each": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
+    "each_inner": lambda dtype: AdaptiveAvgPool((2, 2)).plan(CHANNELS, dtype),
+    "each_inner, in place": lambda dtype: AdaptiveAvgPool((3, 2)).plan(CHANNELS, dtype),
     "slide_at": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
 }
 KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("halve", "uint8")]
@@ -62,9 +65,10 @@ KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("halve
 @pytest.mark.parametrize(("kernel", "dtype"), KINDS)
 @pytest.mark.parametrize("band", [200, 4000])
 def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: str, band: int) -> None:
-    x = np.random.default_rng(0).standard_normal(SHAPE) * 10.0 ** np.random.default_rng(1).integers(-9, 9, SHAPE)
-    x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
     plan, indices = PLANS[kernel](dtype), kernel == "slide_at"
+    shape = plan.input_shape
+    x = np.random.default_rng(0).standard_normal(shape) * 10.0 ** np.random.default_rng(1).integers(-9, 9, shape)
+    x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
     expected, places = run(plan, np.ascontiguousarray(x), engine="numba", indices=indices)
     with patch("poolcli.engine.compiled.strided.WORTH_SHARING", 0), patch("poolcli.engine.compiled.bands.BAND", band), \
          patch("poolcli.engine.compiled.tasks.WORTH_SHARING", 0), watched() as taken:  # fmt: skip
@@ -72,7 +76,10 @@ def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: s
         out = np.zeros((*expected.shape, 2), expected.dtype)[..., 1]
         run(plan, x, engine="numba", out=out)
     assert not x.flags.c_contiguous
-    assert {step.kernel for step in taken} <= {kernel, "slide"}  # channels that lie last are not halved
+    name, *_ = kernel.split(", ")
+    others = {"each"} if name == "each_inner" else {"slide"}  # channels that lie last are not halved
+    assert {step.kernel for step in taken} <= {name, *others}
+    assert order != "channels last" or name != "each_inner" or {step.kernel for step in taken} == {name}
     assert found.tobytes() == out.tobytes() == expected.tobytes()
     np.testing.assert_array_equal(found_places, places)
 

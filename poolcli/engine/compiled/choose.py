@@ -26,7 +26,7 @@ from poolcli.engine.compiled.arithmetic import (
     seen_as,
 )
 from poolcli.engine.compiled.buffers import address
-from poolcli.engine.compiled.geometry import LINE, LOW, VECTORS, Across, Down, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.geometry import LANES, LINE, LOW, SHORT, VECTORS, Across, Down, Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.engine.memory import Order
 from poolcli.plan import Plan
@@ -205,9 +205,9 @@ def _best_at(view: View, limits: Limits) -> Loops:
 def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes."""
     w, h = across(view, limits), down(view, limits)
-    width, size = view.input_shape[3], view.output_shape[3]
+    size = view.output_shape[3]
     if w is None:
-        return Loops("each", (view.axes[2].entire.longest,), view.rows, width + size)
+        return _each(view, limits)
     if is_halving(view):
         return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 2)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
@@ -227,6 +227,15 @@ def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     group = max(1, limits.short // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
+
+
+def _each(view: View, limits: Limits) -> Loops:
+    """The loops of windows that are joined each on its own."""
+    w = view.axes[2]
+    if view.inner >= limits.channels and w.entire.longest > SHORT:
+        reach = (w.entire.longest - 1) * w.step + 1
+        return Loops("each_inner", (), view.rows, (LANES + reach) * view.inner)
+    return Loops("each", (w.entire.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
 
 
 def is_line(view: View, taps: Taps) -> bool:

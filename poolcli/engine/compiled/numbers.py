@@ -16,7 +16,8 @@ from numba.extending import overload
 from numba.np.numpy_support import as_dtype
 
 from poolcli.engine.compiled import arithmetic as names
-from poolcli.engine.compiled.pointers import INLINED, inlined
+from poolcli.engine.compiled.geometry import LANES
+from poolcli.engine.compiled.pointers import INLINED, behind, inlined, sum_of_lanes
 
 BETTER = {total: better for better, total in names.BEST.items()}
 
@@ -211,33 +212,57 @@ def _parts_of(total):
 def _run_over(take):
     """The join of `count` elements of which `take` makes totals, `step` apart, and the same for sums of floats."""
 
-    @njit(fastmath={"reassoc"}, **INLINED)
-    def neighbours(values, first, count, how):
-        """In the order that suits vectors, which is the same for all runs of one length."""
-        total = how.total.nothing
-        for i in range(count):
-            total += take(values[first + i], how)
-        return total
-
     @inlined
-    def others(values, first, count, step, how):
+    def in_turn(values, first, count, step, how):
         total = how.total.nothing
         for i in range(count):
             total = join(total, take(values[np.uint64(first + i * step)], how), how)
         return total
 
     @inlined
-    def floats(values, first, count, step, how):
-        if step == 1:
-            return neighbours(values, np.uint64(first), np.uint64(count), how)
-        return others(values, first, count, step, how)
+    def in_lanes(values, first, count, step, how):
+        if step > 1:
+            return in_turn(values, first, count, step, how)
+        total, done = sum_of_lanes(behind(values, first), count // LANES), count // LANES * LANES
+        for i in range(np.uint64(first + done), np.uint64(first + count)):
+            total += take(values[i], how)
+        return total
 
     def choose(values, first, count, step, how):
-        if step_of(how, "total") is names.Sum and isinstance(_total_type(how), types.Float):
-            return lambda values, first, count, step, how: floats(values, first, count, step, how)
-        return lambda values, first, count, step, how: others(values, first, count, step, how)
+        if _fills_lanes(how) and isinstance(values.dtype, types.Float):
+            return lambda values, first, count, step, how: in_lanes(values, first, count, step, how)
+        return lambda values, first, count, step, how: in_turn(values, first, count, step, how)
 
     return choose
+
+
+def _fills_lanes(how):
+    """Whether totals are sums of floats, which are added in lanes."""
+    return step_of(how, "total") is names.Sum and isinstance(_total_type(how), types.Float)
+
+
+def lanes_of(are_neighbours, how):
+    """In how many sums the elements of a run are added, every so many in one."""
+    raise NotImplementedError
+
+
+@overload(lanes_of, jit_options=INLINED)
+def _lanes_of(are_neighbours, how):
+    if _fills_lanes(how):
+        return lambda are_neighbours, how: LANES if are_neighbours else 1
+    return lambda are_neighbours, how: 1
+
+
+def is_own_total(how):
+    """Whether elements can be added as they are read, or need no lanes."""
+    raise NotImplementedError
+
+
+@overload(is_own_total, jit_options=INLINED)
+def _is_own_total(how):
+    own = step_of(how, "read") is names.Plain and step_of(how, "term") is names.Itself
+    found = own or not _fills_lanes(how)
+    return lambda how: found
 
 
 def join_elements(values, first, count, step, how):

@@ -9,7 +9,7 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from poolcli.engine.compiled import arithmetic
-from poolcli.engine.compiled.geometry import APART, ARRAYS, MORE, Across, Apart, Down, Geometry, Share
+from poolcli.engine.compiled.geometry import APART, ARRAYS, LANES, MORE, Across, Apart, Down, Geometry, Share
 from poolcli.engine.compiled.lean import FrontEnd, Whole
 
 # Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
@@ -111,6 +111,48 @@ def half_even_shift(typing, total, bits):
         return builder.ashr(builder.add(builder.add(value, odd), below_half), by)
 
     return total(total, types.int64), generate
+
+
+@intrinsic
+def sum_of_lanes(typing, pointer, blocks):
+    """The sum in float64 of so many blocks of LANES floats: lane by lane, and then of the lanes, each with the one that
+    half of them lie before, until one is left.
+    """
+
+    def generate(context, builder, signature, arguments):
+        values, count = arguments
+        wide, index = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(64)
+        kind = context.get_data_type(pointer.dtype)
+        block = ir.VectorType(kind, LANES).as_pointer()
+        before, body, after = (
+            builder.block,
+            builder.append_basic_block("lanes"),
+            builder.append_basic_block("lanes.end"),
+        )
+        nothing = ir.Constant(wide, [0.0] * LANES)
+        builder.cbranch(builder.icmp_signed(">", count, index(0)), body, after)
+        with builder.goto_block(body):
+            i, so_far = builder.phi(index), builder.phi(wide)
+            at = builder.gep(values, [builder.mul(i, index(LANES))])
+            found = builder.load(builder.bitcast(at, block), align=context.get_abi_sizeof(kind))
+            total = builder.fadd(so_far, found if isinstance(kind, ir.DoubleType) else builder.fpext(found, wide))
+            following = builder.add(i, index(1))
+            for phi, first, later in ((i, index(0), following), (so_far, nothing, total)):
+                phi.add_incoming(first, before)
+                phi.add_incoming(later, body)
+            builder.cbranch(builder.icmp_signed("<", following, count), body, after)
+        builder.position_at_end(after)
+        lanes = builder.phi(wide)
+        lanes.add_incoming(nothing, before)
+        lanes.add_incoming(total, body)
+        half = LANES // 2
+        while half:
+            masks = (ir.Constant(ir.VectorType(ir.IntType(32), half), [*range(i, i + half)]) for i in (0, half))
+            lanes = builder.fadd(*(builder.shuffle_vector(lanes, lanes, mask) for mask in masks))
+            half //= 2
+        return builder.extract_element(lanes, index(0))
+
+    return types.float64(pointer, types.int64), generate
 
 
 @inlined

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from poolcli.engine.compiled.choose import Choice, choose_kernel
+from poolcli.engine.compiled.geometry import SHORT
 from poolcli.engine.compiled.strided import apart_of
 from poolcli.engine.memory import is_exact, order_of
 from poolcli.plan.region import Region
@@ -32,4 +33,10 @@ def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
 
 def _add_alike(one: Choice, other: Choice) -> bool:
     kernels = {one.kernel, other.kernel}
-    return kernels <= SLIDING or kernels == {"slide_blocks"}
+    return kernels <= SLIDING or kernels == {"slide_blocks"} or all(map(_adds_in_lanes, (one, other)))
+
+
+def _adds_in_lanes(choice: Choice) -> bool:
+    """Whether windows are taken one by one, their elements along W in lanes or else in turn, as `each` has them."""
+    is_short = choice.view.axes[2].entire.longest <= SHORT
+    return choice.kernel == "each_inner" or (choice.kernel == "each" and (choice.view.inner == 1 or is_short))

@@ -23,6 +23,7 @@ from typing import Any
 
 from poolcli.engine.compiled.kernels.best import best_at
 from poolcli.engine.compiled.kernels.each import each
+from poolcli.engine.compiled.kernels.each_inner import each_inner
 from poolcli.engine.compiled.kernels.halve import halve
 from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
@@ -45,6 +46,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
         halve,
         halve_pixels,
         each,
+        each_inner,
         mean_wide,
         best_at,
         slide_at,

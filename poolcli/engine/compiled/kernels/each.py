@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from poolcli.engine.compiled.geometry import SHORT
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
     fill,
@@ -12,10 +13,8 @@ from poolcli.engine.compiled.kernels.rows import (
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import join, join_elements, join_totals
+from poolcli.engine.compiled.numbers import is_own_total, join, join_elements, join_totals
 from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, more_at, share_at
-
-SHORT = 4  # taps
 
 
 @inlined
@@ -41,7 +40,7 @@ def each(arithmetic, taps):
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
-            in_place = rows == 1 and longest > SHORT
+            in_place = rows == 1 and longest > SHORT and is_own_total(how)
             first = begin_at(geometry, o, d, h)
             if not in_place:
                 join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
