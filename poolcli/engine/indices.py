@@ -19,19 +19,18 @@ if TYPE_CHECKING:
 def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan) -> NDArray[Any]:
     """Indices by the plan's rule from positions inside a plane, which are overwritten; -1 stays -1."""
     plan = region.plan
-    channels, batch = (_positions(letter, region) for letter in "CN")
     count = size_of("C", plan.layout, plan.input_shape)
     nowhere = flat < 0 if plan.empty_windows or plan.missing else None
     if region.input_shape != plan.input_shape:
         flat = in_slab(flat, plan, region.reads, tuple(map(range, plan.input_shape)))
+    plane = prod(windows.size for windows in plan.windows)
     if index.base == "channels_last":
-        flat = flat * count + channels
-    else:
-        plane = prod(windows.size for windows in plan.windows)
-        if index.modulus < plane:
-            flat %= index.modulus
-        else:  # a multiple of the plane, so that nothing carries over
-            flat += (batch * count + channels) * plane % index.modulus
+        flat = flat * count + _positions("C", region)
+    elif index.modulus < plane:
+        flat %= index.modulus
+    elif index.modulus > plane:  # of all channels, or of the whole array
+        others = 0 if index.modulus == count * plane else _positions("N", region) * count
+        flat += (others + _positions("C", region)) * plane
     if nowhere is not None:
         flat[nowhere] = -1
     return flat.astype(index.dtype, copy=False)
