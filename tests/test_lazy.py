@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.lazy import HEAVY, Lazy, need
@@ -64,3 +66,17 @@ def test_a_module_that_is_lazy_is_imported_by_the_first_use(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(RequestError, match=r"^this needs h5py: pip install h5py$"):
         _ = Lazy("h5py").File
+
+
+def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_path: Path) -> None:
+    names = ["x.tif", "x.webp", "x.qoi", "x.jp2"]
+    for name in names:
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    script = (
+        "import sys; from poolcli.formats import Source, read, write\n"
+        f"for name in {names}: found = read(Source(name))\n"
+        "write('y.tif', found.array, 'HWC')\n"
+        "print(sorted(name[4:-11] for name in sys.modules if name[:4] == 'PIL.' and name.endswith('ImagePlugin')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "['Bmp', 'Gif', 'Jpeg', 'Jpeg2K', 'Png', 'Ppm', 'Qoi', 'Tiff', 'WebP']\n"

@@ -31,7 +31,8 @@ class Format:
     are written so, None for never. A `resumable` output goes on where a run was stopped, one that `spreads` may be
     written by several processes at once; the library of a `fragile` one may end the process. `lacks` are number types
     that it cannot hold; `written_as` is the suffix under which a folder run writes what the format itself cannot.
-    `loads` are packages that reading and writing it takes, where they are installed, and that are safe to fork with.
+    `loads` are packages that reading and writing it takes, where they are installed, and that are safe to fork with;
+    `plugin` is the one of Pillow's own.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Format:
     lacks: tuple[str, ...] = ("bfloat16",)
     written_as: str = ""
     loads: tuple[str, ...] = ()
+    plugin: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -91,9 +93,12 @@ class Functions(Protocol):
 PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
 
-def _picture(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    loads = (*PILLOW, *more.pop("loads", ()))
-    return Format(name, suffixes, "poolcli.formats.image", magic, picture=True, loads=loads, **more)
+def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
+    """A format that Pillow reads by a plugin; what its library loads late, when it decodes, is loaded with it."""
+    plugin = plugin and f"PIL.{plugin}ImagePlugin"
+    loads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("loads", ()))
+    module = "poolcli.formats.image"
+    return Format(name, suffixes, module, magic, picture=True, plugin=plugin, loads=loads, **more)
 
 
 # A box that may be of several lengths, and the brands of HEVC pictures.
@@ -129,23 +134,24 @@ FORMATS: dict[str, Format] = {
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
             several=True, streams=True, lacks=(),
         ),
-        _picture("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", loads=("imagecodecs",)),
-        _picture("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", loads=("imagecodecs",)),
+        _picture("png", "Png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", loads=("imagecodecs", "imagecodecs._png")),
+        _picture("jpeg", "Jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
+            loads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
         _picture(
-            "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            loads=("imagecodecs", "tifffile"),
+            "tiff", "Tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
+            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"),
         ),
-        _picture("bmp", (".bmp",), b"BM"),
-        _picture("webp", (".webp",), b"RIFF"),
-        _picture("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
-        _picture("gif", (".gif",), b"GIF8"),
-        _picture("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
-        _picture("avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
-        _picture("heif", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
-        _picture("qoi", (".qoi",), b"qoif", writes=False),
-        _picture("sgi", (".sgi",), b"\x01\xda", writes=False),
-        _picture("dds", (".dds",), b"DDS ", writes=False),
-        _picture("tga", (".tga",), writes=False),
+        _picture("bmp", "Bmp", (".bmp",), b"BM"),
+        _picture("webp", "WebP", (".webp",), b"RIFF"),
+        _picture("ppm", "Ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
+        _picture("gif", "Gif", (".gif",), b"GIF8"),
+        _picture("jpeg2000", "Jpeg2K", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
+        _picture("avif", "Avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
+        _picture("heif", "", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
+        _picture("qoi", "Qoi", (".qoi",), b"qoif", writes=False),
+        _picture("sgi", "Sgi", (".sgi",), b"\x01\xda", writes=False),
+        _picture("dds", "Dds", (".dds",), b"DDS ", writes=False),
+        _picture("tga", "Tga", (".tga",), writes=False),
     )
 }  # fmt: skip
 
