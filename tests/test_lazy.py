@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from poolcli.core.errors import FileError, RequestError
-from poolcli.core.lazy import HEAVY, Lazy, need
+from poolcli.core.lazy import HEAVY, Lazy, loading, need
+from poolcli.job.clock import Clock
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
 SUBJECT = ("engine/compiled/",)  # what numba compiles cannot be written without it
@@ -80,3 +81,15 @@ def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "['Bmp', 'Gif', 'Jpeg', 'Jpeg2K', 'Png', 'Ppm', 'Qoi', 'Tiff', 'WebP']\n"
+
+
+def test_a_phase_leaves_out_what_loading_took_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))  # each look at a clock is one second later
+    monkeypatch.setattr("poolcli.core.lazy.perf_counter", lambda: next(now))
+    monkeypatch.setattr("poolcli.job.clock.time.perf_counter", lambda: next(now))
+    clock = Clock()
+    with clock.phase("read"), loading():
+        need("json", why="within another")
+    with clock.phase("compute"):
+        pass
+    assert clock.seconds == {"load": 3.0, "read": 2.0, "compile": 0.0, "compute": 1.0, "write": 0.0}

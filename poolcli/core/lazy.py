@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
 from poolcli.core.errors import PoolError, RequestError
@@ -27,6 +31,25 @@ HEAVY = {
 }
 
 
+_waited = threading.local()
+
+
+def seconds_loading() -> float:
+    """What this thread has spent on importing packages, or on waiting for another thread that does."""
+    seconds: float = getattr(_waited, "seconds", 0.0)
+    return seconds
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Adds the time inside to `seconds_loading`."""
+    before, start = seconds_loading(), perf_counter()
+    try:
+        yield
+    finally:  # of one within another, the outer one counts
+        _waited.seconds = before + perf_counter() - start
+
+
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
     """The modules; where packages are missing, an error of this `kind` that says why they are needed and names them.
 
@@ -37,12 +60,13 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
     poolcli.core.errors.RequestError: this needs two packages: pip install no_such_package
     """
     found, missing = [], []
-    for module in modules:
-        try:
-            found.append(import_module(module))
-        except ImportError:
-            package = module.partition(".")[0]
-            missing.append(HEAVY.get(package, package))
+    with loading():
+        for module in modules:
+            try:
+                found.append(import_module(module))
+            except ImportError:
+                package = module.partition(".")[0]
+                missing.append(HEAVY.get(package, package))
     if missing:
         raise kind(f"{why}: pip install {' '.join(missing)}")
     return found

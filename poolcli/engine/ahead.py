@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from poolcli.core.lazy import loading
 from poolcli.engine import call_of
 from poolcli.plan import Plan
 from poolcli.plan.region import whole
@@ -22,7 +23,8 @@ def meanwhile_loaded(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
     try:
         yield
     finally:
-        helper.join()
+        with loading():
+            helper.join()
 
 
 def _load(plan: Plan, indices: bool, engine: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError
+from poolcli.core.lazy import loading
 from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.atomic import byte_stream, is_device
 from poolcli.formats.continued import Journal, continued_file
@@ -84,7 +85,8 @@ class Flat:
     metadata: Metadata = field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        import numpy as np
+        with loading():
+            import numpy as np
 
         shape, stored = self.header.shape, region
         if self.fortran:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
+from poolcli.core.lazy import loading
 from poolcli.core.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class Format:
     @property
     def functions(self) -> Functions:
         """The module that knows the format, imported when it is first asked."""
-        return cast("Functions", import_module(self.module))
+        with loading():
+            return cast("Functions", import_module(self.module))
 
 
 class Functions(Protocol):

@@ -104,7 +104,9 @@ def _closing(outcome: Outcome) -> str:
     if outcome.engine is None:
         return "dry run: nothing was written"
     spent = ", ".join(
-        f"{phase} {duration(t)}" for phase, t in outcome.seconds.items() if t >= 0.0005 or phase != "compile"
+        f"{phase} {duration(t)}"
+        for phase, t in outcome.seconds.items()
+        if t >= 0.0005 or phase not in ("load", "compile")
     )
     threads = f"{outcome.threads} thread{'' if outcome.threads == 1 else 's'}"
     return f"{outcome.engine}, {threads}: {spent}"

@@ -201,7 +201,7 @@ def test_json_is_one_document_with_the_keys_of_schema_1(cli: Cli, folder: Path) 
     result = cli("max", "x.npy", "-o", "y.npy", "-k", "3", "-s", "2", "-p", "1", "--indices", "at.npy", "--json")
     document = json.loads(result.out)
     seconds = document.pop("seconds")
-    assert list(seconds) == ["read", "compile", "compute", "write"]
+    assert list(seconds) == ["load", "read", "compile", "compute", "write"]
     assert document == {
         "schema_version": 1,
         "op": "max",

@@ -17,6 +17,7 @@ from tests.documents.markdown import ROOT, Block, blocks, links, sessions
 
 COLUMNS = 100
 TIMES = re.compile(r"[\d.]+ (ms|s)\b")
+LOADING = re.compile(r"load [\d.]+ m?s, ")  # which is said of the first file of a process
 
 
 @contextmanager
@@ -79,4 +80,4 @@ def typed(command: str) -> tuple[str, int]:
 
 def untimed(text: str) -> str:
     """The text with every duration replaced, and without spaces at the ends of lines."""
-    return "\n".join(line.rstrip() for line in TIMES.sub("TIME", text).splitlines())
+    return "\n".join(line.rstrip() for line in TIMES.sub("TIME", LOADING.sub("", text)).splitlines())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.core.dtypes import DTYPES
 from poolcli.core.errors import FileError, PoolError
 from poolcli.core.layouts import convert_layout
+from poolcli.core.lazy import loading
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import gif_write, pillow, png, tiff, tiff_write
 from poolcli.formats.image.depth import loses_bits
@@ -89,7 +90,8 @@ def _loaded(
     """The pixels as H, W or H, W, C, before these N for several pages, with what the file says beside them."""
     _check_memory(path, header, picture, len(pages), limit)
     first = _decoded(path, picture, pages.start, header.shape[-picture.axes :])
-    import numpy as np  # by now another thread has done so
+    with loading():  # by now another thread has done so
+        import numpy as np
 
     first = np.ascontiguousarray(first)
     found = picture.described()

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, said_by
-from poolcli.core.lazy import Lazy, need
+from poolcli.core.lazy import Lazy, loading, need
 from poolcli.formats.image import gif, jpeg, png, tags, tiff
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
@@ -193,7 +193,8 @@ def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     if pixels is not None:
         return upright(pixels, _orientation(image))
     image.load()
-    import numpy as np  # by now another thread has done so
+    with loading():  # by now another thread has done so
+        import numpy as np
 
     orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
     if image.mode != mode and not image.mode.startswith("I;16"):
