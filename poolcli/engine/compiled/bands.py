@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from poolcli.engine.compiled.choose import Choice
     from poolcli.engine.compiled.view import Axis
 
-BAND = 1 << 19  # bytes that a tile reads: half of a usual second cache
+BAND = 1 << 20  # bytes that a tile reads: many enough for what it takes to begin one, few enough for a second cache
 WINDOWS = 4  # windows of rows that a tile reads at least, so that few rows are read twice
 
 

@@ -36,13 +36,14 @@ def run_strided(
         source = contiguous(source, threads)
     target = values if writes_bands or values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     numbers, bands = _numbers(choice, apart), Bands(choice)
+    taken, made, where = _with_few_axes(source), _with_few_axes(target), (address(source), address(target))
 
     def call(first: int, last: int) -> None:
-        x, out = address(source), address(target)
+        x, out = where
         if reads_bands:
             begin, end = bands.read(first, last)
             buffer, at = _read.of((end - begin) * source.itemsize)
-            take(source, begin, end, _typed(buffer, source.dtype))
+            take(taken, begin, end, _typed(buffer, source.dtype))
             x = at - begin * source.itemsize
         if writes_bands:
             begin, end = bands.made(first, last)
@@ -50,11 +51,17 @@ def run_strided(
             out = at - begin * target.itemsize
         pool(x, out, address(numbers), first, last)
         if writes_bands:
-            put(target, begin, end, _typed(results, target.dtype))
+            put(made, begin, end, _typed(results, target.dtype))
 
     share_out(call, choice.tasks, choice.work, threads, bands.tile if reads_bands or writes_bands else None)
     if target is not values:
         values[...] = target
+
+
+def _with_few_axes(x: Array) -> Array:
+    """The same elements with axes as one that continue one another, so that a band of them is few boxes."""
+    lengths, steps = zip(*(_joined([*zip(x.shape, x.strides, strict=True)]) or [(1, x.itemsize)]), strict=True)
+    return np.lib.stride_tricks.as_strided(x, lengths, steps)
 
 
 def _typed(buffer: Array, dtype: np.dtype[Any]) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.choose import Choice, choose_kernel
+from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT
 from poolcli.engine.compiled.strided import apart_of
 from poolcli.engine.memory import is_exact, order_of
@@ -27,8 +27,14 @@ def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
     other = choose_kernel(region, indices, order)
     if not exact and not _add_alike(in_order, other):
         return in_order
-    moves, moved = (apart_of(choice, choice.view.of_input(x)) is None for choice in (other, in_order))
-    return other if moved or not moves else in_order
+    if not _moves(other, x):
+        return other
+    return other if other.view.inner >= LIMITS.channels and _moves(in_order, x) else in_order
+
+
+def _moves(choice: Choice, x: Array) -> bool:
+    """Whether elements are brought into another order for it."""
+    return apart_of(choice, choice.view.of_input(x)) is None
 
 
 def _add_alike(one: Choice, other: Choice) -> bool:
