@@ -14,7 +14,7 @@ from PIL import Image
 
 from poolcli.cli.app import run
 
-pytest_plugins = ("tests.processes", "tests.profiles")
+pytest_plugins = ("tests.processes", "tests.profiles", "tests.clusters")
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,27 @@ def test_chunks_of_nothing_but_the_fill_value_are_left_out_as_zarr_does(
     names = {str(path.relative_to("x.zarr")) for path in Path("x.zarr").rglob("*") if "json" not in path.name}
     assert {str(path.relative_to("y.zarr")) for path in Path("y.zarr").rglob("*") if "json" not in path.name} == names
     np.testing.assert_array_equal(whole("y.zarr"), x)
+
+
+def test_nothing_is_written_any_more_when_a_chunk_of_several_has_failed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, ended = zarr.storage.LocalStore.set, list[str]()
+
+    async def full(store: Any, key: str, value: Any) -> None:
+        if key == "c/0/0/0":
+            raise OSError(28, "No space left on device")
+        await asyncio.sleep(0.2)
+        await put(store, key, value)
+        ended.append(key)
+
+    made("x.zarr")
+    monkeypatch.setattr(zarr.storage.LocalStore, "set", full)
+    result = cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q")
+    said = "poolcli: x.zarr: y.zarr: Zarr cannot read or write it: [Errno 28] No space left on device\n"
+    assert (result.code, result.err) == (1, said)
+    assert len(ended) == 3 * 3 * 3 - 1
+    assert [path.name for path in Path().iterdir()] == ["x.zarr"]
 
 
 def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:

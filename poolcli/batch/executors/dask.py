@@ -93,7 +93,7 @@ class _Regions:
                     raise explained(found)
                 share.done(number)
         except BaseException:
-            flow.cancel()
+            flow.settle()
             raise
 
 

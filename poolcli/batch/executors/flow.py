@@ -28,6 +28,7 @@ distributed = Lazy("distributed")
 RETRIES = 3
 IN_FLIGHT = 4  # messages for each worker
 AT_LEAST = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
+PATIENCE = 5.0  # seconds in which workers may end what they have begun
 MOMENT = 0.05  # seconds in which others may land beside the first
 LONG_ENOUGH = 1.0  # seconds of work in a message
 MOST = 1000  # items in a message
@@ -81,6 +82,13 @@ class Flow(Generic[Item, Result]):
         """Takes back what no worker has begun."""
         with suppress(*GONE):
             self._client.cancel(list(self._flying), force=True)
+
+    def settle(self) -> None:
+        """As `cancel`, and waits for a while until no worker is at it: what they write can be removed then."""
+        self.cancel()
+        if self._flying and self._client.status == "running":
+            with suppress(*GONE):
+                self._client.run(_at_rest, on_error="ignore")
 
     def _send(self) -> None:
         """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
@@ -152,8 +160,26 @@ def _reached() -> Iterator[None]:
         ) from error
 
 
+_at_work: list[object] = []  # on a worker: one for each message that it is at
+
+
+async def _at_rest() -> None:
+    """On a worker: ends when it is at no message, or patience does."""
+    end = time.monotonic() + PATIENCE
+    while _at_work and time.monotonic() < end:
+        await asyncio.sleep(MOMENT)
+
+
 def _timed(message: bytes) -> tuple[float, Any]:
     """On a worker: the results of some items, and the seconds that they took."""
+    _at_work.append(None)
+    try:
+        return _worked(message)
+    finally:
+        _at_work.pop()
+
+
+def _worked(message: bytes) -> tuple[float, Any]:
     start = time.perf_counter()
     packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
     try:

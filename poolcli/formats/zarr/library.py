@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from poolcli.core.errors import QUOTES, said_by
@@ -15,8 +15,11 @@ from poolcli.core.room import room_for
 from poolcli.formats.translated import one_line
 
 zarr: Any = Lazy("zarr")
+asyncio: Any = Lazy("asyncio")
 
 STACK = 2**23  # bytes of a thread
+PATIENCE = 10.0  # seconds in which what zarr has begun may end
+WAITS = "poolcli waits"
 KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
 
 
@@ -36,6 +39,28 @@ def opening(path: str) -> Iterator[None]:
     with translated(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def settled() -> Iterator[None]:
+    """Ends where all that zarr has begun has ended, too: of several chunks of which one fails, it leaves the others to
+    be written later, when a folder may have been removed for good.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(*KNOWN):
+            zarr.core.sync.sync(_all_others(), timeout=PATIENCE)
+        raise
+
+
+async def _all_others() -> None:
+    """Waits for what is at work beside this, but not for others that wait."""
+    own = asyncio.current_task()
+    own.set_name(WAITS)
+    others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITS]
+    if others:
+        await asyncio.wait(others)
 
 
 @contextmanager

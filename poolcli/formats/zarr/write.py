@@ -22,7 +22,7 @@ from poolcli.formats.shared import shared_folder
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, made
-from poolcli.formats.zarr.library import opening, side_by_side, translated, zarr
+from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, zarr
 from poolcli.formats.zarr.remote import remote_store
 from poolcli.formats.zarr.remote_shards import shared_store
 from poolcli.formats.zarr.store import store_of
@@ -86,7 +86,7 @@ class Writer:
         for span, n, length in zip(region, shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
-        with translated(self.path):
+        with translated(self.path), settled():
             target = self.sparse if self._may_leave_out_chunks(array) else self.full
             for part in batches(region, unit):
                 place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))

@@ -1,0 +1,46 @@
+"""A Dask cluster for tests, and what runs connect to it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from poolcli.batch.executors import cluster as clusters
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """A scheduler and two workers, as `dask scheduler` and `dask worker` start them; a worker may die once."""
+    import dask
+    import distributed
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it has no types
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=100
+        ) as found,
+    ):
+        yield found.scheduler_address
+
+
+def nothing(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+@contextmanager
+def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The clients that runs connect with meanwhile."""
+    seen: list[Any] = []
+    connected = clusters.connected
+
+    @contextmanager
+    def watched(word: str) -> Iterator[Any]:
+        with connected(word) as client:
+            seen.append(client)
+            yield client
+
+    monkeypatch.setattr("poolcli.batch.executors.dask.connected", watched)
+    yield seen

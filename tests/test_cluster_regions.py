@@ -1,0 +1,167 @@
+"""One array that is shared out to the workers of a Dask cluster: the same bits, whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poolcli import AvgPool
+from poolcli.batch.executors import dask as executor
+from poolcli.batch.executors import flow
+from poolcli.batch.task import Runner, Task
+from poolcli.formats import Source
+from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
+from poolcli.formats.zarr.documents import made
+from poolcli.formats.zarr.store import store_of
+from poolcli.formats.zarr.write import writer_of
+from poolcli.job.blocks import Blocks
+from poolcli.job.job import Job
+from poolcli.job.outcome import Settings
+from poolcli.job.spread import Parts
+from tests.clusters import client_of
+
+OP = AvgPool(2, 2)
+slow = pytest.mark.slow
+
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "avg": ("avg", "-k", "3", "-s", "2", "-p", "1"),
+    "avg of rows in blocks": ("avg", "-k", "2,9,9"),
+    "max": ("max", "-k", "2", "-s", "2"),
+    "min": ("min", "-k", "3", "-s", "1", "--dilations", "2"),
+    "mode": ("mode", "-k", "2", "-s", "2", "--rounding-type", "ceil"),
+    "adaptive-avg": ("adaptive-avg", "--output-size", "9,40,40"),
+}
+LITTLE = ("--max-memory", "3M", "-q")  # so that parts are small, and many
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Zarr array of 61x67x71."""
+    import zarr
+
+    monkeypatch.chdir(tmp_path)
+    array: Any = zarr.create_array("in.zarr", shape=(1, 2, 61, 67, 71), chunks=(1, 1, 16, 32, 20), dtype="uint16")
+    array[:] = np.random.default_rng(0).integers(0, 999, array.shape, "uint16")
+    return tmp_path
+
+
+def tree(folder: str) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@slow
+@pytest.mark.parametrize(
+    "more", [("--chunks", "1,1,16,16,16"), ("--chunks", "8", "--shards", "16")], ids=["", "shards"]
+)
+def test_one_array_is_shared_out_and_comes_out_the_same(address: str, volume: Path, cli: Any, more: Any) -> None:
+    for name, words in OPERATORS.items():
+        for output, where in ("here.zarr", []), ("there.zarr", ["--cluster", address]):
+            result = cli(*words, "in.zarr", "-o", output, *LITTLE, *more, *where, "--overwrite")
+            assert result.code == 0, (name, result.err)
+        assert tree("there.zarr") == tree("here.zarr"), name
+
+
+@slow
+@pytest.mark.parametrize("base", ["previous", "source"])
+@pytest.mark.parametrize("more", [("--chunks", "8"), ("--chunks", "8", "--shards", "16")], ids=["", "shards"])
+def test_the_levels_of_a_pyramid_are_shared_out_and_come_out_the_same(
+    address: str, volume: Path, cli: Any, base: str, more: Any
+) -> None:
+    words = ("pyramid", "in.zarr", "--levels", "4", "--from", base, "--op", "mode", *LITTLE, *more)
+    for folder, where in ("here", []), ("there", ["--cluster", address]):
+        result = cli(*words, "-o", f"{folder}/y.ome.zarr", *where)
+        assert (result.code, result.err) == (0, "")
+    assert len(tree("here")) > 50
+    assert tree("there") == tree("here")
+
+
+@slow
+def test_regions_survive_workers_that_are_killed(
+    address: str, volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("avg", "-k", "9", "in.zarr", "-o", "here.zarr", *LITTLE).code == 0
+    workers, finished = list[int](), list[int]()
+
+    def progress(done: int, total: int) -> None:
+        finished.append(done)
+        if len(finished) == 1:
+            clients[0].wait_for_workers(2, timeout=300)  # one that was killed before may still be on its way
+            workers.extend(clients[0].run(os.getpid).values())
+        if len(finished) in (1, 4):
+            os.kill(workers.pop(), signal.SIGKILL)
+
+    job = Job(Source("in.zarr"), "there.zarr")
+    runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20))
+    with client_of(monkeypatch) as clients:
+        ((_, outcome),) = executor.run([Task(job)], runner, 2, progress, address)
+    assert (outcome.error, workers) == (None, [])
+    assert tree("there.zarr") == tree("here.zarr")
+
+
+@slow
+def test_regions_of_a_run_that_was_stopped_are_not_made_again(
+    address: str, volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("avg", "-k", "9", "in.zarr")
+    assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
+    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.job.write.TILE", 0)
+    runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
+
+    def parts(output: str, most: int) -> int:
+        """How many parts are made, at most so many."""
+        done = list[int]()
+
+        def stop(now: int, total: int) -> None:
+            done.append(now)
+            if len(done) == most:
+                raise KeyboardInterrupt
+
+        ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), output))], runner, 2, stop, address)
+        assert outcome.error is None
+        return len(done)
+
+    every = parts("whole.zarr", 10**6)
+    with pytest.raises(KeyboardInterrupt):
+        parts("there.zarr", 6)
+    assert not Path("there.zarr").exists()
+    assert parts("there.zarr", 10**6) == every - 6
+    assert tree("there.zarr") == tree("whole.zarr") == tree("here.zarr")
+
+
+@slow
+def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSECRET")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "TOPSECRET")
+    plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
+    writer = writer_of(
+        "s3://bucket/y.zarr", store_of("s3://bucket/y.zarr", read_only=False), made(spec, WriteOptions())
+    )
+    parts = Parts(
+        Source("s3://bucket/x.zarr"), ReadOptions(), plan, False, "numba", Blocks(plan, (1, 1, 8, 8)), (writer,)
+    )
+    sent = pickle.dumps(parts)
+    assert b"bucket" in sent
+    assert b"SECRET" not in sent
+    assert len(sent) < 6000
+
+
+@slow
+def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: Path) -> None:
+    import distributed
+
+    def full(done: int, total: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, engine="numpy"))
+    ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), "out.zarr"))], runner, 2, full, address)
+    assert str(outcome.error) == "in.zarr: out.zarr: No space left on device"
+    with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
+        assert list(client.run(lambda: list(flow._at_work)).values()) == [[], []]
+    assert os.listdir() == ["in.zarr"]
