@@ -45,7 +45,7 @@ LONGEST_HEADER = 65_536
 MOST_AXES = 32
 AT_ONCE = 2**20  # bytes
 MOST_BYTES = 2**63 - 1  # of an array, any length of 0 taken for 1: numpy can hold no more
-_KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float"}
+_KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}
 _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 
 
@@ -294,7 +294,7 @@ def _dtype_name(name: str, descr: object) -> str:
     kind, size = match.groups()
     if kind == "b" and size == "1":
         return "bool"
-    return check_dtype(name, f"{_KINDS.get(kind, 'type ' + kind)}{int(size) * 8}")
+    return check_dtype(name, f"{_KINDS[kind]}{int(size) * 8}" if kind in _KINDS else f"type {kind}{size}")
 
 
 def _bytes(header: Header) -> int:

@@ -175,13 +175,13 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npy",
         lambda: saved(np.array(["a"])),
         1,
-        "x.npy: holds type U8; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds type U1; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "npy: complex": (
         "x.npy",
         lambda: saved(np.zeros((1, 1, 4), np.complex64)),
         1,
-        "x.npy: holds type c64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds complex64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "npy: nothing of 10**12 elements": (
         "x.npy",

@@ -54,7 +54,7 @@ NPY_REFUSALS = {
     ),
     "complex": (
         npy(fields("(1,)", "'<c8'"), b"\0" * 8),
-        "x.npy: holds type c64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds complex64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "text elements of no bytes": (
         npy(fields("(1000000000000,)", "'|S0'")),
