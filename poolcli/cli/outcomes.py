@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.cli.requests.pool import PoolRequest
+from poolcli.core.spool import Spool
 from poolcli.job.outcome import Outcome, Tally
 from poolcli.plan.attributes import Attributes
 
@@ -18,14 +19,15 @@ class Reporter:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
-        self._planned: list[Outcome] = []
+        self._planned = Spool[Outcome]()
+        self._lists = request.dry_run and not (request.quiet or request.verbose or request.json)
         self.tally = Tally(passed_over)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome, and reports it where that is wanted."""
         self.tally.add(outcome)
-        if self._request.dry_run:
-            self._planned.append(outcome)
+        if self._lists:
+            self._planned.add(outcome)
         if outcome.error and not self._several:
             complain(outcome.error)
         if self._request.json:
@@ -69,6 +71,6 @@ class Reporter:
         from poolcli.report.console import show
         from poolcli.report.outcome import shapes_view, summary_view
 
-        if self._planned and not self._request.verbose:
+        if self._planned:
             show(shapes_view(self._planned), sys.stdout)
         show(summary_view(self.tally, self._request.dry_run), sys.stdout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -79,7 +79,7 @@ def not_taken(names: Collection[str]) -> str:
     return f"not taken: {', '.join(printable(name) for name in islice(names, SHOWN))}{more}{deeper}"
 
 
-def shapes_view(outcomes: Sequence[Outcome]) -> Table:
+def shapes_view(outcomes: Iterable[Outcome]) -> Table:
     """One row for each input: its shape, the output's shape and the output's path."""
     table = plain_table()
     for heading in ("input", "shape", "output shape", "output"):

@@ -55,12 +55,11 @@ def settled() -> Iterator[None]:
 
 
 async def _all_others() -> None:
-    """Waits for what is at work beside this, but not for others that wait."""
+    """Waits for what is at work beside this, but not for others that wait; what it raises is known by now."""
     own = asyncio.current_task()
     own.set_name(WAITS)
     others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITS]
-    if others:
-        await asyncio.wait(others)
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextmanager
