@@ -1,4 +1,4 @@
-"""Threads: as many as are allowed, from several callers at once, and after a fork."""
+"""Threads: as many as are allowed, from several callers at once, after a fork, and no bit changed by them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli.engine import threads
+from poolcli import AvgPool, MaxPool
+from poolcli.engine import run, threads
+from tests.profiles import slow
 
 
 def test_threads_are_at_most_the_cores_of_the_process() -> None:
@@ -80,3 +82,26 @@ def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bo
     with pytest.raises(ZeroDivisionError):
         share(call, [(i, i + 1) for i in range(1_000_000)], 2)
     assert len(seen) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("avg", "float32"),
+        ("avg", "float64"),
+        ("avg", "uint8"),
+        ("max", "float32"),
+        slow("max", "float64"),
+        slow("max", "uint8"),
+    ],
+)
+def test_results_are_the_same_bits_for_any_number_of_threads(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
+    monkeypatch.setattr("poolcli.engine.compiled.tasks.SMALLEST_TILE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.tasks.WORTH_SHARING", 0)
+    x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
+    plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
+    results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
+    assert len(set(results)) == 1

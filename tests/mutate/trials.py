@@ -30,7 +30,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "test_traps.py", "test_choice.py", "test_threads.py", "test_engines.py", "test_parts.py", "test_attributes.py",
         "conformance/test_differences.py",
     ),
-    "poolcli/engine/numpy/*.py": ("test_traps.py", "test_engines.py", "test_numbers.py"),
+    "poolcli/engine/numpy/*.py": (
+        "test_traps.py", "test_engines.py", "engine/test_special_numbers.py", "test_numbers.py",
+    ),
     "poolcli/engine/compiled/[!bfks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
     "poolcli/engine/compiled/store.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/engine/compiled/folder.py": ("engine/test_store.py", "test_cache.py"),

@@ -1,0 +1,115 @@
+"""Numbers at the ends of their types, ties, and what is no number: in every engine they do what the rules say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import fsum, prod
+
+import numpy as np
+import pytest
+
+import poolcli
+from poolcli.engine.compiled.geometry import LINE
+from tests.profiles import slow
+
+ENGINES = ("numpy", "numba")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_numbers_near_the_largest_float_average_without_overflow(engine: str) -> None:
+    x = np.full((1, 1, 4), 1.7e308)
+    assert poolcli.avg_pool(x, 2, strides=2, engine=engine).tolist() == [[[1.7e308, 1.7e308]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_special_value_touches_only_the_windows_that_hold_it(engine: str, value: float) -> None:
+    x = np.ones((1, 1, 9, 9), np.float64)
+    x[0, 0, 4, 4] = value
+    y = poolcli.avg_pool(x, 3, engine=engine)[0, 0]
+    expected = np.ones((7, 7))
+    expected[2:5, 2:5] = value
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_windows_keep_every_digit(engine: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((1, 1, 300, 400)) * 1e3 + 1e6).astype(dtype)
+    exact = sum(map(Fraction, x.ravel().tolist()), Fraction(0)) / x.size
+    got = poolcli.avg_pool(x, (300, 400), engine=engine).item()
+    assert abs(Fraction(got) - exact) <= Fraction(float(np.spacing(np.asarray(1e6, dtype))))
+
+
+@pytest.mark.parametrize("kernel", [3, 15, 63, 255, 1000])
+def test_windows_of_any_size_are_within_a_unit_of_the_last_place(kernel: int) -> None:
+    x = (np.random.default_rng(3).standard_normal((1, 1, 1000, 1200)) * 1e3 + 1e4).astype(np.float32)
+    means = poolcli.avg_pool(x, kernel, engine="numba")[0, 0]
+    for y, z in ((0, 0), (means.shape[0] - 1, 7), (means.shape[0] // 2, means.shape[1] - 1)):
+        window = x[0, 0, y : y + kernel, z : z + kernel].ravel().tolist()
+        unit = np.spacing(np.float32(fsum(map(abs, window)) / len(window)))
+        assert abs(float(means[y, z]) - fsum(window) / len(window)) <= unit
+
+
+def test_a_nan_changes_only_the_windows_that_hold_it() -> None:
+    x = np.ones((1, 1, 60, 70), np.float32)
+    y = x.copy()
+    y[0, 0, 30, 40], y[0, 0, 5, 5] = np.nan, np.inf
+    for pool in (poolcli.avg_pool, poolcli.max_pool):
+        whole, touched = (pool(a, 15, pads_begin=7, pads_end=7, engine="numba")[0, 0] for a in (x, y))
+        rows, columns = np.nonzero(~(whole == touched))
+        assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == {
+            (i, j) for at in ((30, 40), (5, 5)) for i in range(60) for j in range(70)
+            if abs(i - at[0]) <= 7 and abs(j - at[1]) <= 7
+        }  # fmt: skip
+
+
+def test_every_float16_and_every_tie_between_two_is_rounded_as_numpy_does() -> None:
+    every = np.arange(65536, dtype=np.uint16).view(np.float16)
+    finite = np.unique(every[np.isfinite(every)].astype(np.float32))
+    ties = (finite[1:] + finite[:-1]) / 2
+    beside = [np.nextafter(ties, np.float32(sign * np.inf)) for sign in (1, -1)]
+    x = np.concatenate([every.astype(np.float32), ties, *beside, np.array([65519.9, 65520, 1e30, -1e30], np.float32)])
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = (x + np.float32(0)).astype(np.float16)  # the mean of -0 is 0, as its sum from 0 on is
+    twice = np.repeat(x, 2).reshape(1, 1, -1)
+    found = poolcli.avg_pool(twice, 2, strides=2, dtype="float16", engine="numba").ravel()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("engine", ["numpy", slow("numba")])
+def test_bool_has_a_maximum_and_an_average_as_a_number(engine: str) -> None:
+    x = np.array([[[True, False, False, False]]])
+    assert poolcli.max_pool(x, 2, strides=2, engine=engine).tolist() == [[[True, False]]]
+    assert poolcli.avg_pool(x, 4, dtype="float32", engine=engine).tolist() == [[[0.25]]]
+    assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
+
+
+@pytest.mark.parametrize("length", [LINE, 3 * LINE + 5])
+def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
+    x = np.zeros((1, 1, length), np.uint8)
+    for place in (0, 31, length // 2, length - 1):
+        x[0, 0, place] = 9
+        values, at = poolcli.adaptive_max_pool(x, 1, return_indices=True, engine="numba")
+        assert (values.item(), at.item()) == (9, place)
+        x[0, 0, place] = 0
+
+
+SHIFTS = [("uint8", (2, 2)), ("int8", (4, 4)), ("int16", (1, 2)), ("uint32", (8, 1))]
+ALL_SHIFTS = [
+    (dtype, kernel)
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+    for kernel in ((1, 2), (2, 2), (4, 4), (8, 1))
+]
+
+
+@pytest.mark.parametrize(("dtype", "kernel"), [row if row in SHIFTS else slow(*row) for row in ALL_SHIFTS])
+def test_integer_means_over_powers_of_two_are_half_even(dtype: str, kernel: tuple[int, int]) -> None:
+    limits = np.iinfo(dtype)
+    ends = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 2, 3, 5], dtype)
+    x = np.random.default_rng(0).choice(ends, (1, 2, 40, 48))
+    means = poolcli.avg_pool(x, kernel, strides=kernel, engine="numba")
+    blocks = x.reshape(1, 2, 40 // kernel[0], kernel[0], 48 // kernel[1], kernel[1]).astype(object).sum((3, 5))
+    assert means.tolist() == [[[[round(Fraction(n, prod(kernel))) for n in row] for row in c] for c in blocks[0]]]
