@@ -15,7 +15,7 @@ from poolcli.core.fields import field
 from poolcli.formats import raw
 from poolcli.formats.arrays import byte_count, human_bytes, tensor_layout
 from poolcli.formats.isolated import guarded
-from poolcli.formats.recognise import recognise
+from poolcli.formats.recognise import recognise, refuse_known_format
 from poolcli.formats.records import (
     Header,
     Metadata,
@@ -42,6 +42,7 @@ DEFAULTS = ReadOptions()
 def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
     """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
     if options.raw is not None:
+        refuse_known_format(source.path)
         with raw.opened(source, options.raw) as file:
             yield file
         return

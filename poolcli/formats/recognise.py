@@ -40,6 +40,16 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     return found, ()
 
 
+def refuse_known_format(path: str) -> None:
+    """Refuses to take a file for plain numbers whose name and first bytes agree on a format: it says what it holds."""
+    named = None if path == "-" else with_suffix(path, FORMATS.values())
+    if named is not None and not named.is_folder and _by_first_bytes(path) is named:
+        raise FileError(
+            f"{path}: is {named.name}, and says itself what it holds; {field('raw')} would take its header for numbers"
+            "; leave it out"
+        )
+
+
 def folder_format(path: str) -> Format | None:
     """The format of a folder that is one input, by what is in it or by its name; None for any other path."""
     rows = [row for row in FORMATS.values() if row.is_folder and row.reads]

@@ -70,3 +70,12 @@ def test_a_pipe_is_not_waited_for(cli: Cli) -> None:
 def test_it_is_one_array_of_a_file(cli: Cli) -> None:
     result = cli("max", "x.bin", "-o", "y.npz", "--raw", "1,1,2,2,uint8", "--all", *HALVE)
     assert (result.code, result.err) == (2, "poolcli: --raw is one array; leave out --all\n")
+
+
+def test_a_file_that_says_itself_what_it_holds_is_not_taken_for_numbers(cli: Cli) -> None:
+    np.save("x.npy", np.zeros((1, 1, 8, 8), np.uint8))
+    result = cli("max", "x.npy", "-o", "y.npy", "--raw", "1,1,8,8,uint8", *HALVE)
+    said = "is npy, and says itself what it holds; --raw would take its header for numbers; leave it out"
+    assert (result.code, result.err) == (1, f"poolcli: x.npy: {said}\n")
+    Path("x.npy").rename("x.bin")  # of which the name says nothing: two bytes may be those of a header by chance
+    assert cli("max", "x.bin", "-o", "y.npy", "--raw", "1,1,8,8,uint8", *HALVE).code == 0
