@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -58,12 +59,22 @@ class Cluster:
         return taken
 
 
+class Present(nullcontext[None]):
+    """That there are workers, always."""
+
+    missed = None
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster on which every message takes a second."""
     found = Cluster()
     monkeypatch.setattr(flow, "MOMENT", 0)
     monkeypatch.setattr(flow, "LONG_ENOUGH", 0)
+    monkeypatch.setattr(flow, "Presence", Present)
     monkeypatch.setattr(flow, "distributed", SimpleNamespace(as_completed=lambda loop: found, KilledWorker=KeyError))
     return found
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from poolcli.batch.executors.presence import Presence
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy
@@ -56,18 +57,20 @@ class Flow(Generic[Item, Result]):
         self._suspects: list[Item] = []
         self._trial: Any = None  # the message in flight alone
         self._landing = distributed.as_completed(loop=client.loop)
+        self._presence = Presence(client, self._flying)
 
     def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """Each item with its result, or with the error that it is lost by."""
-        self._send()
-        while self._flying:
-            check_stopped()
-            yield from self._taken(self._landed())
+        with self._presence:
             self._send()
+            while self._flying:
+                check_stopped()
+                yield from self._taken(self._landed())
+                self._send()
 
     def _landed(self) -> list[Any]:
         """The messages that have landed, once there is one, and those that land a moment later."""
-        with _reached():
+        with self._reached():
             landed = list(self._landing.next_batch())
             if len(self._flying) > len(landed):
                 time.sleep(MOMENT)
@@ -108,7 +111,7 @@ class Flow(Generic[Item, Result]):
     def _submit(self, several: list[list[Item]]) -> list[Any]:
         """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
         messages = [self._message(items) for items in several]
-        with _reached():
+        with self._reached():
             futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
         self._flying.update(zip(futures, several, strict=True))
         self._landing.update(futures)
@@ -123,7 +126,7 @@ class Flow(Generic[Item, Result]):
     def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
         """The results of messages that have landed, which are fetched together."""
         good = [future for future in landed if future.status != "error"]
-        with _reached():
+        with self._reached():
             gathered = self._client.gather(good)
         for future, (seconds, results) in zip(good, gathered, strict=True):
             items = self._flying.pop(future)
@@ -141,23 +144,22 @@ class Flow(Generic[Item, Result]):
         else:
             yield from ((item, error) for item in items)
 
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """What comes of asking a cluster that has gone as one line."""
+        try:
+            yield
+        except GONE as error:
+            missed = self._presence.missed
+            gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster has gone"
+            raise FileError(f"the {gone}; {field('resume')} goes on with what was done") from error
+
     def _weigh(self, seconds: float, items: int) -> None:
         """Makes messages larger or smaller by how long one took."""
         if seconds < LONG_ENOUGH and items >= self._size:
             self._size = min(2 * self._size, MOST)
         elif seconds > 2 * LONG_ENOUGH:
             self._size = max(1, self._size // 2)
-
-
-@contextmanager
-def _reached() -> Iterator[None]:
-    """What comes of asking a scheduler that has gone as one line."""
-    try:
-        yield
-    except GONE as error:
-        raise FileError(
-            f"the scheduler of the cluster has gone; {field('resume')} goes on with what was done"
-        ) from error
 
 
 _at_work: list[object] = []  # on a worker: one for each message that it is at
