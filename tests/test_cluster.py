@@ -170,6 +170,14 @@ def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job]
     )
 
 
+@slow
+def test_what_was_sent_to_a_scheduler_is_not_kept(address: str) -> None:
+    with clusters.connected(address) as client:
+        for number in range(50):
+            assert client.submit(abs, -number).result() == number
+        assert len(client.scheduler_comm.recent_message_log) == 10
+
+
 def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
     runner = Runner(MaxPool(3, 2), Settings(), "options", "out")
     sent = pickle.dumps((runner, [Task(Job(Source("in/1.npy"), "out/1.npy"))]))

@@ -10,6 +10,7 @@ from poolcli.core.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.core.lazy import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query such as that of a signed URL
+S3_TRIES = 2  # of s3fs, each of as many as botocore makes: by AWS_MAX_ATTEMPTS, or five, of seconds
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -74,7 +75,16 @@ def filesystem(url: str) -> tuple[Any, str]:
         raise RequestError(f"{url}: {str(error).splitlines()[0]}") from error
     except (ValueError, TypeError) as error:
         raise RequestError(f"{url}: is no URL that can be read: {str(error).splitlines()[0]}") from error
-    return system, str(place)
+    return patient(system), str(place)
+
+
+def patient(system: Any) -> Any:
+    """The same file system, which gives up within a minute on a store that asks for fewer requests for good: s3fs
+    repeats five times what botocore has repeated by then.
+    """
+    if "s3" in system.protocol:
+        system.retries = S3_TRIES
+    return system
 
 
 def unreachable(path: str, error: BaseException) -> FileError:

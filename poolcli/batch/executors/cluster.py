@@ -16,9 +16,11 @@ from poolcli.core.fields import field
 from poolcli.core.lazy import Lazy, need
 from poolcli.engine.threads import allowed_threads
 
+dask = Lazy("dask")
 distributed = Lazy("distributed")
 
 COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
+LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
 LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
 PATIENCE = 10  # seconds for a scheduler to answer, and to have a worker
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
@@ -40,6 +42,7 @@ def connected(word: str) -> Iterator[Any]:
     with ExitStack() as stack:
         for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
+        stack.enter_context(dask.config.set(LOGS))
         address = stack.enter_context(_local(int(local[1] or 0) or allowed_threads())) if local else word
         client = stack.enter_context(_client(address, word))
         _compare(client)

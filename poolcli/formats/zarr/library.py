@@ -18,7 +18,7 @@ zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
 
 STACK = 2**23  # bytes of a thread
-PATIENCE = 10.0  # seconds in which what zarr has begun may end
+PATIENCE = 10.0  # seconds in which what zarr has begun may end, before it is cancelled
 WAITS = "poolcli waits"
 KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
 
@@ -50,15 +50,21 @@ def settled() -> Iterator[None]:
         yield
     except BaseException:
         with suppress(*KNOWN):
-            zarr.core.sync.sync(_all_others(), timeout=PATIENCE)
+            zarr.core.sync.sync(_all_others(), timeout=2 * PATIENCE)
         raise
 
 
 async def _all_others() -> None:
-    """Waits for what is at work beside this, but not for others that wait; what it raises is known by now."""
+    """Waits for what is at work beside this, but not for others that wait; what it raises is known by now. What is
+    asked of an object store anew and anew is not waited for to its end.
+    """
     own = asyncio.current_task()
     own.set_name(WAITS)
     others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITS]
+    if others:
+        _, late = await asyncio.wait(others, timeout=PATIENCE)
+        for task in late:
+            task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
 
 

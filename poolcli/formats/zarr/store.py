@@ -10,7 +10,7 @@ from typing import Any
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.formats.arrays import human_bytes
-from poolcli.formats.places import filesystem, is_url
+from poolcli.formats.places import filesystem, is_url, patient
 from poolcli.formats.zarr.library import zarr
 
 
@@ -18,7 +18,9 @@ def store_of(path: str, *, read_only: bool, allow_external: bool = False, larges
     """The store at a path or URL; `largest` is the most bytes that one file in it may have."""
     if is_url(path):
         filesystem(path)  # refuses what fsspec has no package for
-        return zarr.storage.FsspecStore.from_url(path, read_only=read_only)
+        store = zarr.storage.FsspecStore.from_url(path, read_only=read_only)
+        patient(store.fs)
+        return store
     if not read_only:
         return zarr.storage.LocalStore(path, read_only=False)
     return _gated()(path, allow_external, largest)
