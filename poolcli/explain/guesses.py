@@ -35,6 +35,11 @@ class Guess:
         return Sliding(self.size, self.output, self.kernel, self.stride, self.dilation, self.pad_begin, end)
 
     @property
+    def numbers(self) -> tuple[int, int, int, int]:
+        """What a person writes of it."""
+        return self.kernel, self.stride, self.dilation, self.pad_begin
+
+    @property
     def cost(self) -> float:
         """How seldom such windows are used."""
         end = self.pad_begin if self.overhang <= self.pad_begin else max(0, self.overhang)

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
-VERIFIED = 24  # poolings that fit the plane, that are held against the whole
+VERIFIED = 60  # poolings that fit the plane, that are held against the whole
 NEAR = 4  # that are nearest on one plane, of which the whole decides
 BEHAVIOURS = 4  # different ones that are reported
 PLANES = 256  # of which the one is chosen that says most
+OTHERS = 3  # that decide where it leaves much open
 ADDED = 32  # elements whose roundings a probed sum may have
 FORMS = 2  # of each dialect
 FLOAT32 = 2.0**-23
@@ -149,11 +150,15 @@ def _badness(candidate: Candidate) -> tuple[float, float]:
 
 def _plane(x: Array, y: Array, layout: str) -> Plane:
     """The plane whose output says most, as it is varied and finite."""
-    order = [layout.index(letter) for letter in "NC" if letter in layout] + list(spatial_axes(layout))
+    axes = [layout.index(letter) for letter in "NC" if letter in layout] + list(spatial_axes(layout))
     rank = len(spatial_axes(layout))
-    inputs, outputs = (np.transpose(a, order).reshape(-1, *np.transpose(a, order).shape[-rank:]) for a in (x, y))
-    chosen = max(range(min(len(outputs), PLANES)), key=lambda i: _variety(outputs[i]))
-    one, two = inputs[chosen], outputs[chosen]
+    inputs, outputs = (np.transpose(a, axes).reshape(-1, *np.transpose(a, axes).shape[-rank:]) for a in (x, y))
+    order = sorted(range(min(len(outputs), PLANES)), key=lambda i: _variety(outputs[i]), reverse=True)
+    first, *others = (_as_plane(inputs[i], outputs[i], y) for i in order[: 1 + OTHERS])
+    return replace(first, others=tuple(others))
+
+
+def _as_plane(one: Array, two: Array, y: Array) -> Plane:
     a, b = one.astype(np.float64), two.astype(np.float64)
     largest = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
     return Plane(a, b, (one[None, None], two[None, None]), _slack(y) * ADDED * largest or _rounding(y), _step(y))

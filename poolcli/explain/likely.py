@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, product
+from itertools import product
 from typing import Any
 
 from poolcli.core.errors import RequestError
 from poolcli.core.lazy import Lazy
 from poolcli.explain.guesses import Guess, guesses
 from poolcli.explain.held import Held
-from poolcli.explain.probes import Plane, Rule, hits, matches, override_rules, places, rules
+from poolcli.explain.probes import OVERRIDDEN, Plane, Rule, divided, further_places, hits, places, rules
+from poolcli.explain.sieve import UNLIKE, Combination, sieved
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, BinAttributes
 
 np: Any = Lazy("numpy")
 
-COMBINED = {1: 5000, 2: 800}  # guesses for each axis that are combined with those of others, by the number of axes
+VERIFIED = 60  # of each rule, the plainest that all windows allow
+SCORED = {1: 200, 2: 200}  # guesses for each axis that are scored where nothing fits, by the number of axes
 FEW = 60  # of more axes
-VERIFIED = 24  # of each rule, the plainest that all windows allow
-SCORED = 200  # guesses for each axis that are scored, where nothing fits
 NEAREST = 12
 VOTED = 100  # guesses whose votes are counted
-
-Combination = tuple[Guess, ...]
 
 
 def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
@@ -38,19 +36,25 @@ def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
 
 def overridden(plane: Plane, held: Held) -> Iterator[Attributes]:
     """The same for averages that are divided by a number of their own."""
-    axes = _axes(plane, held)
-    for rule in override_rules(plane, axes) if held.takes(OPERATORS["avg"]) else ():
-        yield from _allowed(plane, rule, axes, held)
+    if held.takes(OPERATORS["avg"]):
+        for combination, divisor in sieved(
+            plane, OVERRIDDEN, _axes(plane, held), places(plane), further_places(plane), VERIFIED
+        ):
+            yield from _operators(divided(divisor), combination, held)
 
 
 def _allowed(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]], held: Held) -> Iterator[Attributes]:
-    for combination in islice(_matching(plane, rule, axes), VERIFIED):
+    for combination, _ in _sieved(plane, rule, axes):
         yield from _operators(rule, combination, held)
+
+
+def _sieved(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]]) -> list[tuple[Combination, int]]:
+    return sieved(plane, rule, axes, places(plane), further_places(plane), VERIFIED)
 
 
 def nearest(plane: Plane, held: Held) -> Iterator[Attributes]:
     """Operators that give most of what the probed windows show."""
-    axes, scored = [axis[:SCORED] for axis in _axes(plane, held)], []
+    axes, scored = [axis[: SCORED.get(plane.x.ndim, FEW)] for axis in _axes(plane, held)], []
     costs = _costs(axes)
     for rule in _rules(held) if all(axes) else ():
         found = hits(plane, rule, axes)
@@ -69,7 +73,7 @@ def _rules(held: Held) -> list[Rule]:
 def _axes(plane: Plane, held: Held) -> list[list[Guess]]:
     rank = plane.x.ndim
     sizes = zip(plane.x.shape, plane.y.shape, strict=True)
-    return [guesses(n, t, held.numbers(i, rank))[: COMBINED.get(rank, FEW)] for i, (n, t) in enumerate(sizes)]
+    return [guesses(n, t, held.numbers(i, rank)) for i, (n, t) in enumerate(sizes)]
 
 
 def _bins(plane: Plane, held: Held) -> Iterator[Attributes]:
@@ -80,31 +84,8 @@ def _bins(plane: Plane, held: Held) -> Iterator[Attributes]:
                 yield op
 
 
-def _matching(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]]) -> Iterator[Combination]:
-    """Guesses that all probed windows allow, the plainest first."""
-    if not all(axes):
-        return
-    able: Any = None
-    for at in places(plane):
-        found = matches(plane, rule, at, axes)
-        able = found if able is None else able & found
-        if not able.any():
-            break
-    else:
-        chosen = np.flatnonzero(able)
-        chosen = chosen[np.argsort(_costs(axes).ravel()[chosen], kind="stable")][:VERIFIED]
-        for at in zip(*np.unravel_index(chosen, able.shape), strict=True):
-            yield tuple(axis[i] for axis, i in zip(axes, at, strict=True))
-        return
-    if len(axes) > 2:  # the plain ones of each axis are few; the same numbers on every axis are more
-        shared = _shared(axes)
-        yield from (
-            one for one in shared if all(matches(plane, rule, at, [[g] for g in one]).all() for at in places(plane))
-        )
-
-
 def _shared(axes: Sequence[Sequence[Guess]]) -> list[Combination]:
-    keyed = [{(g.kernel, g.stride, g.dilation, g.pad_begin): g for g in axis} for axis in axes]
+    keyed = [{g.numbers: g for g in axis} for axis in axes]
     return [tuple(one[key] for one in keyed) for key in keyed[0] if all(key in one for one in keyed)]
 
 
@@ -112,11 +93,11 @@ def _costs(axes: Sequence[Sequence[Guess]]) -> Any:
     """How seldom each combination is used: the sum over its axes, and more where these are not alike."""
     rank = len(axes)
     total: Any = np.zeros([len(axis) for axis in axes])
-    keys = [np.array([hash((g.kernel, g.stride, g.dilation, g.pad_begin)) for g in axis]) for axis in axes]
+    keys = [np.array([hash(g.numbers) for g in axis]) for axis in axes]
     for i, axis in enumerate(axes):
         total = total + np.array([g.cost for g in axis]).reshape(_along(i, rank)) / rank
     for i in range(rank - 1):
-        total = total + 3 * (keys[i].reshape(_along(i, rank)) != keys[i + 1].reshape(_along(i + 1, rank)))
+        total = total + UNLIKE * (keys[i].reshape(_along(i, rank)) != keys[i + 1].reshape(_along(i + 1, rank)))
     return total
 
 

@@ -184,6 +184,23 @@ def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any,
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel", "strides"),
+    [((1, 2, 12, 12, 12), (2, 2, 1), (2, 2, 2)), ((1, 32, 5, 4, 10), (4, 2, 1), (1, 3, 3))],
+    ids=["halved", "thirds"],
+)
+def test_axes_of_which_single_elements_are_taken_are_found_among_three(
+    shape: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    x = _random(shape)
+    made = MaxPool(kernel, strides, like="onnx")
+    ((y, _),) = ONNX.ask([(made, x)])
+    held: tuple[dict[str, Any], ...] = ({"strides": strides}, {"op": "max"})
+    for each in held:
+        first = identify(x, y, **each)[0]
+        assert (first.deviation.exact, same(first.plan, made.plan(shape))) == (True, True)
+
+
 def test_borders_that_differ_are_named() -> None:
     x = _random((1, 3, 17, 17))
     y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
