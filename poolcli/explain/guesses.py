@@ -77,7 +77,7 @@ def _guesses(size: int, output: int, given: Mapping[str, int]) -> Iterator[Guess
             for begin in [given["pads_begin"]] if "pads_begin" in given else pads:
                 for stride in _strides(size, output, kernel, window, begin, given):
                     guess = Guess(size, output, kernel, stride, dilation, begin)
-                    if guess.overhang < window and window <= size + begin + max(0, guess.overhang):
+                    if -stride < guess.overhang < window and window <= size + begin + max(0, guess.overhang):
                         yield guess
 
 
@@ -87,6 +87,6 @@ def _strides(
     if "strides" in given:
         return [given["strides"]]
     if output == 1:
-        return [kernel]
+        return [max(kernel, size + begin - window + 1)]
     low = max(1, ceil_div(size + begin - window + 1, output))
     return range(low, (size + begin - 1) // (output - 1) + 1)

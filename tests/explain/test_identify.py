@@ -195,10 +195,11 @@ def test_axes_of_which_single_elements_are_taken_are_found_among_three(
     x = _random(shape)
     made = MaxPool(kernel, strides, like="onnx")
     ((y, _),) = ONNX.ask([(made, x)])
-    held: tuple[dict[str, Any], ...] = ({"strides": strides}, {"op": "max"})
+    held: tuple[dict[str, Any], ...] = ({"strides": strides}, {"op": "max"}, {"kernel": kernel})
     for each in held:
         first = identify(x, y, **each)[0]
         assert (first.deviation.exact, same(first.plan, made.plan(shape))) == (True, True)
+    assert [candidate.fits for candidate in identify(x, y, op="avg", strides=strides)] == [False]
 
 
 def test_borders_that_differ_are_named() -> None:
