@@ -139,6 +139,8 @@ def _operators(rule: Rule, combination: Combination, held: Held) -> Iterator[Att
             {"pads_end": shorter, "rounding_type": "ceil"} | {"like": "onnx"} | rule.given
             for shorter in product(*[_shorter(guess) for guess in combination])
         ]
+    if rule.given.get("like") == "pytorch" and any(ends):  # which pads no end of these
+        made.append({"pads_end": (0,) * len(ends), "rounding_type": "ceil"} | rule.given)
     for attributes in made:
         with suppress(RequestError):
             op: Attributes = record(**{**numbers, **attributes})

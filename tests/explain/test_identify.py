@@ -51,6 +51,7 @@ def _random(shape: tuple[int, ...]) -> Any:
         slow(lambda like: AvgPool(3, 1, 2, 2, 2, exclude_pad=False, like=like), (1, 3, 13, 14)),
         slow(lambda like: AvgPool(7, 7, like=like), (1, 5, 7, 7)),
         slow(lambda like: LpPool(3, 2, p=2, like=like), (1, 3, 15, 15)),
+        slow(lambda like: LpPool(3, 2, p=2, rounding_type="ceil", like=like), (1, 3, 16, 16)),
         slow(lambda like: AvgPool(3, 2, 1, 1, divisor_override=5, like=like), (1, 3, 15, 15)),
         slow(lambda like: AdaptiveAvgPool((5, 4), like=like), (1, 3, 13, 14)),
         slow(lambda like: AvgPool((3, 2, 2), (2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
@@ -58,7 +59,7 @@ def _random(shape: tuple[int, ...]) -> Any:
     ],
     ids=[
         "max", "max-ceil", "max-dilated", "max-asymmetric", "exclude-ceil", "include-ceil", "include-asymmetric",
-        "avg-dilated", "global", "lp", "override", "adaptive", "3-d", "1-d",
+        "avg-dilated", "global", "lp", "lp-ceil", "override", "adaptive", "3-d", "1-d",
     ],
 )  # fmt: skip
 def test_the_dump_of_a_framework_leads_to_what_made_it(peer: Peer, op: Any, shape: tuple[int, ...]) -> None:
