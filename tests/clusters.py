@@ -11,7 +11,7 @@ import pytest
 from poolcli.batch.executors import cluster as clusters
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A scheduler and two workers, as `dask scheduler` and `dask worker` start them; a worker may die once."""
     import dask
