@@ -18,6 +18,7 @@ from poolcli.core.nearest import did_you_mean_file
 from poolcli.core.spool import Spool, in_order
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_left_by_writing
+from poolcli.formats.recognise import format_beginning
 from poolcli.formats.table import FORMATS, with_suffix
 
 BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
@@ -109,9 +110,9 @@ def _names(stream: BinaryIO) -> Iterator[bytes]:
 
 def _refuse_array(start: bytes) -> None:
     """Refuses an input that is given as a list of inputs."""
-    for row in FORMATS.values():
-        if b"\0" in start and any(start.startswith(magic, row.magic_at) for magic in row.magic):
-            raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
+    row = format_beginning(start) if b"\0" in start else None
+    if row is not None:
+        raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
 
 
 def _below(path: str) -> str:

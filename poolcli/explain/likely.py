@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -28,8 +28,10 @@ VOTED = 100  # guesses whose votes are counted
 def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
     """Operators that give what the probed windows show, for each rule the plainest first."""
     axes = _axes(plane, held)
+    allowed = _sieve(plane, axes)
     for rule in _rules(held):
-        yield from _allowed(plane, rule, axes, held)
+        for combination, _ in allowed(rule):
+            yield from _operators(rule, combination, held)
     yield from _voted(plane, axes, held)
     yield from _bins(plane, held)
 
@@ -37,19 +39,14 @@ def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
 def overridden(plane: Plane, held: Held) -> Iterator[Attributes]:
     """The same for averages that are divided by a number of their own."""
     if held.takes(OPERATORS["avg"]):
-        for combination, divisor in sieved(
-            plane, OVERRIDDEN, _axes(plane, held), places(plane), further_places(plane), VERIFIED
-        ):
+        for combination, divisor in _sieve(plane, _axes(plane, held))(OVERRIDDEN):
             yield from _operators(divided(divisor), combination, held)
 
 
-def _allowed(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]], held: Held) -> Iterator[Attributes]:
-    for combination, _ in _sieved(plane, rule, axes):
-        yield from _operators(rule, combination, held)
-
-
-def _sieved(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]]) -> list[tuple[Combination, int]]:
-    return sieved(plane, rule, axes, places(plane), further_places(plane), VERIFIED)
+def _sieve(plane: Plane, axes: Sequence[Sequence[Guess]]) -> Callable[[Rule], list[tuple[Combination, int]]]:
+    """What a rule allows at the outputs that are looked at, which are the same for every rule."""
+    at, further = places(plane), further_places(plane)
+    return lambda rule: sieved(plane, rule, axes, at, further, VERIFIED)
 
 
 def nearest(plane: Plane, held: Held) -> Iterator[Attributes]:

@@ -50,6 +50,11 @@ def refuse_known_format(path: str) -> None:
         )
 
 
+def format_beginning(start: bytes) -> Format | None:
+    """The format whose files begin so."""
+    return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
+
+
 def folder_format(path: str) -> Format | None:
     """The format of a folder that is one input, by what is in it or by its name; None for any other path."""
     rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
@@ -99,7 +104,7 @@ def _by_first_bytes(path: str) -> Format | None:
     start = _first_bytes(path)
     if not start:
         raise FileError(f"{path}: is empty")
-    return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
+    return format_beginning(start)
 
 
 def _instead(error: OSError, path: str) -> str:

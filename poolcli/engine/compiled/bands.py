@@ -11,7 +11,7 @@ import numpy as np
 from poolcli.engine.compiled.geometry import Down
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.choice import Choice
     from poolcli.engine.compiled.view import Axis
 
 BAND = 1 << 20  # bytes that a tile reads: many enough for what it takes to begin one, few enough for a second cache

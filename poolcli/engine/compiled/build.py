@@ -11,7 +11,7 @@ from poolcli.engine.compiled.machine import Code, emit
 from poolcli.engine.compiled.pointers import WHOLE
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.choice import Choice
 
 
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long

@@ -5,8 +5,7 @@ Whatever decides about an order of additions asks the whole axes, so that every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,25 +14,20 @@ import numpy as np
 from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import (
-    NONE,
-    Arithmetic,
-    Itself,
-    OfKernel,
-    Plain,
     Scaled,
     compute,
     scaled,
     seen_as,
 )
-from poolcli.engine.compiled.buffers import address
-from poolcli.engine.compiled.geometry import LANES, LINE, LOW, SHORT, VECTORS, Across, Down, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.choice import Choice
+from poolcli.engine.compiled.geometry import LANES, LINE, LOW, SHORT, VECTORS, Across, Down, Taps, Wide
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.engine.memory import Order
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 class Limits(NamedTuple):
@@ -56,81 +50,6 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A kernel by its name, and what it is given beside the arrays.
-
-    `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
-    what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
-    `taps` are constants of the kernel, where it is made for one size of windows. `pieces` tasks one after the other
-    make the same `group` output rows.
-    """
-
-    kernel: str
-    taps: Taps | None
-    dtype: str
-    view: View
-    how: Arithmetic | Wide
-    source: np.dtype[Any]
-    made: np.dtype[Any]
-    geometry: Geometry
-    more: tuple[Any, ...]
-    tasks: int
-    scratch: int
-    lines: int
-    pieces: int
-    group: int
-
-    @cached_property
-    def variant(self) -> str:
-        """What tells it from other kernels that are compiled for themselves, in one word."""
-        steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
-        types = [self.made.name, *([self.divisor.name] if self.divisor != NONE else [])]
-        size = [] if self.taps is None else [f"{self.taps.kernel}by{self.taps.stride}"]
-        return "-".join([self.kernel, *size, self.dtype, *steps, *types])
-
-    @property
-    def totals(self) -> np.dtype[Any]:
-        """The type of totals."""
-        return np.dtype(np.int64) if isinstance(self.how, Wide) else self.how.total.nothing.dtype
-
-    @property
-    def divisor(self) -> np.dtype[Any]:
-        """The type of divisors."""
-        return self.geometry.divisors[0].dtype
-
-    @cached_property
-    def numbers(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The integers that the kernel is given, and the divisors."""
-        result = None if isinstance(self.how, Wide) else self.how.result
-        return flat(self.geometry, self.more, int(result.elements) if isinstance(result, OfKernel) else 0)
-
-    @cached_property
-    def addresses(self) -> tuple[int, int]:
-        """Where those are."""
-        integers, divisors = self.numbers
-        return address(integers), address(divisors)
-
-    @cached_property
-    def lines_at(self) -> int:
-        """Bytes of the buffer of totals, behind which that of lines is."""
-        return ceil_div(self.scratch * self.totals.itemsize, 64) * 64
-
-    @cached_property
-    def buffered(self) -> int:
-        """Bytes of both."""
-        return self.lines_at + self.lines * 4
-
-    @cached_property
-    def work(self) -> int:
-        """Elements that go through it, those of windows of several rows as often as they are read."""
-        d, h, _ = self.view.axes
-        joined = (
-            prod(self.view.output_shape[:3]) * self.view.input_shape[3] * min(d.entire.longest * h.entire.longest, 8)
-        )
-        return max(prod(self.view.input_shape), prod(self.view.output_shape), joined)
 
 
 def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> Choice:
@@ -342,10 +261,3 @@ def down(view: View, limits: Limits) -> Down | None:
     if not view.axes[0].entire.is_single:
         return None
     return Down(h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel))
-
-
-def _word(step: Any) -> str:
-    """The name of a step, the type of totals, and the power or the bits, as constants of the kernel."""
-    constants = [value.dtype.name if isinstance(value, np.generic) else str(value) for value in step]
-    own = [] if isinstance(step, OfKernel) else constants
-    return "-".join([type(step).__name__.lower(), *own])

@@ -12,7 +12,7 @@ from poolcli.engine.compiled import spent, store
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.choice import Choice
 
 _kernels: dict[str, LoadedKernel] = {}
 _preparing = threading.Lock()

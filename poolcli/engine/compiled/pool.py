@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.engine.compiled.arithmetic import Quotient
-from poolcli.engine.compiled.choose import Choice, choose_kernel
+from poolcli.engine.compiled.choice import Choice
+from poolcli.engine.compiled.choose import choose_kernel
 from poolcli.engine.compiled.geometry import Wide
 from poolcli.engine.compiled.load import load_kept
 from poolcli.engine.compiled.running import run

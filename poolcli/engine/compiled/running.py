@@ -13,7 +13,7 @@ from poolcli.engine.compiled.strided import run_strided
 from poolcli.engine.compiled.tasks import share_out
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.choice import Choice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _NOTHING = ctypes.create_string_buffer(64)

@@ -19,7 +19,7 @@ from poolcli.engine.compiled.geometry import APART, Apart
 from poolcli.engine.compiled.tasks import WORTH_SHARING, share_out
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.choice import Choice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _read, _made = Buffers(), Buffers()

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
+from poolcli.engine.compiled.choice import Choice
+from poolcli.engine.compiled.choose import LIMITS, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT
 from poolcli.engine.compiled.strided import apart_of
 from poolcli.engine.memory import is_exact, order_of

@@ -13,7 +13,7 @@ from poolcli.core.errors import FileError, PoolError
 from poolcli.core.layouts import convert_layout
 from poolcli.core.lazy import loading
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.image import gif_write, pillow, png, tiff, tiff_write
+from poolcli.formats.image import gif_write, pillow, pixels, png, tiff, tiff_write
 from poolcli.formats.image.depth import loses_bits
 from poolcli.formats.image.directory import with_directory
 from poolcli.formats.image.metadata import WORDS
@@ -116,10 +116,10 @@ def _says_more(picture: Picture, found: Mapping[str, Any]) -> bool:
 
 
 def _decoded(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    pixels = picture.decode(page)
-    if pixels.shape != shape:
-        raise FileError(f"{path}: page {page + 1} has pixels of the shape {pixels.shape}, its header says {shape}")
-    return pixels
+    found = picture.decode(page)
+    if found.shape != shape:
+        raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, its header says {shape}")
+    return found
 
 
 def _check_memory(path: str, header: Header, picture: Picture, count: int, limit: int | None) -> None:
@@ -166,11 +166,11 @@ def _encoded(
         if mode in DEEP or compression.is_of_tifffile or (compression.tifffile and tiff_write.is_there()):
             data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
-            data = pillow.encode(name, mode, stack, compression.pillow_options)
+            data = pixels.encode(name, mode, stack, compression.pillow_options)
         return with_directory(data, kept), notes
     if name == "gif":
         return gif_write.encode(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
     if name == "png" and (mode in DEEP or png.can_encode(stack, mode)):
         return png.encode(path, stack[0], settings), ()
-    return pillow.encode(name, mode, stack, settings), ()
+    return pixels.encode(name, mode, stack, settings), ()

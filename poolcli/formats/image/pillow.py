@@ -6,9 +6,8 @@ import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, said_by
@@ -18,11 +17,13 @@ from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
 from poolcli.formats.image.pages import Page, refuse_many_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
+from poolcli.formats.image.pixels import in_one_piece
+from poolcli.formats.image.plugins import HEIF, likeliest_first, pillow_names
 from poolcli.formats.image.samples import ASSOCIATED, DIVIDED, with_signs_turned
 from poolcli.formats.image.webp import has_losses
 from poolcli.formats.native import native_messages
 from poolcli.formats.recognise import LONGEST_MAGIC
-from poolcli.formats.table import FORMATS, Format
+from poolcli.formats.table import FORMATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 pil: Any = Lazy("PIL.Image")
 pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
-PACKAGE = "poolcli.formats.image"
 # What Pillow multiplies the numbers of a grey PNG with, but not the transparent one of them.
 GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
 # What a PNG of 16 bits is, by Pillow's name of how it is stored, and by whether it has a transparent colour.
@@ -39,13 +39,10 @@ DEEP_PNG = {
     ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
     ("RGBA;16B", False): "RGBA;16",
 }  # fmt: skip
-HEIF = "HEIF"  # known to Pillow after pillow_heif has said so
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats of which a viewer shows the page at which they open
 DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
 PLAIN = ("L", "RGB", "RGBA")  # modes whose pixels lie as they are named, a byte each
-LARGEST_PIECE = 2**31  # bytes; encoders take no larger number
-END = 1  # which an encoder says when it has given all
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
 BUFFER = 4  # bytes of a pixel in Pillow, at most
 
@@ -64,7 +61,7 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         heif.register_heif_opener()
         formats: tuple[str, ...] = (HEIF,)
     else:
-        formats = _likeliest_first(start)
+        formats = likeliest_first(start)
     if start.startswith(FORMATS["gif"].magic):
         pixels = gif.refuse_wide_frames(path, stream)
         refuse_many_pixels(path, pixels, most_pixels)
@@ -84,21 +81,6 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         if "exif" not in image.info and (data := png.exif_of(stream)):
             image.info["exif"] = data
     return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
-
-
-def _likeliest_first(start: bytes) -> tuple[str, ...]:
-    """The formats in the order in which Pillow tries them, the one first that a file has by its first bytes."""
-    likely = [row for row in FORMATS.values() if row.plugin and start.startswith(row.magic)]
-    for row in likely:
-        _load(row)
-    first = tuple(row.name.upper() for row in likely)
-    return (*first, *(name for name in pillow_names() if name not in (*first, HEIF)))
-
-
-def _load(row: Format) -> None:
-    """Loads the plugin of a format: for one that it does not know yet, Pillow loads all of its forty, in 50 ms."""
-    with suppress(ImportError):
-        import_module(row.plugin)
 
 
 def format_name(image: Image) -> str:
@@ -199,43 +181,8 @@ def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     orientation = _orientation(image)  # asked for now: Pillow turns a TIFF itself
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)
-    pixels = _in_one_piece(image) if image.mode in PLAIN else np.asarray(image, MODES[mode].dtype)
+    pixels = in_one_piece(image) if image.mode in PLAIN else np.asarray(image, MODES[mode].dtype)
     return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
-
-
-def _in_one_piece(image: Image) -> NDArray[Any]:
-    """As `np.asarray` gives the pixels, in half its time: it joins pieces of 64 KiB."""
-    import numpy as np
-
-    channels = len(image.getbands())
-    size = image.width * image.height * channels
-    encoder_of = getattr(pil, "_getencoder", None)  # what `tobytes` asks piece by piece; it is not public
-    if encoder_of is not None and size < LARGEST_PIECE:
-        encoder = encoder_of(image.mode, "raw", (image.mode,))
-        encoder.setimage(image.im, (0, 0, *image.size))
-        _, said, data = encoder.encode(size)
-        if said == END:
-            shape = (image.height, image.width, channels)[: 2 if channels == 1 else 3]
-            return np.frombuffer(data, np.uint8).reshape(shape)
-    return np.asarray(image)
-
-
-def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:
-    """The pixels, N, H, W, C, as a file of the format."""
-    pages = with_signs_turned(pages) if mode == "LAB" else pages
-    pages = pages if pages.shape[-1] > 1 else pages[..., 0]
-    # Image.fromarray takes four channels for RGBA, whatever they are.
-    pictures = [
-        pil.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
-        if mode in ("CMYK", "LAB")
-        else pil.fromarray(page)
-        for page in pages
-    ]
-    several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
-    _load(FORMATS[name])
-    stream = io.BytesIO()
-    pictures[0].save(stream, format=name.upper(), **several, **options)
-    return stream.getvalue()  # no view: CPython 3.12 crashes where one outlives its stream in an error
 
 
 def exif_of(image: Image) -> Exif:
@@ -325,11 +272,6 @@ def _mode(path: str, image: Image, animated: bool) -> str:
     if mode not in MODES:
         raise FileError(f"{path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
     return mode
-
-
-def pillow_names() -> tuple[str, ...]:
-    """The formats that Pillow may try: those of the table and no others (it would start Ghostscript for EPS)."""
-    return tuple(row.name.upper() for row in FORMATS.values() if row.module == PACKAGE)
 
 
 @contextmanager

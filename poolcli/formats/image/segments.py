@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
+from poolcli.core.windows import ceil_div
 
 HEAD = 2**16  # bytes of a segment that are looked at
 BLOCK = 16  # pixels to whose multiples encoders round up
@@ -28,7 +29,7 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
         stream.seek(at)
         found = _claimed(size_of, stream.read(min(count, HEAD)))
-        if found and (found[0] > _rounded(width) or found[1] > _rounded(height)):
+        if found and (found[0] > _blocks(width) or found[1] > _blocks(height)):
             raise FileError(
                 f"{path}: is damaged: a picture of {found[0]} x {found[1]} is stored in page {number}, "
                 f"where there is place for {width} x {height}"
@@ -42,8 +43,8 @@ def _claimed(size_of: Callable[[bytes], Size | None], data: bytes) -> Size | Non
         return None
 
 
-def _rounded(length: int) -> int:
-    return -(-length // BLOCK) * BLOCK
+def _blocks(length: int) -> int:
+    return ceil_div(length, BLOCK) * BLOCK
 
 
 def _of_jpeg(data: bytes) -> Size | None:
