@@ -100,11 +100,12 @@ def test_a_scheduler_that_has_gone_is_one_line(
 
     monkeypatch.setattr(cluster, question, gone)
     monkeypatch.setattr(cluster, "cancel", gone, raising=False)
-    flow = Flow(cluster, tenfold, iter(range(9)), 9, 2)
-    with pytest.raises(FileError) as caught:
-        dict(flow.results())
-    assert str(caught.value) == "the scheduler of the cluster has gone; resume goes on with what was done"
-    flow.cancel()
+    for resumable, more in (True, "; resume goes on with what was done"), (False, ""):
+        flow = Flow(cluster, tenfold, iter(range(9)), 9, 2, resumable)
+        with pytest.raises(FileError) as caught:
+            dict(flow.results())
+        assert str(caught.value) == f"the scheduler of the cluster has gone{more}"
+        flow.cancel()
 
 
 def test_the_scheduler_sees_nothing_of_a_message_but_its_bytes(cluster: Cluster) -> None:

@@ -54,7 +54,7 @@ def _made(
         if settings.dry_run or (settings.resume and is_made(found)):
             return found, None
         _refuse_existing(found, settings)
-        with spreading(cluster) as spread:
+        with spreading(cluster, settings.resume) as spread:
             return found, make(found, file, settings, bytes_done, spread)
 
 

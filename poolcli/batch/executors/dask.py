@@ -30,9 +30,10 @@ def run(
     """The outcomes as they come, of workers of `cluster`; without one, of `count` processes of this machine."""
     with connected(cluster or f"local:{count}") as client:
         if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
-            yield 0, replace(runner, spread=_Regions(client))(next(iter(tasks)), progress)
+            yield 0, replace(runner, spread=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
             return
-        flow = Flow(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), slots_of(client))
+        listed = runner.folder is not None
+        flow = Flow(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), slots_of(client), listed)
         try:
             yield from _outcomes(flow.results())
         except GeneratorExit:
@@ -44,13 +45,13 @@ def run(
 
 
 @contextmanager
-def spreading(cluster: str | None) -> Iterator[Spread | None]:
+def spreading(cluster: str | None, resumable: bool) -> Iterator[Spread | None]:
     """What has parts computed by the workers of a cluster; None where there is none."""
     if cluster is None:
         yield None
         return
     with connected(cluster) as client:
-        yield _Regions(client)
+        yield _Regions(client, resumable)
 
 
 def _is_written_in_regions(task: Task) -> bool:
@@ -84,9 +85,11 @@ class _Regions:
     """Shares the parts of one array out to the workers."""
 
     client: Any
+    resumable: bool
 
     def __call__(self, share: Share) -> None:
-        flow: Flow[int, None] = Flow(self.client, share.parts, share.numbers, share.count, slots_of(self.client))
+        slots = slots_of(self.client)
+        flow: Flow[int, None] = Flow(self.client, share.parts, share.numbers, share.count, slots, self.resumable)
         try:
             for number, found in flow.results():
                 if isinstance(found, BaseException):

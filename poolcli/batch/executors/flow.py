@@ -3,7 +3,8 @@
 Few messages are in flight at once, because a worker that dies makes all that it holds suspect. Small items go together,
 so that each message is worth a second of work; and messages are sent and fetched several together, which spares the
 scheduler half of what each costs it. A message is sent anew where its worker dies; items that several workers died of
-are tried once more, one at a time and nothing beside, so that only those that are to blame are lost.
+are tried once more, one at a time and nothing beside, so that only those that are to blame are lost. What an item
+itself raises is final: file systems have tried again by then, for as long as they think it worth it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from poolcli.core.stop import check_stopped
 
 distributed = Lazy("distributed")
 
-RETRIES = 3
 IN_FLIGHT = 4  # messages for each worker
 AT_LEAST = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
 PATIENCE = 5.0  # seconds in which workers may end what they have begun
@@ -40,7 +40,10 @@ Result = TypeVar("Result")
 
 
 class Flow(Generic[Item, Result]):
-    """What becomes of `count` items by `work`, which can be pickled and takes several; by `slots` at once."""
+    """What becomes of `count` items by `work`, which can be pickled and takes several; by `slots` at once.
+
+    `resumable` says whether another run can go on with what this one has done.
+    """
 
     def __init__(
         self,
@@ -49,8 +52,9 @@ class Flow(Generic[Item, Result]):
         items: Iterator[Item],
         count: int,
         slots: int,
+        resumable: bool = False,
     ) -> None:
-        self._client, self._slots = client, slots
+        self._client, self._slots, self._resumable = client, slots, resumable
         self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
         self._waiting, self._left, self._size = items, count, 1
         self._flying: dict[Any, list[Item]] = {}
@@ -112,7 +116,7 @@ class Flow(Generic[Item, Result]):
         """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
         messages = [self._message(items) for items in several]
         with self._reached():
-            futures: list[Any] = self._client.map(_timed, messages, retries=RETRIES, pure=False) if messages else []
+            futures: list[Any] = self._client.map(_timed, messages, pure=False) if messages else []
         self._flying.update(zip(futures, several, strict=True))
         self._landing.update(futures)
         return futures
@@ -152,7 +156,8 @@ class Flow(Generic[Item, Result]):
         except GONE as error:
             missed = self._presence.missed
             gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster has gone"
-            raise FileError(f"the {gone}; {field('resume')} goes on with what was done") from error
+            more = f"; {field('resume')} goes on with what was done" if self._resumable else ""
+            raise FileError(f"the {gone}{more}") from error
 
     def _weigh(self, seconds: float, items: int) -> None:
         """Makes messages larger or smaller by how long one took."""
