@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numcodecs
 import pytest
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli.core.errors import PoolError
+from poolcli.core.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, opened
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli
@@ -138,3 +141,36 @@ def test_the_chunk_that_is_damaged_is_named(how: str, name: str, cli: Cli) -> No
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"poolcli: x.zarr:/a, {name}: Zarr cannot read or write it: ")
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["GZip", "Zlib", "BZ2", "LZMA"])
+def test_what_a_codec_cannot_unpack_is_one_line(name: str, cli: Cli) -> None:
+    made("x.zarr", X // 64, zarr_format=2, compressors=getattr(numcodecs, name)())
+    chunk = Path("x.zarr/0.0.0")
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[:18].ljust(len(data), b"\xff"))
+    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("poolcli: x.zarr, 0.0.0: Zarr cannot read or write it: ")
+    assert result.err.count("\n") == 1
+
+
+def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made("x.zarr")
+    ended = []
+
+    async def get(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
+        if key.endswith("c/0/0/0"):
+            raise OSError("busy")
+        if "c/" in key:
+            await asyncio.sleep(0.2)
+            ended.append(key)
+        return await whole_get(self, key, *args, **kwargs)
+
+    with opened(Source("x.zarr"), ReadOptions()) as file:
+        whole_get = zarr.storage.LocalStore.get
+        monkeypatch.setattr(zarr.storage.LocalStore, "get", get)
+        monkeypatch.delattr(zarr.storage.LocalStore, "get_sync")
+        with pytest.raises(FileError, match=r"^x\.zarr, c/0/0/0: Zarr cannot read or write it: busy$"):
+            file.read(whole_region((9, 10, 11)))
+    assert len(ended) == 26

@@ -16,7 +16,7 @@ from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
 from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.chunks import batches
-from poolcli.formats.zarr.library import opening, side_by_side, translated, unpacking
+from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, unpacking
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
@@ -174,14 +174,15 @@ def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
 def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
     """The elements of a part; an error names the chunk (or shard) that it comes from."""
     try:
-        found: NDArray[Any] = array[slices(part)]
+        with settled(Exception):
+            found: NDArray[Any] = array[slices(part)]
     except (PoolError, MemoryError):
         raise
     except Exception:
         unit = array.shards or array.chunks
         for each in batches(part, unit, 1):
             name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
-            with translated(f"{where}, {name}"):
+            with translated(f"{where}, {name}"), settled(Exception):
                 array[slices(each)]
         raise
     return found

@@ -20,12 +20,14 @@ asyncio: Any = Lazy("asyncio")
 STACK = 2**23  # bytes of a thread
 PATIENCE = 10.0  # seconds in which what zarr has begun may end, before it is cancelled
 WAITS = "poolcli waits"
-KNOWN = (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError)
+KNOWN = (
+    OSError, EOFError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError
+)  # fmt: skip
 
 
 def translated(path: str) -> AbstractContextManager[None]:
     """Whatever zarr, a codec or an object store raises becomes one line."""
-    return one_line(path, lambda error: isinstance(error, KNOWN) or _of_a_store(error), _said)
+    return one_line(path, lambda error: isinstance(error, KNOWN) or _is_a_kind_of_its_own(error), _said)
 
 
 def _said(error: Exception) -> str:
@@ -42,13 +44,14 @@ def opening(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def settled() -> Iterator[None]:
-    """Ends where all that zarr has begun has ended, too: of several chunks of which one fails, it leaves the others to
-    be written later, when a folder may have been removed for good.
+def settled(after: type[BaseException] = BaseException) -> Iterator[None]:
+    """Ends where all that zarr has begun has ended, too, after such an exception: of several chunks of which one fails,
+    it leaves the others to be written later, when a folder may have been removed for good, or to be asked for anew
+    until the process ends, which says a page about each.
     """
     try:
         yield
-    except BaseException:
+    except after:
         with suppress(*KNOWN):
             zarr.core.sync.sync(_all_others(), timeout=2 * PATIENCE)
         raise
@@ -85,8 +88,8 @@ def unpacking(where: str, chunk: int) -> Iterator[None]:
         yield
 
 
-def _of_a_store(error: Exception) -> bool:
-    """Whether the library of an object store raised it: those share no class with anything."""
-    return any(
-        kind.__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp") for kind in type(error).__mro__
-    )
+def _is_a_kind_of_its_own(error: Exception) -> bool:
+    """Whether a library has made its own kind of error for it: those of codecs and of object stores share no class with
+    anything.
+    """
+    return type(error).__module__ != "builtins"
