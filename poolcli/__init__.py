@@ -50,9 +50,9 @@ def __getattr__(name: str) -> object:
 
 def _found(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
+        from poolcli.core.version import VERSION
 
-        return version("poolcli")
+        return VERSION
     if name == "__all__":
         return sorted((*_HOMES, *import_module("poolcli.ops").__all__))
     if name in _HOMES:

@@ -30,6 +30,7 @@ from poolcli.batch.task import Task
 from poolcli.core.errors import FileError, RequestError
 from poolcli.core.fields import field
 from poolcli.core.spool import Spool, in_order
+from poolcli.core.version import VERSION
 from poolcli.formats.atomic import byte_stream
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record, Settings
@@ -218,10 +219,8 @@ class Manifest:
 
 def options_of(op: Attributes, settings: Settings) -> str:
     """A hash of everything beside the input that an output depends on."""
-    from importlib.metadata import version
-
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in RUNNING}
-    text = json.dumps([version("poolcli"), type(op).__name__, repr(op), given], sort_keys=True)
+    text = json.dumps([VERSION, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from poolcli.core.version import VERSION
+
 
 def version_line() -> str:
     """Name and version, as `--version` shows them."""
-    from importlib.metadata import version
-
-    return f"poolcli {version('poolcli')}"
+    return f"poolcli {VERSION}"

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.core.layouts import convert_layout
+from poolcli.core.version import VERSION
 from poolcli.formats import Metadata, Sink, Spec, WriteOptions, format_of, sink, write
 from poolcli.formats.records import Fresh, slices
 from poolcli.formats.state import State
@@ -105,10 +106,8 @@ class Writer:
         asked = self.settings
         if asked.part is None and (not asked.resume or not format_of(path).resumable or bytes_of(self.plan) <= TILE):
             return None
-        from importlib.metadata import version
-
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
-        text = repr((version("poolcli"), planned, source, self.source[:2], stored))
+        text = repr((VERSION, planned, source, self.source[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -14,6 +14,7 @@ from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
 from poolcli.core.layouts import converted_shape
 from poolcli.core.values import one_of
+from poolcli.core.version import VERSION
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
 from poolcli.formats.places import check_apart
 from poolcli.formats.records import Dimension, WriteOptions
@@ -211,8 +212,6 @@ def _most(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
 
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
-    from importlib.metadata import version
-
     reduction = request.reduction
     words = {"avg": "mean", "max": "max", "min": "min", "mode": "mode"}
     kwargs = {"kernel": list(reduction.kernel), "from": reduction.base, "edge": reduction.edge}
@@ -220,7 +219,7 @@ def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
         "type": words[reduction.op],
         "metadata": {
             "method": f"poolcli.{reduction.op}_pool",
-            "version": version("poolcli"),
+            "version": VERSION,
             "kwargs": kwargs | ({"missing": [str(number) for number in missing]} if missing else {}),
         },
     }

@@ -16,6 +16,7 @@ from pathlib import Path
 from poolcli.core.errors import FileError
 from poolcli.core.fields import field
 from poolcli.core.stop import check_stopped
+from poolcli.core.version import VERSION
 from poolcli.formats import Opened
 from poolcli.formats.arrays import byte_count, human_bytes
 from poolcli.formats.places import is_url
@@ -121,9 +122,7 @@ def _itemsize(pyramid: Pyramid) -> int:
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    from importlib.metadata import version
-
-    text = repr((version("poolcli"), pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
+    text = repr((VERSION, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
