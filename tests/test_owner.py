@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from poolcli.core.owner import is_gone, owner_of
+from poolcli.core.owner import is_gone, own_owner, owner_of
+from poolcli.core.processes import CONTEXT, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="where processes tell when they began")
 
@@ -58,3 +59,11 @@ def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[s
         pytest.skip("this user may make no namespace")
     assert len(done.stdout.split("-")) == 3
     assert not is_gone(done.stdout)
+
+
+def test_a_process_that_is_forked_is_an_owner_of_its_own() -> None:
+    assert own_owner() == owner_of(os.getpid())
+    here, there = CONTEXT.Pipe()
+    process = start(lambda: there.send(own_owner()))
+    assert here.recv() == owner_of(process.pid) != own_owner()
+    process.join()

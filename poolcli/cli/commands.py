@@ -8,6 +8,7 @@ from typing import Any
 
 from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS
+from poolcli.core.collector import without_collector
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
 
@@ -49,7 +50,8 @@ class Command:
 def _named(path: str) -> Any:
     """What a module of this package calls so."""
     module, name = path.rsplit(".", 1)
-    return getattr(import_module(f"poolcli.cli.{module}"), name)
+    with without_collector():
+        return getattr(import_module(f"poolcli.cli.{module}"), name)
 
 
 def _pooling(op: str) -> Command:

@@ -21,6 +21,16 @@ def owner_of(process: int) -> str:
     return f"{_place()}-{process}-{_short(_start(process))}"
 
 
+@cache
+def own_owner() -> str:
+    """The owner that this process is."""
+    return owner_of(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=own_owner.cache_clear)
+
+
 def is_gone(owner: str) -> bool:
     """Whether the process is known to have ended; False for what is no owner at all."""
     match = _OWNER.fullmatch(owner)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
-from poolcli.core.owner import is_gone, owner_of
+from poolcli.core.owner import is_gone, own_owner
 from poolcli.core.stop import check_stopped
 from poolcli.formats.table import suffixes_of
 
@@ -40,7 +40,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             yield path
             return
         make_folder(os.path.dirname(target))
-        part = part_name(target, owner_of(os.getpid()))
+        part = part_name(target, own_owner())
         sweep(os.path.dirname(target))
         mode = mode_for(target)
         try:
@@ -65,7 +65,7 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
     with reported(path):
         target = os.path.realpath(path)
         make_folder(os.path.dirname(target))
-        part = part_name(target, owner_of(os.getpid()))
+        part = part_name(target, own_owner())
         sweep(os.path.dirname(target))
         try:
             os.mkdir(part)
@@ -207,7 +207,7 @@ def move_folder(part: str, target: str, overwrite: bool) -> None:
     if os.path.isdir(target):
         os.chmod(part, mode_for(target))
     if not _exchanged(part, target):
-        aside = part_name(target, ASIDE + owner_of(os.getpid()))
+        aside = part_name(target, ASIDE + own_owner())
         os.rename(target, aside)
         try:
             os.rename(part, target)

@@ -7,6 +7,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
+
+MOST_BYTES = 10_000  # that are read of what was written
+
+# Files for what is caught, empty ones, kept for the next time: a new one takes as long as opening a picture.
+_spare: list[IO[bytes]] = []
+if hasattr(os, "register_at_fork"):  # what two processes write into one file would be mixed
+    os.register_at_fork(after_in_child=_spare.clear)
 
 
 @contextmanager
@@ -19,12 +27,16 @@ def native_messages() -> Iterator[list[str]]:
     except OSError:  # there is no standard error
         yield lines
         return
-    with tempfile.TemporaryFile() as caught:
-        os.dup2(caught.fileno(), 2)
-        try:
-            yield lines
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+    caught = _spare.pop() if _spare else tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # kept
+    os.dup2(caught.fileno(), 2)
+    try:
+        yield lines
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        if caught.seek(0, os.SEEK_CUR):
             caught.seek(0)
-            lines += caught.read(10_000).decode("utf-8", "replace").splitlines()
+            lines += caught.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
+            caught.seek(0)
+            caught.truncate()
+        _spare.append(caught)

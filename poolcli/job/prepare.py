@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import lru_cache
 
 from poolcli.core.errors import RequestError
 from poolcli.core.fields import field
@@ -70,7 +71,15 @@ def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
 
 
 def _plan(op: Attributes, header: Header, layout: str | None, settings: Settings, missing: Missing) -> Plan:
-    return make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
+    if missing:  # of these, 0.0 and -0.0 are equal, and not the same
+        return make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
+    return _kept_plan(op, header.shape, header.dtype, layout, settings.dtype)
+
+
+@lru_cache(maxsize=16)
+def _kept_plan(op: Attributes, shape: tuple[int, ...], dtype: str, layout: str | None, output_dtype: object) -> Plan:
+    """The plan of arrays that are alike, which most of a folder are."""
+    return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
 
 
 def _stored(

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from poolcli.batch.executors.table import Outcomes
 from poolcli.batch.task import Runner, Task
+from poolcli.core.collector import shared_objects, without_collector
 from poolcli.core.errors import FileError
 from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, Ending, ending, start
@@ -33,7 +34,7 @@ from poolcli.job.pool_file import Progress
 TRIES = 2
 MOST_UNREACHED = 10
 # What computes, wherever: a worker that loaded it for itself took 0.1 s longer for its first picture.
-ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool", "llvmlite.binding")
+ENGINE = ("poolcli.engine.call", "poolcli.engine.ahead", "poolcli.engine.compiled.pool", "llvmlite.binding")
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
@@ -144,7 +145,7 @@ class Workers:
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
-        with held():
+        with held(), shared_objects():
             process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
             worker = _Worker(process, owner_of(process.pid), here)
             self._workers.append(worker)
@@ -197,9 +198,10 @@ def load_for(job: Job) -> None:
     row = with_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # those are left to their workers
         return
-    for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
-        with suppress(ImportError):
-            import_module(module)
+    with without_collector():
+        for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
+            with suppress(ImportError):
+                import_module(module)
 
 
 def _sweep(job: Job, owner: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from poolcli.core.collector import without_collector
 from poolcli.engine.compiled import spent, store
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 
@@ -50,7 +48,7 @@ def _built(choice: Choice) -> LoadedKernel:
         kernel = _kept(choice)
         if kernel is None:
             spent.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
-            with _without_collector():
+            with without_collector():
                 from poolcli.engine.compiled.build import build
 
                 code = build(choice)
@@ -59,15 +57,3 @@ def _built(choice: Choice) -> LoadedKernel:
                 raise RuntimeError(f"the kernel {choice.variant} was built without its function")
             keep(code)
     return kernel
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Without the search for circles, which takes an eighth of the time among all that numba brings and keeps."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
