@@ -17,7 +17,9 @@ from pathlib import Path
 
 from poolcli.engine.compiled.machine import description
 
-SOURCES = ("arithmetic", "geometry", "kernels/*", "lean", "numbers", "pointers", "results", "build", "machine")
+SOURCES = (
+    "arithmetic", "build", "geometry", "kernels/*", "lean", "machine", "numbers", "pointers", "results", "target",
+)  # fmt: skip
 PACKAGES = ("numba", "llvmlite")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

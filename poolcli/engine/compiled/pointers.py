@@ -11,11 +11,12 @@ from numba.extending import intrinsic, overload
 from poolcli.engine.compiled import arithmetic
 from poolcli.engine.compiled.geometry import APART, ARRAYS, LANES, MORE, Across, Apart, Down, Geometry, Share
 from poolcli.engine.compiled.lean import FrontEnd, Whole
+from poolcli.engine.compiled.target import NAME
 
 # Without numba's run time (reference counts, exceptions) and without the wrappers by which Python calls.
 LEAN: Any = {
     "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-    "pipeline_class": FrontEnd,
+    "pipeline_class": FrontEnd, "_target": NAME,
 }  # fmt: skip
 WHOLE: Any = {**LEAN, "pipeline_class": Whole}
 INLINED: Any = {"forceinline": True, **LEAN}
