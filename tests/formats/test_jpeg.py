@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from poolcli.core.errors import FileError
+from poolcli.core.lazy import need
 from poolcli.formats import Source, read
 from poolcli.formats.image import jpeg
 
@@ -27,6 +28,13 @@ SAVED: dict[str, tuple[str, dict[str, Any]]] = {
     "grey": ("L", {}),
     "CMYK": ("CMYK", {}),
 }
+
+
+# 2048 x 1024 pixels of one grey, coded arithmetically by cjpeg.
+ARITHMETIC = bytes.fromhex(
+    "ffd8ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d3c3933383740485c4e404457453738506d51575f62"
+    "6768673e4d71797064785c656763ffc9000b080400080001011100ffcc000600101005ffda0008010100003f00ff003ffee750ffd9"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +92,21 @@ def test_without_imagecodecs_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> 
         assert jpeg.decoded(image, "x.jpg") is None
         np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
     jpeg._codecs.cache_clear()
+
+
+def test_pixels_of_one_colour_are_read_however_few_bytes_they_take() -> None:
+    Path("x.jpg").write_bytes(ARITHMETIC)
+    np.testing.assert_array_equal(read(Source("x.jpg")).array, np.full((1024, 2048), 76, np.uint8))
+    for options in ({}, {"progressive": True}, {"optimize": True, "progressive": True, "subsampling": 2}):
+        Image.new("RGB", (2048, 1024), (9, 9, 9)).save("x.jpg", **options)
+        np.testing.assert_array_equal(read(Source("x.jpg")).array, np.full((1024, 2048, 3), 9, np.uint8))
+
+
+@pytest.mark.parametrize("more", [b"", b"\xff" * 3], ids=["", "with filling"])
+def test_samples_of_other_than_8_bits_are_refused_by_name(more: bytes) -> None:
+    (codecs,) = need("imagecodecs", why="the test")
+    data = codecs.jpeg8_encode(np.zeros((9, 9), np.uint16), bitspersample=12)
+    Path("x.jpg").write_bytes(data[:2] + more + data[2:])
+    said = "is a JPEG of 12 bits a sample, and those of 8 are read; convert it to a TIFF or PNG of 16 bits"
+    with pytest.raises(FileError, match=rf"^x\.jpg: {said}$"):
+        read(Source("x.jpg"))

@@ -15,6 +15,7 @@ from PIL import Image
 
 from poolcli.core.errors import FileError
 from poolcli.formats import ReadOptions, Source, read, read_header
+from poolcli.formats.image.tiff import SPARSE
 from tests.formats.tiffs import bare
 from tests.processes import forked
 
@@ -66,6 +67,27 @@ def two_pages(path: Path) -> None:
             page.tags[tag].overwrite(13_000)
 
 
+def large_jpeg(path: Path) -> None:
+    """8 x 8 pixels, and 13,000 x 13,000 of which nothing is there."""
+    Image.new("RGB", (8, 8)).save(path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">HH", data, data.index(b"\xff\xc0") + 5, 13_000, 13_000)
+    path.write_bytes(data)
+
+
+def lines(path: Path) -> None:
+    Image.new("RGB", (1, 1)).save(path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<i", data, 22, 2**24)
+    path.write_bytes(data)
+
+
+def few_tiles(path: Path) -> None:
+    tifffile.imwrite(path, np.zeros((16, 16, 3), np.uint8), photometric="rgb", compression="webp", tile=(16, 16))
+    with tifffile.TiffFile(path, mode="r+") as opened:
+        opened.pages[0].tags[257].overwrite(2**20)  # type: ignore[union-attr]  # it is a whole page
+
+
 PIXELS = "has 3,600,000,000 pixels; at most 178,956,970 are read (decompression bomb?); --max-pixels sets the limit"
 BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "first frame": ("x.gif", lambda p: gif(p, {0: (60_000, 60_000)}), PIXELS),
@@ -79,12 +101,22 @@ BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "JPEG 2000": ("x.jp2", lambda p: Image.new("L", (9000, 9000)).save(p), "needs "),
     "TIFF": ("x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 60_000, 257: 60_000}), PIXELS),
     "TIFF, within the pixels": (
-        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 16, {256: 13_000, 257: 13_000}), "needs ",
+        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 16, {256: 13_000, 257: 13_000, 278: 13_000}), "needs ",
     ),
     "TIFF of many bands": (
-        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 9000, 257: 9000, 277: 65_535, 284: 1}), "needs ",
+        "x.tif",
+        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 9000, 257: 9000, 277: 65_535, 278: 9000, 284: 1}),
+        "needs ",
     ),
-    "later page": ("x.tif", two_pages, "needs "),
+    "later page": ("x.tif", two_pages, "is damaged: page 2 names 1 of its 1,445 strips"),
+    "JPEG": ("x.jpg", large_jpeg, "is damaged: 631 B cannot hold its 13,000 x 13,000 pixels"),
+    "lines of a pixel": ("x.bmp", lines, "is damaged: 58 B cannot hold its 1 x 16,777,216 pixels"),
+    "packed TIFF": (
+        "x.tif",
+        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 13_000, 257: 13_000, 259: 5, 278: 13_000}),
+        "is damaged: page 1 has 161 MiB of pixels, which 64 B cannot unpack to",
+    ),
+    "TIFF of few tiles": ("x.tif", few_tiles, "is damaged: page 1 names 1 of its 65,536 tiles"),
 }  # fmt: skip
 
 
@@ -161,3 +193,24 @@ def test_a_tile_far_larger_than_its_picture_is_held_against_the_memory(
                 page.tags[tag].overwrite(12_000)
         with pytest.raises(FileError, match=rf"^{name}: needs 549 MiB of memory to be decoded, the limit is 300 MiB"):
             read_header(Source(name), ReadOptions(limit=300 * 2**20))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("compression", [None, "zlib", "lzw", "packbits", "lzma", "zstd", "png"])
+def test_pixels_that_a_tiff_does_not_have_are_not_made_up(
+    compression: str | None, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.full((32, 16, 3), 7, dtype)
+    for name in ("x.tif", "sparse.tif"):
+        tifffile.imwrite(name, x, photometric="rgb", compression=compression, rowsperstrip=16, metadata=None)
+    with tifffile.TiffFile("x.tif", mode="r+") as file:
+        file.pages[0].tags[257].overwrite(64)  # type: ignore[union-attr]  # it is a whole page
+    with pytest.raises(FileError, match=r"^x\.tif: is damaged: page 1 names 2 of its 4 strips$"):
+        read(Source("x.tif"))
+    with tifffile.TiffFile("sparse.tif", mode="r+") as file:
+        for tag in (273, 279):
+            found = file.pages[0].tags[tag]  # type: ignore[union-attr]  # likewise
+            found.overwrite([found.value[0], 0])
+    assert read_header(Source("sparse.tif")).notes == (SPARSE,)
+    np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))

@@ -6,11 +6,12 @@ Both decode by libjpeg-turbo. From file to file, half the size, a picture of 6 m
 
 from __future__ import annotations
 
+import io
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from poolcli.core.errors import RequestError
+from poolcli.core.errors import FileError, RequestError
 from poolcli.core.lazy import need
 from poolcli.formats.image.modes import is_of
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ALONE, END = (0x01, 0xD8), 0xD9  # markers without a segment, and the one behind which nothing comes
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+ARITHMETIC = 0xC9  # the first of the markers of frames that are coded so
+FILLING = 0xFF  # before a marker, any number of them
 DECODED = ("L", "RGB")  # the modes that are decoded here
 # In the coded pixels, 0 follows a byte of 255, or the number of a part that is coded by itself, or filling.
 MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
@@ -40,6 +44,40 @@ def decoded(image: Image, path: str) -> NDArray[Any] | None:
     except Exception:  # whatever a codec says: Pillow says it again, in the words that are shown
         return None
     return pixels if is_of(image.mode, pixels, image.size) else None
+
+
+def refuse_other_bits(path: str, stream: BinaryIO) -> None:
+    """Refuses a JPEG whose samples are not of 8 bits, and says so, which Pillow does not."""
+    frame = _frame(stream)
+    if frame and frame.bits != 8:
+        raise FileError(
+            f"{path}: is a JPEG of {frame.bits} bits a sample, and those of 8 are read; convert it to a TIFF or PNG of "
+            "16 bits"
+        )
+
+
+def is_arithmetic(stream: BinaryIO) -> bool:
+    """Whether the pixels are coded arithmetically, of which there may be any number in a byte."""
+    frame = _frame(stream)
+    return frame is not None and frame.kind >= ARITHMETIC
+
+
+class _Frame(NamedTuple):
+    """Of what kind the coded pixels are, by the number of their marker, and the bits of a sample."""
+
+    kind: int
+    bits: int
+
+
+def _frame(stream: BinaryIO) -> _Frame | None:
+    """What the segment says that is before all pixels; None where there is none."""
+    stream.seek(2)
+    while len(head := stream.read(5)) == 5 and head[0] == 0xFF:
+        kind, length = head[1], int.from_bytes(head[2:4], "big")
+        if kind in FRAMES:
+            return _Frame(kind, head[4])
+        stream.seek(-4 if kind == FILLING else max(length, 2) - 3, io.SEEK_CUR)
+    return None
 
 
 def is_whole(data: bytes) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.core.errors import FileError, PoolError, said_by
 from poolcli.core.lazy import Lazy, loading, need
-from poolcli.formats.image import gif, jpeg, png, tags, tiff
+from poolcli.formats.image import gif, jpeg, png, strips, tags, tiff
+from poolcli.formats.image.density import refuse_too_dense
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
 from poolcli.formats.image.pages import Page, refuse_many_pages, refuse_many_pixels, refuse_memory
@@ -72,8 +73,12 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     except pil.UnidentifiedImageError:
         if start.startswith(FORMATS["tiff"].magic):
             return None, []
+        if start.startswith(FORMATS["jpeg"].magic):
+            jpeg.refuse_other_bits(path, stream)
         raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
+    if not (image.format in JPEG and jpeg.is_arithmetic(stream)):
+        refuse_too_dense(path, str(image.format), image.size)
     if image.format == "PNG":  # Pillow decodes pixels whose checksum is wrong without a word
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
@@ -126,6 +131,8 @@ def can_turn_to(image: Image, pages: range) -> bool:
 
 def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     """The picture from the page on at which the image is; `page` is what is known of it."""
+    if image.format == "TIFF":
+        strips.refuse_lacking(path, image.tell() + 1, _stored(image))
     exif = exif_of(image)
     mode = _mode(path, image, animated)
     _scale_transparent_grey(image)
@@ -133,6 +140,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
             image.seek(number)
+            strips.refuse_lacking(path, number + 1, _stored(image))
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, it was said to be {page}")
         return _decoded(path, image, mode)

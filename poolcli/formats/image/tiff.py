@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -34,6 +34,7 @@ from poolcli.formats.image.samples import (
 )
 from poolcli.formats.image.segments import refuse_larger
 from poolcli.formats.image.storage import OF_PILLOW
+from poolcli.formats.image.strips import NAMED, is_sparse, refuse_lacking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +51,7 @@ SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORM
 )  # fmt: skip
 TILES = (322, 323)  # width and length of a tile
 QUOTIENTS = 24  # bytes that computing a sample takes for a while
+SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
 WHOLE = re.compile(r"[+-]?\d{1,19}")
 COPY = 0b101  # of the subfile type: a smaller copy, or a mask
 
@@ -68,7 +70,7 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
     """Whether Pillow makes of the pixels what they are."""
     photometric, planes = stored.get(PHOTOMETRIC), stored.get(PLANAR, 1) != 1
     formats, bits, extra = stored.get(FORMAT, (UNSIGNED,)), stored.get(BITS, (1,)), stored.get(EXTRA, ())
-    if stored.get(COMPRESSION, UNCOMPRESSED) not in OF_PILLOW:
+    if stored.get(COMPRESSION, UNCOMPRESSED) not in OF_PILLOW or is_sparse(stored):
         return False
     if photometric == YCBCR:  # libtiff makes RGB of it; of what is not compressed Pillow takes each pixel by itself
         compressed = stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED
@@ -88,7 +90,7 @@ def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, Bina
     file = stack.enter_context(tifffile.TiffFile(path))
     pages = []
     for page in (file.pages[number] for number in range(count)):
-        refuse_memory(path, tile_bytes({tag.code: tag.value for tag in map(page.tags.get, TILES) if tag}), limit)
+        refuse_memory(path, tile_bytes(_said(page, TILES)), limit)
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
         pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype)))
     return file, stream, pages
@@ -108,6 +110,8 @@ def is_copy(subfile_type: Any) -> bool:
 def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     """The picture from the page `first` on; refuses colours that have no meaning as numbers."""
     page = file.pages[first]
+    stored = _said(page, NAMED)
+    refuse_lacking(path, first + 1, stored)
     samples = samples_of(path, page)
     missing = no_data(_directory(file, page, stream)[0], samples.dtype)
     last = [page]  # that was decoded
@@ -116,6 +120,7 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         page = last[0] = file.pages[number]
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
+        refuse_lacking(path, number + 1, _said(page, NAMED))
         refuse_larger(path, number + 1, page, stream)
         return upright(decoded(page, samples), _orientation(page))
 
@@ -127,7 +132,8 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
 
     held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     turns = turning_notes(_orientation(page))
-    notes = (*turns, *samples.notes)
+    sparse = (SPARSE,) if is_sparse(stored) else ()
+    notes = (*turns, *samples.notes, *sparse)
     return Picture(
         "tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes,
         tells_of_pages=True, missing=missing,
@@ -159,6 +165,11 @@ def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
         raise
     except Exception:  # of many kinds, where the tag is damaged
         return ()
+
+
+def _said(page: Any, tags: Iterable[int]) -> dict[int, Any]:
+    """Those of some tags that a page has."""
+    return {tag.code: tag.value for tag in map(page.tags.get, tags) if tag}
 
 
 def _orientation(page: Any) -> Any:

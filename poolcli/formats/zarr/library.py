@@ -21,7 +21,8 @@ STACK = 2**23  # bytes of a thread
 PATIENCE = 10.0  # seconds in which what zarr has begun may end, before it is cancelled
 WAITS = "poolcli waits"
 KNOWN = (
-    OSError, EOFError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError
+    OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
+    ImportError,
 )  # fmt: skip
 
 
