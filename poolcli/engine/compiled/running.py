@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,4 +35,4 @@ def run(choice: Choice, source: Array, values: Array, positions: Array | None, t
         run_strided(choice, pool, source, values, threads)
         return
     x, out = address(source), address(values)
-    share_out(lambda first, last: pool(x, out, numbers, first, last), choice.tasks, choice.work, threads)
+    share_out(partial(pool, x, out, numbers), choice.tasks, choice.work, threads)
