@@ -60,11 +60,11 @@ def with_directory(data: bytes, found: Mapping[str, Any]) -> bytes:
     """
     if not any(key in found for key in BESIDE):
         return data
-    tiff = bytes(data)
+    tiff = memoryview(data)
     big = tiff[2] == 43
     number, place, entry, at = ("<Q", "<Q", 20, 8) if big else ("<H", "<I", 12, 4)
 
-    def entries(data: bytes, start: int) -> tuple[dict[int, bytes], int]:
+    def entries(data: bytes | memoryview, start: int) -> tuple[dict[int, bytes | memoryview], int]:
         (count,) = struct.unpack_from(number, data, start)
         start += struct.calcsize(number)
         records = (data[i : i + entry] for i in range(start, start + count * entry, entry))
@@ -72,13 +72,14 @@ def with_directory(data: bytes, found: Mapping[str, Any]) -> bytes:
 
     (first,) = struct.unpack_from(place, tiff, at)
     own, following = entries(tiff, first)
-    tiff += b"\0" * (len(tiff) % 2)
-    added = _directory(found, tiff[:at] + bytes(struct.calcsize(place))).tobytes(len(tiff))
+    filling = bytes(len(tiff) % 2)
+    end = len(tiff) + len(filling)
+    added = _directory(found, bytes(tiff[:at]) + bytes(struct.calcsize(place))).tobytes(end)
     both = {**own, **entries(added, 0)[0]}
     anew = struct.pack(number, len(both)) + b"".join(both[tag] for tag in sorted(both))
     following_place = tiff[following : following + struct.calcsize(place)]
-    start = struct.pack(place, len(tiff) + len(added))
-    return b"".join((tiff[:at], start, tiff[at + len(start) :], added, anew, following_place))
+    start = struct.pack(place, end + len(added))
+    return b"".join((tiff[:at], start, tiff[at + len(start) :], filling, added, anew, following_place))
 
 
 def _directory(found: Mapping[str, Any], head: bytes) -> Any:

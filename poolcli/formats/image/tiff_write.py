@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
+# Differences of 16 bits are mostly noise, which no search makes shorter: photographs, microscopy and elevations take at
+# the lowest level 0.99 to 1.04 of the bytes that they take at the usual one, and half the time.
+NOISY, QUICK = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
 MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
 
@@ -46,6 +49,8 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
         extra = (kind,) * (channels - COLOURS[photometric])
     if photometric == LAB and pages.dtype.kind == "u":
         pages = with_signs_turned(pages)
+    compressor = compression.tifffile
+    predictor = compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES)
     stream = io.BytesIO()
     with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MOST_BYTES) as file:
         for page in pages:
@@ -54,8 +59,9 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
                 photometric=photometric,
                 planarconfig="contig" if channels > 1 else None,
                 extrasamples=extra or None,
-                compression=compression.tifffile,
-                predictor=compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES),
+                compression=compressor,
+                compressionargs=QUICK if (compressor, predictor, pages.dtype.name) in NOISY else None,
+                predictor=predictor,
                 metadata=None,
                 software=False,
             )
