@@ -1,11 +1,10 @@
 """What a run has done, kept beside its outputs, so that a run that was stopped can go on.
 
 One JSON object a line, appended by the one process that runs the batch, as jobs begin and end. A job is done when the
-last line about its output says with which options and from which input (size, time) it was made, and the output
-still has the hash that it had. An output that was begun and not ended is this program's own, and made anew: so is one
-that was moved into place when the run was killed before its record was written. A last line that is torn counts for
-nothing. When all jobs are done the lines are sorted and written anew, so that the file depends on what was done and not
-on how.
+last line about its output says with which options and from which input (size, time) it was made, and the output still
+has its checksum. An output that was begun and not ended is this program's own, and made anew: so is one that was moved
+into place when the run was killed before its record was written. A last line that is torn counts for nothing. When all
+jobs are done the lines are sorted and written anew, so that the file depends on what was done and not on how.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from poolcli.formats.state import digest_of, state_of
+from poolcli.formats.state import checksum_of, state_of
 from poolcli.job.job import Job
 from poolcli.job.outcome import Record
 
@@ -22,8 +22,8 @@ def record_of(job: Job, options: str, folder: str) -> Record:
         input_size=state.size,
         input_mtime_ns=state.mtime_ns,
         options=options,
-        output_hash=str(_hash(job.output)),
-        indices_hash=_hash(job.indices),
+        output_hash=str(_checksum(job.output)),
+        indices_hash=_checksum(job.indices),
     )
 
 
@@ -36,7 +36,7 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
         state = state_of(job.source.path)
         if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns):
             return False
-        return (record.output_hash, record.indices_hash) == (_hash(job.output), _hash(job.indices))
+        return (record.output_hash, record.indices_hash) == (_checksum(job.output), _checksum(job.indices))
     except OSError:
         return False
 
@@ -50,5 +50,5 @@ def _input_of(job: Job) -> str:
     return job.source.path + (f":{job.source.key}" if job.source.key else "")
 
 
-def _hash(path: str | None) -> str | None:
-    return None if path is None else digest_of(path)
+def _checksum(path: str | None) -> str | None:
+    return None if path is None else checksum_of(path)

@@ -15,6 +15,14 @@ from poolcli.plan.region import whole
 _last: deque[Plan] = deque(maxlen=1)
 
 
+def make_ready() -> None:
+    """Loads what every kernel needs, whatever it computes: what says which of those that are kept are its."""
+    with suppress(Exception):  # whoever computes meets it again
+        from poolcli.engine.compiled import folder
+
+        folder.opened()
+
+
 @contextmanager
 def meanwhile_loaded(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
     """Imports the engine and loads the kernel of a plan, where one is kept, while what is inside runs; done at its end.

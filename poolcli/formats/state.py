@@ -1,16 +1,20 @@
-"""Whether an input or an output is still what it was: size, time and hash, of a file or of all files in a folder."""
+"""Whether an input or an output is still what it was: size, time, checksum, of a file or of all in a folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from functools import partial
+from hashlib import sha256
 from typing import NamedTuple
+from zlib import crc32
 
 from poolcli.core.errors import FileError
 from poolcli.formats.places import filesystem, is_url
 from poolcli.formats.table import FORMATS
+
+BLOCK = 2**18  # bytes that are read at once
 
 
 class State(NamedTuple):
@@ -59,13 +63,25 @@ def _state_of_url(path: str) -> State:
     return State(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
 
 
-def digest_of(path: str) -> str:
-    """The SHA-256 of a file; of a folder, that of the names and hashes of its files."""
+def checksum_of(path: str) -> str:
+    """The size and the CRC-32 of a file; of a folder, those of the names and checksums of its files.
+
+    They tell what has happened to an output, not who did it: SHA-256 took a quarter of halving a plain TIFF where the
+    processor has no instructions for it.
+    """
     if os.path.isdir(path):
-        lines = (f"{os.path.relpath(name, path)}\0{digest_of(name)}\n" for name in _files_in(path))
-        return sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-    with open(path, "rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
+        lines = (f"{os.path.relpath(name, path)}\0{checksum_of(name)}\n" for name in _files_in(path))
+        return _checksum(line.encode("utf-8", "surrogateescape") for line in lines)
+    with open(path, "rb", buffering=0) as stream:
+        block = memoryview(bytearray(BLOCK))
+        return _checksum(block[:count] for count in iter(partial(stream.readinto, block), 0))
+
+
+def _checksum(parts: Iterable[bytes | memoryview]) -> str:
+    size = found = 0
+    for part in parts:
+        size, found = size + len(part), crc32(part, found)
+    return f"{size}-{found:08x}"
 
 
 def _states_in(path: str) -> Iterator[os.stat_result]:

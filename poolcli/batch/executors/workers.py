@@ -24,6 +24,7 @@ from poolcli.core.errors import FileError
 from poolcli.core.owner import owner_of
 from poolcli.core.processes import CONTEXT, Ending, ending, start
 from poolcli.core.stop import check_stopped, held, install_handlers
+from poolcli.engine.ahead import make_ready
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.job.failure import failure
@@ -34,7 +35,7 @@ from poolcli.job.pool_file import Progress
 TRIES = 2
 MOST_UNREACHED = 10
 # What computes, wherever: a worker that loaded it for itself took 0.1 s longer for its first picture.
-ENGINE = ("poolcli.engine.call", "poolcli.engine.ahead", "poolcli.engine.compiled.pool", "llvmlite.binding")
+ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
 PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
@@ -202,6 +203,8 @@ def load_for(job: Job) -> None:
         for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
             with suppress(ImportError):
                 import_module(module)
+        if row.loads:
+            make_ready()
 
 
 def _sweep(job: Job, owner: str) -> None:
