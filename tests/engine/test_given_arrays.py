@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +14,9 @@ import pytest
 import poolcli
 from poolcli import AvgPool, RequestError
 from poolcli.engine import run
+from tests.engine.paths import CONSTANT
+from tests.engine.watched import watched
+from tests.profiles import slow
 
 ENGINES = ("numpy", "numba")
 
@@ -55,3 +61,49 @@ def test_the_order_in_memory_changes_nothing(engine: str, order: tuple[int, ...]
     lying = np.ascontiguousarray(x[..., ::step].transpose(order)).transpose(np.argsort(order))[..., ::step]
     assert not lying.flags.c_contiguous
     assert poolcli.avg_pool(lying, 3, engine=engine).tobytes() == poolcli.avg_pool(x, 3, engine=engine).tobytes()
+
+
+def _exchanged(x: Any) -> Any:
+    """The same, rows and columns exchanged in memory."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def _back(x: Any) -> Any:
+    """The same, rows back to front in memory."""
+    return np.ascontiguousarray(x[..., ::-1])[..., ::-1]
+
+
+OVERHANGING = {"pads_begin": (1, 2), "pads_end": (1, 0), "rounding_type": "ceil"}
+LYING = [
+    ("slide_turned", "float32", _exchanged, 3, {"strides": 2, **OVERHANGING}),
+    slow("slide_turned", "float64", _exchanged, (2, 3), {"strides": (2, 1), **OVERHANGING}),
+    slow("slide_turned", "float32", _exchanged, (6, 2), {"strides": 1, "pads_begin": (5, 0), "pads_end": (5, 1)}),
+    slow("slide_turned", "float32", _exchanged, (2, 4), {"strides": (1, 3), **OVERHANGING}),
+    slow("slide_turned", "float32", _exchanged, (8, 3), {"strides": (4, 4), **OVERHANGING}),
+    ("tile_turned", "float32", _exchanged, (2, 3), {"strides": (2, 3)}),
+    ("slide", "float32", _back, 3, {"strides": 2, **OVERHANGING}),
+    slow("slide", "uint8", _back, (9, 3), {"strides": 2, **OVERHANGING}),
+    ("halve", "float32", _back, 2, {"strides": 2}),
+    slow("halve", "uint8", _back, (3, 2), {"strides": 2}),
+]
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "lying", "size", "attributes"), LYING)
+def test_what_lies_in_another_order_is_added_in_that_of_the_layout(
+    kernel: str, dtype: str, lying: Callable[[Any], Any], size: Any, attributes: dict[str, Any]
+) -> None:
+    rng, shape = np.random.default_rng(0), (2, 3, 37, 41)
+    x = rng.integers(0, 255 if dtype == "uint8" else 3, shape).astype(dtype)
+    if dtype != "uint8":  # large ones cancel each other, so that sums in another order are others
+        x *= rng.choice([1, 2.0**60, -(2.0**60)], shape).astype(dtype)
+        x[0, 1], x[1, 1, 3, 4], x[1, 1, 9, 8] = -0.0, np.nan, -np.inf
+    expected = poolcli.avg_pool(x, size, **attributes, engine="numba")
+    with (
+        patch("poolcli.engine.compiled.choose.LIMITS", CONSTANT),
+        patch("poolcli.engine.compiled.suited.LIMITS", CONSTANT),
+        patch("poolcli.engine.memory.WORTH_TURNING", 0),
+        watched() as taken,
+    ):
+        found = poolcli.avg_pool(lying(x), size, **attributes, engine="numba")
+    assert (taken[0].kernel, taken[0].taps is None) == (kernel, False)
+    assert found.tobytes() == expected.tobytes()

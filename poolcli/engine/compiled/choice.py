@@ -49,8 +49,13 @@ class Choice:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
         types = [self.made.name, *([self.divisor.name] if self.divisor != NONE else [])]
-        size = [] if self.taps is None else [f"{self.taps.kernel}by{self.taps.stride}"]
+        size = [] if self.taps is None else [self.taps.word]
         return "-".join([self.kernel, *size, self.dtype, *steps, *types])
+
+    @property
+    def step(self) -> int:
+        """How far the next element of a row is: one further, or one before."""
+        return -1 if self.taps is not None and self.taps.back else 1
 
     @property
     def totals(self) -> np.dtype[Any]:

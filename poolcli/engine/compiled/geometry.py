@@ -69,7 +69,7 @@ LANES = 8  # sums that the elements of a longer window are added in, every eight
 LOW = 3  # rows of a window, up to which joining them in turn is the order of any number
 APART = 13  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
-ARRAYS = MORE + 11  # where the begins follow, and then the counts
+ARRAYS = MORE + 12  # where the begins follow, and then the counts
 
 
 def flat(geometry: Geometry, more: tuple[Any, ...], elements: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -91,10 +91,19 @@ class Share(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The size and the stride of windows along W, as constants of a kernel."""
+    """The size and the stride of windows along W, as constants of a kernel; whether rows lie back to front; the size of
+    windows along H, where it is a constant too.
+    """
 
     kernel: int
     stride: int
+    back: bool = False
+    rows: int = 0
+
+    @property
+    def word(self) -> str:
+        """They as a part of a kernel's name."""
+        return f"{self.kernel}by{self.stride}" + (f"x{self.rows}" if self.rows else "") + ("back" if self.back else "")
 
     @property
     def pass_on(self) -> bool:

@@ -38,7 +38,7 @@ def prepare(region: Region, indices: bool) -> Pool:
         positions = np.empty(choice.view.output_shape, np.int64) if indices else None
         run(choice, source, values, positions, threads)
         if can_overflow and not np.isfinite(values).all():
-            values = _rescued(choice, source, values, threads)
+            values = _rescued(choice, in_order, x, values, threads)
         if values is not out:
             choice.view.store(out, values)
         return None if positions is None else _inside_plane(region, choice, positions)
@@ -56,10 +56,11 @@ def _can_overflow(choice: Choice) -> bool:
     return choice.dtype == "float64" and not isinstance(choice.how, Wide) and isinstance(choice.how.result, Quotient)
 
 
-def _rescued(choice: Choice, x: Array, values: Array, threads: int | None) -> Array:
+def _rescued(choice: Choice, in_order: Choice, x: Array, values: Array, threads: int | None) -> Array:
     """The means, where they are not finite from sums of scaled numbers: a sum may leave the range, its mean cannot."""
-    smaller, scaled = x * SCALE, np.empty_like(values)
-    run(choice, smaller, scaled, None, threads)
+    smaller, scaled = in_order.view.of_input(x * SCALE), np.empty(in_order.view.ordered_shape, values.dtype)
+    run(in_order, smaller, scaled, None, threads)
+    scaled = choice.view.of_input(in_order.view.to_layout(scaled))
     with np.errstate(all="ignore"):
         return np.where(np.isfinite(values), values, scaled / SCALE)
 

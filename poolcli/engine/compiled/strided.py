@@ -85,7 +85,7 @@ def apart_of(choice: Choice, source: Array) -> Apart | None:
     axes = _joined([(n, step // source.itemsize) for n, step in zip(source.shape, source.strides, strict=True)])
     _, depth, height, line = choice.view.input_shape
     along, high, deep = (_split(axes, count) for count in (line, height, depth))
-    if (along != 1 and line > 1) or high is None or deep is None or len(axes) > 2:
+    if (along != choice.step and line > 1) or high is None or deep is None or len(axes) > 2:
         return None
     if choice.kernel in ("slide_planes", "slide_maps") and high != line:  # which takes all rows of a plane as one
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from poolcli.engine.memory import is_exact, order_of
 from poolcli.plan.region import Region
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SLIDING = {"slide", "slide_line", "slide_planes", "slide_maps", "halve", "halve_pixels"}  # all of them add in one order
+# All of them add in one order.
+SLIDING = {"slide", "slide_line", "slide_planes", "slide_maps", "slide_turned", "tile_turned", "halve", "halve_pixels"}
 
 
 def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
@@ -22,11 +24,12 @@ def suited(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
     is none, or its kernel would add floats in another order.
     """
     exact = is_exact(region.plan)
-    order = order_of(region.plan, x, exact and not indices)  # the first of several places depends on the order
-    if order.axes == in_order.view.order:
+    order = order_of(region.plan, x, prod(region.output_shape), indices)
+    back = prod(region.output_shape) >= LIMITS.constant and x.transpose(order.axes).strides[-1] == -x.itemsize
+    if order.axes == in_order.view.order and not back:
         return in_order
-    other = choose_kernel(region, indices, order)
-    if not exact and not _add_alike(in_order, other):
+    other = choose_kernel(region, indices, order, back)
+    if not (exact or _add_alike(in_order, other)):
         return in_order
     if not _moves(other, x):
         return other

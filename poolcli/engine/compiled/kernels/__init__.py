@@ -31,6 +31,7 @@ from poolcli.engine.compiled.kernels.pixels import halve_pixels
 from poolcli.engine.compiled.kernels.planes import slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.slide_at import slide_at
+from poolcli.engine.compiled.kernels.turned import slide_turned, tile_turned
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.wide import mean_wide
 
@@ -42,6 +43,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
         slide_blocks,
         slide_planes,
         slide_line,
+        slide_turned,
+        tile_turned,
         slide_maps,
         halve,
         halve_pixels,

@@ -30,7 +30,8 @@ def along(taps: Taps | None) -> Along:
     """For windows of that size and stride, or for any."""
     if taps is None:
         return _in_passes
-    return _side_by_side(*taps) if taps.kernel == taps.stride > 1 else _in_one_go(*taps)
+    make = _side_by_side if taps.kernel == taps.stride > 1 else _in_one_go
+    return make(taps.kernel, taps.stride)
 
 
 @inlined

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
-    join_rows,
     row_after,
     row_of,
+    rows_joined,
     steps_in,
     unsigned,
 )
@@ -25,7 +25,13 @@ def pair_of_pairs(x, a, b, i, j, how):
 
 
 def halve(arithmetic, taps):
-    """For one inner element."""
+    """For one inner element, of rows in order or back to front."""
+    back = taps is not None and taps.back
+    join_rows = rows_joined(back)
+
+    @inlined
+    def place(w, n):
+        return n - unsigned(1) - w if back else w
 
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
@@ -37,11 +43,14 @@ def halve(arithmetic, taps):
             first, to = begin_at(geometry, o, d, h), unsigned(t * size)
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             if rows == 2:
-                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+                low = first - 2 * size + 1 if back else first
+                a, b = unsigned(low), unsigned(low + (steps[1] if count_h[h] == 2 else steps[0]))
                 start, stop = unsigned(0), whole
                 while start < stop:  # the last ones fill a vector too, with some for the second time
                     for w in range(start, stop):
-                        out[to + w] = finish(pair_of_pairs(x, a, b, two * w, two * w + one, how), share, w, how, out)
+                        i, j = (two * w + one, two * w) if back else (two * w, two * w + one)
+                        at = place(w, n)
+                        out[to + at] = finish(pair_of_pairs(x, a, b, i, j, how), share, at, how, out)
                     start, stop = n - eight if stop < n else n, n
             else:
                 join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from poolcli.engine.compiled.numbers import join, lift
@@ -85,46 +87,59 @@ def _after(at, line, lines, step):
     return at + step[1], line + 1
 
 
-@inlined
-def join_rows(work, to, size, x, at, planes, lines, step, how):
-    """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
-    left, line, fresh = planes * lines, 0, True
-    if left == 0:
-        fill(work, to, size, how)
-    to, n = unsigned(to), unsigned(size)
-    while left > 0:
-        a, (at, line) = unsigned(at), _after(at, line, lines, step)
-        b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
-        c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
-        d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
-        if left >= 4 and not fresh:
-            for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                high = join(lift(x[c + w], how), lift(x[d + w], how), how)
-                work[to + w] = join(work[to + w], join(low, high, how), how)
-        elif left % 4 == 0:
-            for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                work[to + w] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
-        elif left % 4 == 3:
-            for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                work[to + w] = join(low, lift(x[c + w], how), how)
-        elif left % 4 == 2:
-            for w in range(n):
-                work[to + w] = join(lift(x[a + w], how), lift(x[b + w], how), how)
-        else:
-            for w in range(n):
-                work[to + w] = lift(x[a + w], how)
-        if left % 4 == 0:
-            at, line, left = four, line_four, left - 4
-        elif left % 4 == 3:
-            at, line, left = three, line_three, left - 3
-        elif left % 4 == 2:
-            at, line, left = two, line_two, left - 2
-        else:
-            left -= 1
-        fresh = False
+def rows_joined(back: bool) -> Any:
+    """What joins the rows of a window in x, whose elements lie side by side: in order, or back to front, where
+    totals rather than elements change places.
+    """
+    place: Any = inlined((lambda to, w: to - w) if back else (lambda to, w: to + w))
+
+    @inlined
+    def join_rows(work, to, size, x, at, planes, lines, step, how):
+        """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
+        left, line, fresh = planes * lines, 0, True
+        if left == 0:
+            fill(work, to, size, how)
+        if back:
+            to, at = to + size - 1, at - size + 1
+        to, n = unsigned(to), unsigned(size)
+        while left > 0:
+            a, (at, line) = unsigned(at), _after(at, line, lines, step)
+            b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
+            c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
+            d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
+            if left >= 4 and not fresh:
+                for w in range(n):
+                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                    high = join(lift(x[c + w], how), lift(x[d + w], how), how)
+                    work[place(to, w)] = join(work[place(to, w)], join(low, high, how), how)
+            elif left % 4 == 0:
+                for w in range(n):
+                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                    work[place(to, w)] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
+            elif left % 4 == 3:
+                for w in range(n):
+                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                    work[place(to, w)] = join(low, lift(x[c + w], how), how)
+            elif left % 4 == 2:
+                for w in range(n):
+                    work[place(to, w)] = join(lift(x[a + w], how), lift(x[b + w], how), how)
+            else:
+                for w in range(n):
+                    work[place(to, w)] = lift(x[a + w], how)
+            if left % 4 == 0:
+                at, line, left = four, line_four, left - 4
+            elif left % 4 == 3:
+                at, line, left = three, line_three, left - 3
+            elif left % 4 == 2:
+                at, line, left = two, line_two, left - 2
+            else:
+                left -= 1
+            fresh = False
+
+    return join_rows
+
+
+join_rows = rows_joined(back=False)
 
 
 @inlined

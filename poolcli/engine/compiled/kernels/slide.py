@@ -7,10 +7,10 @@ from poolcli.engine.compiled.kernels.rows import (
     begin_at,
     fill,
     join_row,
-    join_rows,
     plane_at,
     row_after,
     row_of,
+    rows_joined,
     steps_in,
     unsigned,
 )
@@ -48,7 +48,8 @@ def piece_of(p, across, width, inner, work, rows, how):
 
 def slide(arithmetic, taps):
     """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
-    prepare, write = along(taps)
+    (prepare, write), back = along(taps), taps is not None and taps.back
+    join_rows, step = rows_joined(back), -1 if back else 1
 
     def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
@@ -64,7 +65,7 @@ def slide(arithmetic, taps):
             first, many, low, used, before = piece_of(p, across, columns, inner, work, group, how)
             some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
-                to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
+                to, at = r * row_length + before, begin_at(geometry, o, d, h) + step * low
                 join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), begin

@@ -51,7 +51,7 @@ def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
 
 def slide_at(arithmetic, taps):
     """One tap of all windows of a row at a time."""
-    (taps, stride), none = taps, NOWHERE
+    taps, stride, none = taps.kernel, taps.stride, NOWHERE
 
     def slide_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)

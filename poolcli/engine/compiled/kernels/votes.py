@@ -134,7 +134,7 @@ def mode_few(arithmetic, taps):
     """Windows of few elements and a constant size along W, whose votes are counted for whole rows at once, in pieces;
     those that reach beyond the input are taken each on its own.
     """
-    taps, stride = taps
+    taps, stride = taps.kernel, taps.stride
 
     def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
