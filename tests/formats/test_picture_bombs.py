@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,6 +165,24 @@ def test_a_picture_in_a_tiff_that_is_larger_than_its_strip_is_refused(
     said = "the image cannot be read or written" if compression == "jpeg" else said  # libtiff refuses that
     with pytest.raises(FileError, match=rf"^x\.tif: {said}"):
         read(Source("x.tif"))
+
+
+@pytest.mark.parametrize("form", [{"rowsperstrip": 16}, {"tile": (16, 16)}], ids=["strips", "tiles"])
+def test_lzma_that_unpacks_to_more_than_its_place_is_refused(
+    form: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).integers(0, 256, (40, 16, 3), np.uint8)
+    for name in ("x.tif", "longer.tif"):
+        tifffile.imwrite(name, x, photometric="rgb", compression="lzma", metadata=None, **form)
+    np.testing.assert_array_equal(read(Source("x.tif")).array, x)  # whose last strip or tile is whole, or a part of one
+    with tifffile.TiffFile("longer.tif", mode="r+") as file:
+        for tag, rows in ((257, 20), (278, 8), (323, 8)):
+            if found := file.pages[0].tags.get(tag):  # type: ignore[union-attr]  # it is a whole page
+                found.overwrite(rows)
+    said = "is damaged: 768 B are stored in a strip or tile of page 1, where there is place for 384 B"
+    with pytest.raises(FileError, match=rf"^longer\.tif: {said}$"):
+        read(Source("longer.tif"))
 
 
 def test_frames_that_a_file_is_too_short_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

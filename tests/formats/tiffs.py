@@ -86,6 +86,8 @@ def of_other_numbers() -> Iterator[tuple[str, Tiff]]:
             if channels > 1:
                 options["planarconfig"] = "contig"
             yield f"{channels} x {dtype}", written(x, x, 8, options)
+            if channels == 1:
+                yield f"1 x {dtype}, big-endian", written(x, x, 8, options | {"byteorder": ">"})
             if dtype not in NO_PREDICTOR:
                 yield f"{channels} x {dtype} predicted", written(x, x, 8, options | {"predictor": True})
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def loses_bits(image: Image) -> bool:
     """Whether Pillow decodes to 8 bits what holds more; it says so only in the decoder's settings, or not at all."""
     if image.format == "TIFF":
-        return not pillow_reads(image.tag_v2)  # type: ignore[attr-defined]
+        stored = image.tag_v2  # type: ignore[attr-defined]
+        return not pillow_reads(stored, stored.prefix == b"MM")
     if image.format == "HEIF":
         return int(image.info.get("bit_depth", 8)) > 8
     if image.mode.startswith("I;16"):

@@ -6,13 +6,16 @@ They have headers of their own, of which a decoder that is not told the size of 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, BinaryIO
 
 from poolcli.core.errors import FileError
 from poolcli.core.windows import ceil_div
+from poolcli.formats.arrays import human_bytes
 
 HEAD = 2**16  # bytes of a segment that are looked at
+LZMA, FOOTER = 34925, 12  # the compression, and the bytes at the end of its streams
 BLOCK = 16  # pixels to whose multiples encoders round up
 
 Size = tuple[int, int]  # width, height
@@ -20,12 +23,12 @@ Size = tuple[int, int]  # width, height
 
 def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
     """Refuses a page of a TIFF, as tifffile has it, with a strip or a tile whose picture is larger than that."""
-    size_of = CLAIMS.get(int(page.compression))
+    compression, (width, height) = int(page.compression), _place(page)
+    if compression == LZMA:
+        _refuse_longer(path, number, page, stream)
+    size_of = CLAIMS.get(compression)
     if size_of is None:
         return
-    tiled = page.is_tiled
-    width = int(page.tilewidth if tiled else page.imagewidth)
-    height = int(page.tilelength if tiled else min(page.rowsperstrip or page.imagelength, page.imagelength))
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
         stream.seek(at)
         found = _claimed(size_of, stream.read(min(count, HEAD)))
@@ -34,6 +37,52 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
                 f"{path}: is damaged: a picture of {found[0]} x {found[1]} is stored in page {number}, "
                 f"where there is place for {width} x {height}"
             )
+
+
+def _place(page: Any) -> Size:
+    """How large a strip or a tile of a page is."""
+    if page.is_tiled:
+        return int(page.tilewidth), int(page.tilelength)
+    return int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
+
+
+def _refuse_longer(path: str, number: int, page: Any, stream: BinaryIO) -> None:
+    """Refuses a strip or a tile that unpacks to more than it has place for, which its decoder cuts without a word."""
+    width, height = _place(page)
+    samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
+    most = height * ceil_div(width * samples * int(page.bitspersample), 8)
+    for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
+        found = _xz_length(stream, at + count)
+        if found is not None and found > most:
+            raise FileError(
+                f"{path}: is damaged: {human_bytes(found)} are stored in a strip or tile of page {number}, where there "
+                f"is place for {human_bytes(most)}"
+            )
+
+
+def _xz_length(stream: BinaryIO, end: int) -> int | None:
+    """The bytes that an .xz stream unpacks to, by the index at its end; None where there is none."""
+    stream.seek(max(0, end - FOOTER))
+    footer = stream.read(FOOTER)
+    if len(footer) < FOOTER or not footer.endswith(b"YZ"):
+        return None
+    size = (int.from_bytes(footer[4:8], "little") + 1) * 4
+    if size > min(HEAD, end - FOOTER):
+        return None
+    stream.seek(end - FOOTER - size)
+    numbers = _varints(stream.read(size)[1:])
+    count = next(numbers, 0)
+    return sum(islice(numbers, 1, 2 * count, 2))  # of each block: its own bytes, and what they unpack to
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    """Numbers of seven bits to a byte, the lowest first."""
+    value = shift = 0
+    for byte in data:
+        value, shift = value | (byte & 0x7F) << shift, shift + 7
+        if byte < 0x80:
+            yield value
+            value = shift = 0
 
 
 def _claimed(size_of: Callable[[bytes], Size | None], data: bytes) -> Size | None:

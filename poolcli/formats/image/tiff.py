@@ -50,6 +50,7 @@ SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORM
     254, 258, 259, 262, 277, 284, 317, 338, 339
 )  # fmt: skip
 TILES = (322, 323)  # width and length of a tile
+SWAPPED = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
 QUOTIENTS = 24  # bytes that computing a sample takes for a while
 SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
 WHOLE = re.compile(r"[+-]?\d{1,19}")
@@ -66,7 +67,7 @@ PILLOW_READS = {
 IN_PLANES = (RGB, CMYK)
 
 
-def pillow_reads(stored: Mapping[int, Any]) -> bool:
+def pillow_reads(stored: Mapping[int, Any], big_endian: bool) -> bool:
     """Whether Pillow makes of the pixels what they are."""
     photometric, planes = stored.get(PHOTOMETRIC), stored.get(PLANAR, 1) != 1
     formats, bits, extra = stored.get(FORMAT, (UNSIGNED,)), stored.get(BITS, (1,)), stored.get(EXTRA, ())
@@ -76,6 +77,8 @@ def pillow_reads(stored: Mapping[int, Any]) -> bool:
         compressed = stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED
         return not planes and (compressed or stored.get(SUBSAMPLING, (2, 2)) == (1, 1))
     bits = bits * stored.get(SAMPLES, 1) if len(bits) == 1 else bits
+    if big_endian and max(bits) > SWAPPED and stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED:
+        return False
     return (photometric, formats[0], bits, extra) in PILLOW_READS and (not planes or photometric in IN_PLANES)
 
 
