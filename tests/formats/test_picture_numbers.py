@@ -13,7 +13,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats import Source, read
+from poolcli.formats import Source, read, read_header
 from poolcli.formats.image.picture import upright
 from tests.conftest import Cli
 
@@ -252,3 +252,21 @@ def test_integers_of_64_bits_lose_their_predictor_and_nothing_else(cli: Cli, mon
     monkeypatch.setattr("poolcli.formats.image.tiff.storage_of", lambda stored: {"compression": 8, "predictor": 2})
     assert cli("avg", "x.tif", "-o", "y.tif", "-k", "1", "-q").code == 0
     np.testing.assert_array_equal(tifffile.imread("y.tif"), x)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("dtype", "predictor"), [("uint8", 2), ("uint16", 2), ("float32", 3)])
+@pytest.mark.parametrize("compression", [None, "packbits"])
+def test_a_predictor_that_a_compression_does_not_have_is_passed_over(
+    compression: str | None, dtype: str, predictor: int, order: Any
+) -> None:
+    """As libtiff does; tifffile, which reads some of these, undoes it."""
+    x = RNG.integers(0, 200, (6, 8, 3)).astype(dtype)
+    host = (316, 3, 1, predictor, True)  # a tag that becomes the next one, which tifffile writes for itself alone
+    tifffile.imwrite("x.tif", x, compression=compression, byteorder=order, photometric="rgb", extratags=[host])
+    with tifffile.TiffFile("x.tif", mode="r+") as file:
+        file.filehandle.seek(file.pages[0].tags[316].offset)  # type: ignore[union-attr]  # it is a whole page
+        file.filehandle.write(struct.pack(f"{order}H", 317))
+    said = f"predictor {predictor} passed over, which its compression does not have"
+    assert read_header(Source("x.tif")).notes == (said,)
+    np.testing.assert_array_equal(read(Source("x.tif")).array, x, strict=True)

@@ -151,7 +151,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
     channels, dtype, _ = MODES[mode]
     turns = turning_notes(_orientation(image))
-    notes = (*turns, *_changes(image, mode))
+    notes = (*turns, *_changes(image, mode), *tiff.untrue_predictor(_stored(image)))
     held, duration, missing = _held(image, mode), partial(_duration, image), tiff.no_data(_stored(image), dtype)
     is_tiff = image.format == "TIFF"
     return Picture(

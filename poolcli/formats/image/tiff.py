@@ -51,6 +51,7 @@ SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORM
 )  # fmt: skip
 TILES = (322, 323)  # width and length of a tile
 SWAPPED = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
+WITHOUT_PREDICTOR, NO_PREDICTOR = (UNCOMPRESSED, 32773), 1  # 32773 is PackBits
 QUOTIENTS = 24  # bytes that computing a sample takes for a while
 SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
 WHOLE = re.compile(r"[+-]?\d{1,19}")
@@ -124,6 +125,8 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
         refuse_lacking(path, number + 1, _said(page, NAMED))
+        if untrue_predictor(_said(page, (COMPRESSION, PREDICTOR))):
+            page.predictor = NO_PREDICTOR  # as libtiff has it
         refuse_larger(path, number + 1, page, stream)
         return upright(decoded(page, samples), _orientation(page))
 
@@ -136,7 +139,7 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     turns = turning_notes(_orientation(page))
     sparse = (SPARSE,) if is_sparse(stored) else ()
-    notes = (*turns, *samples.notes, *sparse)
+    notes = (*turns, *samples.notes, *sparse, *untrue_predictor(_said(page, (COMPRESSION, PREDICTOR))))
     return Picture(
         "tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes,
         tells_of_pages=True, missing=missing,
@@ -156,6 +159,15 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
     except Exception:  # of as many kinds as Pillow has decoders of tags
         return pil.Exif(), {"lost": (("tags", "they cannot be read"),)}
     return exif, {}
+
+
+def untrue_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
+    """A note, where a page says that differences are stored and its compression has none: libtiff reads the pixels as
+    they are, and tifffile does not.
+    """
+    predictor = stored.get(PREDICTOR, NO_PREDICTOR)
+    untrue = predictor != NO_PREDICTOR and stored.get(COMPRESSION, UNCOMPRESSED) in WITHOUT_PREDICTOR
+    return (f"predictor {predictor} passed over, which its compression does not have",) if untrue else ()
 
 
 def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
