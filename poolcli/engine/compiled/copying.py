@@ -17,6 +17,7 @@ ROWS, COLUMNS = (
     64,
     128,
 )  # elements of a tile that is turned, which fill lines and touch few pages
+FEW = 16  # elements of a run
 
 
 def contiguous(x: Array, threads: int | None) -> Array:
@@ -28,7 +29,7 @@ def contiguous(x: Array, threads: int | None) -> Array:
 
     def copy(first: int, last: int) -> None:
         for tile in tiles[first:last]:
-            np.copyto(made[tile], x[tile])
+            _copy_runs(made[tile], x[tile])
 
     share_out(copy, len(tiles), x.size, threads)
     return made
@@ -51,10 +52,21 @@ def put(x: Array, first: int, last: int, source: Array) -> None:
 def _copy(target: Array, source: Array, strided: Array) -> None:
     """Copies a box, in tiles where the order of the elements is another."""
     if not _is_turned(strided):
-        np.copyto(target, source)
+        _copy_runs(target, source)
         return
     for tile in _tiles(strided):
-        np.copyto(target[tile], source[tile])
+        _copy_runs(target[tile], source[tile])
+
+
+def _copy_runs(target: Array, source: Array) -> None:
+    """Copies an array; runs of few elements that lie side by side (channels of pixels back to front) as one element
+    each, which takes half of the time.
+    """
+    length, steps = source.shape[-1], {source.strides[-1], target.strides[-1]}
+    if 1 < length <= FEW and steps == {source.itemsize}:
+        run = np.dtype((np.void, length * source.itemsize))
+        target, source = target.view(run), source.view(run)
+    np.copyto(target, source)
 
 
 Box = tuple[int | slice, ...]
