@@ -89,6 +89,12 @@ def few_tiles(path: Path) -> None:
         opened.pages[0].tags[257].overwrite(2**20)  # type: ignore[union-attr]  # it is a whole page
 
 
+def large_tile(path: Path) -> None:
+    tifffile.imwrite(path, np.zeros((16, 16), np.uint8), compression="zlib", tile=(16, 16), metadata=None)
+    with tifffile.TiffFile(path, mode="r+") as opened:
+        opened.pages[0].tags[323].overwrite(2**22)  # type: ignore[union-attr]  # it is a whole page
+
+
 PIXELS = "has 3,600,000,000 pixels; at most 178,956,970 are read (decompression bomb?); --max-pixels sets the limit"
 BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "first frame": ("x.gif", lambda p: gif(p, {0: (60_000, 60_000)}), PIXELS),
@@ -116,6 +122,9 @@ BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "x.tif",
         lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 13_000, 257: 13_000, 259: 5, 278: 13_000}),
         "is damaged: page 1 has 161 MiB of pixels, which 64 B cannot unpack to",
+    ),
+    "tile far larger than its picture": (
+        "x.tif", large_tile, "is damaged: page 1 has 64 MiB of pixels, which 26 B cannot unpack to",
     ),
     "TIFF of few tiles": ("x.tif", few_tiles, "is damaged: page 1 names 1 of its 65,536 tiles"),
 }  # fmt: skip

@@ -4,6 +4,7 @@ zeros without a word, and of what is too short they take the memory before they 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +14,13 @@ from poolcli.formats.arrays import human_bytes
 
 WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 262, 277, 278, 284
 TILE_WIDTH, TILE_LENGTH = 322, 323
+OF_TILES = ((WIDTH, TILE_WIDTH), (LENGTH, TILE_LENGTH))
 STRIPS, STRIP_BYTES, TILES, TILE_BYTES = 273, 279, 324, 325
 NAMED = (
     WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS, PLANAR,
     TILE_WIDTH, TILE_LENGTH, STRIPS, STRIP_BYTES, TILES, TILE_BYTES,
 )  # fmt: skip
+PLAIN = 1  # not compressed
 YCBCR = 6  # of whose three samples two may be stored for several pixels together
 # Bytes that one byte can unpack to, at most, by the number of the compression, where there is such a number.
 MOST = {5: 2**12, 7: 2**12, 8: 2**11, 32946: 2**11, 32773: 2**7, 34925: 2**13, 50000: 2**16}
@@ -33,10 +36,14 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
     if len(places) < needed:
         kind = "tiles" if tiled else "strips"
         raise FileError(f"{path}: is damaged: page {number} names {len(places):,} of its {needed:,} {kind}")
-    most, pixels = MOST.get(_number(stored, COMPRESSION, 1)), _bytes(stored)
-    if most and counts and 0 not in counts and sum(counts) * most < pixels:
+    compression, size = _number(stored, COMPRESSION, PLAIN), os.path.getsize(path)
+    most = MOST.get(
+        compression, 1 if compression == PLAIN and needed > 1 else 0
+    )  # one strip is often said to be shorter
+    pixels, held = _bytes(stored, tiled), sum(min(count, size) for count in counts)
+    if most and counts and 0 not in counts and held * most < pixels:
         raise FileError(
-            f"{path}: is damaged: page {number} has {human_bytes(pixels)} of pixels, which {human_bytes(sum(counts))} "
+            f"{path}: is damaged: page {number} has {human_bytes(pixels)} of pixels, which {human_bytes(held)} "
             "cannot unpack to"
         )
 
@@ -59,11 +66,15 @@ def _needed(stored: Mapping[int, Any], tiled: bool) -> int:
     return ceil_div(width, across) * ceil_div(length, down) * planes
 
 
-def _bytes(stored: Mapping[int, Any]) -> int:
-    """The bytes of the pixels, at least."""
+def _bytes(stored: Mapping[int, Any], tiled: bool) -> int:
+    """The bytes of the pixels, at least; tiles are stored whole."""
     bits = _numbers(stored, BITS) or (1,)
     samples = 1 if _number(stored, PHOTOMETRIC, 0) == YCBCR else _number(stored, SAMPLES, 1)
-    return _number(stored, WIDTH, 0) * _number(stored, LENGTH, 0) * min(bits) * samples // 8
+    area = _number(stored, WIDTH, 0) * _number(stored, LENGTH, 0)
+    if tiled:
+        across, down = (ceil_div(_number(stored, n, 0), _number(stored, tile, 1)) for n, tile in OF_TILES)
+        area = across * down * _number(stored, TILE_WIDTH, 0) * _number(stored, TILE_LENGTH, 0)
+    return area * min(bits) * samples // 8
 
 
 def _numbers(stored: Mapping[int, Any], tag: int) -> tuple[int, ...]:
