@@ -85,7 +85,8 @@ PATHS: dict[str, Path] = {
         sliding((ANY, ANY), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: _group(t) > 1 and not _in_pieces(t))
     ),
     "slide, a row a task": Path(
-        sliding((_r(2, 3), ANY), (ONE, ONE), (_r(0, 3), LONG), channels=ONE), _slides(lambda t: _group(t) == 1)
+        sliding((_r(2, 3), ANY), (ONE, ONE), (_r(0, 3), LONG), channels=ONE), _slides(lambda t: _group(t) == 1),
+        limits=Limits(short=1),
     ),
     "slide, in pieces": Path(
         sliding((_r(1, 2), ANY), (ONE, _r(1, 3)), (ONE, VERY_LONG), channels=ONE),

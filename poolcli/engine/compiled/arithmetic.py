@@ -96,6 +96,10 @@ class Scaled(NamedTuple):
     """
 
 
+class ByReciprocal(NamedTuple):
+    """The quotient from a product with the reciprocal of the divisor, put right by what is left over: the same bits."""
+
+
 class HalfEven(NamedTuple):
     """The nearest integer to the quotient, of two the even one, computed in the type of the divisor."""
 
@@ -128,7 +132,7 @@ class Arithmetic(NamedTuple):
     read: Plain | Float16Bits | BFloat16Bits
     term: Itself | Size | Square | Power | PowerOfSize
     total: Sum | SumWithError | Largest | Smallest | MostOften
-    result: Itself | Quotient | Scaled | HalfEven | Shift | OfKernel
+    result: Itself | Quotient | Scaled | ByReciprocal | HalfEven | Shift | OfKernel
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
 
@@ -145,6 +149,7 @@ BEST: dict[Any, type[Largest | Smallest]] = {operator.gt: Largest, operator.lt: 
 STORED: dict[str, Plain | Float16Bits | BFloat16Bits] = {"float16": Float16Bits(), "bfloat16": BFloat16Bits()}
 SEEN_AS = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # the types that kernels do not know
 EXACT_32, EXACT_64 = 2**23, 2**52  # below, a quotient that is no half is further from one than it is rounded by
+SMALL = 2**24  # below, no quotient by an integer is nearer to the middle of two floats than 2**-25 of their distance
 NONE = np.dtype(np.int8)  # of divisors that nothing is divided by
 
 
@@ -208,6 +213,12 @@ def scaled(how: Arithmetic, plan: Plan) -> Arithmetic:
     """The same by a product for a quotient where that gives the same bits."""
     is_quotient = isinstance(how.result, Quotient) and isinstance(how.total, Sum)
     return how._replace(result=Scaled()) if is_quotient and _divisor_bits(plan) is not None else how
+
+
+def by_reciprocal(how: Arithmetic, plan: Plan) -> Arithmetic:
+    """The same without a division, which takes as long as twenty additions, where divisors are small."""
+    is_small = (plan.divisor_override or 1) > 0 and largest_divisor(plan) < SMALL
+    return how._replace(result=ByReciprocal()) if isinstance(how.result, Quotient) and is_small else how
 
 
 def _divisor_bits(plan: Plan) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.core.windows import ceil_div
-from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Itself, OfKernel, Plain
+from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, ByReciprocal, Itself, OfKernel, Plain
 from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.geometry import Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View
@@ -71,7 +71,8 @@ class Choice:
     def numbers(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """The integers that the kernel is given, and the divisors."""
         result = None if isinstance(self.how, Wide) else self.how.result
-        return flat(self.geometry, self.more, int(result.elements) if isinstance(result, OfKernel) else 0)
+        elements = int(result.elements) if isinstance(result, OfKernel) else 0
+        return flat(self.geometry, self.more, elements, isinstance(result, ByReciprocal))
 
     @cached_property
     def addresses(self) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from poolcli.core.dtypes import lookup
 from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import (
     Scaled,
+    by_reciprocal,
     compute,
     scaled,
     seen_as,
@@ -37,7 +38,7 @@ class Limits(NamedTuple):
     merged: int = 4096  # elements; whole planes shorter than this are glued to rows of about this length
     row: int = 1 << 13  # bytes of a row buffer: those of a task stay in the first cache
     block_row: int = 1 << 15  # the same where rows are taken in blocks, which stay in the second
-    short: int = 1024  # elements of a task's row buffers together, where rows are shorter than that
+    short: int = 1 << 13  # bytes of the rows of a task's row buffer together, where rows are shorter than that
     blocks: int = 8  # rows of a window for each row of stride, above which blocks pay
     constant: int = 1 << 18  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
@@ -76,6 +77,7 @@ def _choose(region: Region, indices: bool, order: Order | None, back: bool, limi
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
     if loops.kernel in SCALED:
         how = scaled(how, plan)
+    how = by_reciprocal(how, plan)
     if isinstance(how.result, Scaled):
         geometry = geometry.with_reciprocal()
     if loops.kernel in OF_PLANES:
@@ -147,9 +149,9 @@ def _loops(view: View, itemsize: int, limits: Limits, back: bool) -> Loops:
         scratch += (h.kernel + 1) * length
         return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps, pieces=pieces)
     if taps is not None and not back and is_small_map(view, limits):
-        return _planes(w, taps, view, limits)
+        return _planes(w, taps, view, limits.short // itemsize, limits)
     taps = taps._replace(back=True) if taps is not None and back and view.inner == 1 else taps
-    group = max(1, limits.short // length)
+    group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
 
@@ -191,24 +193,31 @@ def is_small_map(view: View, limits: Limits) -> bool:
     return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
 
 
-def _planes(w: Across, taps: Taps, view: View, limits: Limits) -> Loops:
-    """Whole planes, some of them in a task."""
+def _planes(w: Across, taps: Taps, view: View, short: int, limits: Limits) -> Loops:
+    """Whole planes, some of them in a task: of up to `short` elements where rows are joined first."""
     h, planes = view.axes[1], view.outer
     size = h.output * view.axes[2].output
-    if h.windows is not None and h.windows.kernel <= LOW and h.output == h.size and not h.entire.is_cut:
+    if (
+        h.windows is not None
+        and h.windows.kernel <= LOW
+        and size <= limits.map
+        and h.output == h.size
+        and not h.entire.is_cut
+    ):
         group = max(1, limits.map // size)
         whole, tasks = group * size, ceil_div(planes, group)
         more = w, group, planes, h.windows.kernel, h.pad
         scratch, lines = whole + 2 * w.kernel * w.dilation + 64, (w.kernel + LOW) * whole
         return Loops("slide_maps", more, tasks, scratch, lines=lines, taps=taps, group=group * h.output)
-    group = max(1, limits.short // size)
+    group, row = max(1, short // size), view.axes[2].output
+    masked = min(group * size, max(1, limits.map // row) * row)
     whole = group * size
     return Loops(
         "slide_planes",
-        (w, group, planes),
+        (w, group, planes, masked),
         ceil_div(planes, group),
         whole + 2 * w.kernel * w.dilation + 64,
-        lines=w.kernel * whole,
+        lines=w.kernel * masked,
         taps=taps,
         group=group * view.axes[1].output,
     )

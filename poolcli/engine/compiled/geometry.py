@@ -54,12 +54,23 @@ class Geometry(NamedTuple):
         d, h, w = self.divisors
         return self._replace(divisors=(1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)))
 
+    @property
+    def reciprocals(self) -> tuple[NDArray[Any], ...]:
+        """Those of the divisors; no product of them is beyond the reciprocal of the product."""
+        import numpy as np
+
+        d, h, w = self.divisors
+        with np.errstate(divide="ignore"):
+            return 1 / d, 1 / h, (1 - 2.0**-50) / w
+
     def of_planes(self, group: int) -> Geometry:
         """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
         import numpy as np
 
-        d, h, w = self.divisors
-        return self._replace(divisors=(d, np.ones_like(h), np.tile(np.outer(h, w).reshape(-1), group)))
+        (d,), h, w = self.divisors
+        return self._replace(
+            divisors=(np.ones_like(h[:1]), np.ones_like(h), np.tile(np.outer(d * h, w).reshape(-1), group))
+        )
 
 
 VECTORS = 16  # elements that fill vectors, several at once
@@ -67,27 +78,38 @@ LINE = 1 << 12  # elements of a line, of which the best is found at once
 SHORT = 4  # elements along W of windows that are joined one tap of all of them at a time
 LANES = 8  # sums that the elements of a longer window are added in, every eighth in one, so that they fill vectors
 LOW = 3  # rows of a window, up to which joining them in turn is the order of any number
-APART = 13  # where in the flat integers those of `apart` are
+APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 12  # where the begins follow, and then the counts
 
 
-def flat(geometry: Geometry, more: tuple[Any, ...], elements: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """All integers of a geometry, what one kernel alone is given, and the elements of a window; and all divisors."""
+def flat(
+    geometry: Geometry, more: tuple[Any, ...], elements: int, inverse: bool
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All integers of a geometry, what one kernel alone is given, and the elements of a window; and all divisors, with
+    their reciprocals if `inverse`.
+    """
     import numpy as np
 
     own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
-    rest = (geometry.size, *geometry.steps, geometry.begins[2].size, elements, *geometry.apart)
+    sizes = geometry.begins[2].size, elements, geometry.divisors[2].size
+    rest = (geometry.size, *geometry.steps, *sizes, *geometry.apart)
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
-    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(geometry.divisors)
+    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(
+        [*geometry.divisors, *(geometry.reciprocals if inverse else ())]
+    )
 
 
 class Share(NamedTuple):
-    """What the sums of one output row are divided by: a number for all of them, and an array along it."""
+    """What the sums of one output row are divided by: a number for all of them, and an array along it; and the
+    reciprocals of both, where the arithmetic asks for them.
+    """
 
     outer: Any
     along: Any
+    outer_reciprocal: Any
+    reciprocals: Any
 
 
 class Taps(NamedTuple):

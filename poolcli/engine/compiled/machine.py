@@ -55,6 +55,11 @@ def description() -> str:
     return f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
 
 
+def fuses() -> bool:
+    """Whether this processor multiplies and adds in one step, with one rounding."""
+    return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
+
+
 def emit(text: str, wide: bool = False) -> Code:
     """The machine code of a module's one function, with the widest vectors that there are if `wide`."""
     llvm = binding()

@@ -160,6 +160,7 @@ def sum_of_lanes(typing, pointer, blocks):
 def geometry_at(numbers, divisors):
     """The geometry, with pointers for arrays."""
     depth, height, columns = numbers[5], numbers[6], numbers[11]
+    reciprocals = behind(divisors, depth + height + numbers[13])
     begins = behind(numbers, ARRAYS)
     counts = behind(begins, depth + height + columns)
     return Geometry(
@@ -171,16 +172,40 @@ def geometry_at(numbers, divisors):
         (begins, behind(begins, depth), behind(begins, depth + height)),
         (counts, behind(counts, depth), behind(counts, depth + height)),
         (numbers[8], numbers[9], numbers[10]),
-        (divisors, behind(divisors, depth), behind(divisors, depth + height)),
+        (_of_axes(divisors, depth, height), _of_axes(reciprocals, depth, height)),
         Apart(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
     )
 
 
 @inlined
+def _of_axes(numbers, depth, height):
+    """Where those of D, H and W begin."""
+    return numbers, behind(numbers, depth), behind(numbers, depth + height)
+
+
+@inlined
 def share_at(geometry, d, h):
     """What sums of the output row (d, h) are divided by."""
-    divisors_d, divisors_h, divisors = geometry.divisors
-    return Share(divisors_d[d] * divisors_h[h], divisors)
+    (of_d, of_h, along), (by_d, by_h, reciprocals) = geometry.divisors
+    return Share(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals)
+
+
+@intrinsic
+def _one_of(typing, pointer):
+    """1 in the type of what is behind the pointer, as a constant."""
+
+    def generate(context, builder, signature, arguments):
+        return context.get_constant(signature.return_type, 1)
+
+    return pointer.dtype(pointer), generate
+
+
+@inlined
+def share_of_planes(geometry):
+    """The same of whole planes, whose divisors are all in the array."""
+    (_, _, along), (_, _, reciprocals) = geometry.divisors
+    one = _one_of(along)
+    return Share(one, along, one, reciprocals)
 
 
 @inlined

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.compiled.arithmetic import Quotient
+from poolcli.engine.compiled.arithmetic import ByReciprocal, Quotient
 from poolcli.engine.compiled.choice import Choice
 from poolcli.engine.compiled.choose import choose_kernel
 from poolcli.engine.compiled.geometry import Wide
@@ -53,7 +53,11 @@ def _as_numbers(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def _can_overflow(choice: Choice) -> bool:
     """Whether sums may leave the range that the means lie in."""
-    return choice.dtype == "float64" and not isinstance(choice.how, Wide) and isinstance(choice.how.result, Quotient)
+    return (
+        choice.dtype == "float64"
+        and not isinstance(choice.how, Wide)
+        and isinstance(choice.how.result, Quotient | ByReciprocal)
+    )
 
 
 def _rescued(choice: Choice, in_order: Choice, x: Array, values: Array, threads: int | None) -> Array:

@@ -12,6 +12,7 @@ from numba.np.numpy_support import as_dtype
 from poolcli.engine.compiled import arithmetic as names
 from poolcli.engine.compiled.numbers import itself, step_of
 from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
+from poolcli.engine.compiled.quotients import quotient, residue
 
 
 @inlined
@@ -25,6 +26,19 @@ def _divided(total, divisor, how):
 
 
 @inlined
+def _by_reciprocal(total, divisor, reciprocal):
+    return quotient(float(total), divisor, reciprocal)
+
+
+@inlined
+def _by_reciprocal_pair(total, divisor, reciprocal):
+    """As `_divided_pair`, whose second quotient alone is far from the ends of the range, or too small to matter."""
+    found = total.real / divisor
+    better = found + quotient(residue(total.real, found, divisor) + total.imag, divisor, reciprocal)
+    return better if np.isfinite(better) else found
+
+
+@inlined
 def _scaled(total, reciprocal, how):
     return (float(total) + 0.0) * reciprocal
 
@@ -33,19 +47,8 @@ def _scaled(total, reciprocal, how):
 def _divided_pair(total, divisor, how):
     """The quotient of a sum and its error, with the quotient's own rounding error put right."""
     found = total.real / divisor
-    product, lost = _product(found, divisor)
-    better = found + ((total.real - product) - lost + total.imag) / divisor
+    better = found + (residue(total.real, found, divisor) + total.imag) / divisor
     return better if np.isfinite(better) else found
-
-
-@inlined
-def _product(a, b):
-    """a * b and its exact rounding error (Dekker): halves of 26 bits have exact products."""
-    product = a * b
-    wide_a, wide_b = a * 134217729.0, b * 134217729.0
-    high_a, high_b = wide_a - (wide_a - a), wide_b - (wide_b - b)
-    low_a, low_b = a - high_a, b - high_b
-    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
 
 
 @inlined
@@ -151,8 +154,17 @@ def finish(total, share, w, how, out):
 
 @overload(finish, jit_options=INLINED)
 def _finish(total, share, w, how, out):
-    result, root = _result(total, share.types[0], how), ROOT[step_of(how, "root")]
+    root = ROOT[step_of(how, "root")]
     write = WRITE.get(step_of(how, "write"), as_dtype(out.dtype).type)
+    if step_of(how, "result") is names.ByReciprocal:
+        of = _by_reciprocal_pair if isinstance(total, types.Complex) else _by_reciprocal
+
+        def by_reciprocal(total, share, w, how, out):
+            divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+            return write(root(of(total, divisor, reciprocal), how))
+
+        return by_reciprocal
+    result = _result(total, share.types[0], how)
     if step_of(how, "result") is names.Scaled:
         return lambda total, share, w, how, out: write(root(result(total, share.outer, how), how))
     return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))

@@ -8,7 +8,15 @@ from poolcli.engine.compiled.geometry import LOW, Taps
 from poolcli.engine.compiled.kernels.rows import fill, plane_at, unsigned
 from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.numbers import join, lift
-from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    arithmetic_at,
+    behind,
+    geometry_at,
+    inlined,
+    more_at,
+    share_of_planes,
+)
 from poolcli.engine.compiled.results import finish
 
 
@@ -48,7 +56,7 @@ def slide_maps(arithmetic, taps: Taps):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
         kernel_h, dilation_h, pad_h = more_at(numbers, 9), geometry.steps[1], more_at(numbers, 10)
-        (_, height, width), share, (many, far, _, _, _) = geometry.input, share_at(geometry, 0, 0), geometry.apart
+        (_, height, width), share, (many, far, _, _, _) = geometry.input, share_of_planes(geometry), geometry.apart
         size, margin = height * width, across.kernel * across.dilation
         whole, in_line = group * size, many == 1 and far == size
         for tap in range(across.kernel):

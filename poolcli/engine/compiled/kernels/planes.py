@@ -5,7 +5,15 @@ from __future__ import annotations
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import fill, join_rows, plane_at, unsigned
 from poolcli.engine.compiled.kernels.window import window_of
-from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    arithmetic_at,
+    behind,
+    geometry_at,
+    inlined,
+    more_at,
+    share_of_planes,
+)
 from poolcli.engine.compiled.results import finish
 
 
@@ -34,19 +42,22 @@ def slide_planes(arithmetic, taps: Taps):
     def slide_planes(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
-        width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_at(geometry, 0, 0)
+        width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_of_planes(geometry)
         margin, whole = across.kernel * across.dilation, group * size
+        masked = more_at(numbers, 9)
         for tap in range(across.kernel):
-            for i in range(whole):
-                lines[tap * whole + i] = 0 <= i % width + tap * across.dilation - across.pad < width
+            for i in range(masked):
+                lines[tap * masked + i] = 0 <= i % width + tap * across.dilation - across.pad < width
         fill(work, 0, whole + 2 * margin, how)
-        rows, unit, apart = behind(work, margin), unsigned(across.dilation), unsigned(whole)
+        rows, unit, apart = behind(work, margin), unsigned(across.dilation), unsigned(masked)
         for t in range(first_task, last_task):
             some = min(group, planes - t * group)
             _join_planes(rows, x, t * group, some, geometry, how)
-            begin, to = behind(rows, -across.pad), unsigned(t * whole)
-            for i in range(unsigned(some * size)):
-                out[to + i] = finish(window(begin, i, unsigned(0), (apart, unit, lines), how), share, i, how, out)
+            for first in range(0, some * size, masked):
+                begin, to, past = behind(rows, first - across.pad), unsigned(t * whole + first), unsigned(first)
+                for i in range(unsigned(min(masked, some * size - first))):
+                    total = window(begin, i, unsigned(0), (apart, unit, lines), how)
+                    out[to + i] = finish(total, share, past + i, how, out)
 
     return slide_planes
 

@@ -27,7 +27,7 @@ def mean_wide(arithmetic, taps):
     def mean_wide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         width, shape, inner, (plane, row) = geometry.input[2], geometry.output, geometry.inner, steps_in(geometry)
-        begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors
+        begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors[0]
         mask = np.int64(0xFFFFFFFF)
         high_mask = mask if how.unsigned else np.int64(-1)
         o, d, h = row_of(first_task, shape)

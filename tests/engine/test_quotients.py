@@ -1,0 +1,87 @@
+"""Quotients by products and residues, against those of numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit, types
+from numba.core.target_extension import target_override
+
+from poolcli.engine.compiled import quotients
+from poolcli.engine.compiled.buffers import address
+from poolcli.engine.compiled.machine import emit, loaded
+from poolcli.engine.compiled.pointers import WHOLE, inlined
+from poolcli.engine.compiled.running import NOWHERE
+from poolcli.engine.compiled.target import NAME
+
+Array = np.ndarray[Any, np.dtype[Any]]
+pointer: Any = types.CPointer
+compiled_for: Any = target_override
+quotient: Any = quotients.quotient
+fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
+
+
+def each_of(function: Callable[..., float], *given: Array) -> Array:
+    """The function of the elements of three arrays, compiled as kernels are."""
+
+    def apply(
+        a: Any, b: Any, c: Any, found: Any, lines: Any, numbers: Any, divisors: Any, first: int, last: int
+    ) -> None:
+        for i in range(first, last):
+            found[i] = function(a[i], b[i], c[i])
+
+    floats, integers = pointer(types.float64), pointer(types.int64)
+    signature = types.void(*[floats] * 4, pointer(types.int32), integers, floats, types.int64, types.int64)
+    with compiled_for(NAME):
+        compiled = njit(signature, **WHOLE)(apply)
+    kernel = loaded(emit(compiled.inspect_llvm(compiled.signatures[0])))
+    assert kernel is not None
+    found = np.empty_like(given[0])
+    kernel.call(NOWHERE, NOWHERE, *map(address, (*given, found)), None, None, None, 0, found.size)
+    return found
+
+
+def cases(n: int) -> tuple[Array, Array]:
+    """Totals of any digits, of few digits and of multiples of the divisor; divisors of all sizes below 2**24."""
+    rng = np.random.default_rng(5)
+    divisors = np.maximum(1, rng.integers(0, 2 ** rng.integers(1, 25, n))).astype(np.float64)
+    totals = rng.standard_normal(n) * 2.0 ** rng.integers(-140, 140, n)
+    totals[: n // 3] = rng.integers(-(2**24), 2**24, n // 3)
+    totals[n // 3 : n // 2] = (divisors * rng.integers(1, 2**28, n))[n // 3 : n // 2]
+    return totals, divisors
+
+
+@fused
+def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotients, "fuses", lambda: fused)
+    totals, divisors = cases(1 << 20)
+    inverse = (1 - 2.0**-50) / divisors
+    function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
+    assert np.array_equal(each_of(function, totals, divisors, inverse), totals / divisors)
+
+
+def test_what_is_not_finite_has_the_quotient_of_a_division() -> None:
+    totals = np.array([np.inf, -np.inf, np.nan, 1.0, -1.0, 0.0, 0.0])
+    divisors = np.array([3.0, 3.0, 3.0, 0.0, 0.0, 0.0, -3.0])
+    with np.errstate(all="ignore"):
+        expected, inverse = totals / divisors, 1 / divisors
+    function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
+    found = each_of(function, totals, divisors, inverse)
+    assert np.array_equal(found, expected, equal_nan=True)
+    assert np.signbit(found[-1])
+
+
+@pytest.mark.parametrize(
+    "residue", [quotients.residue, inlined(quotients.residue_of_halves)], ids=["fused", "of halves"]
+)
+def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
+    totals, divisors = cases(2000)
+    divisors = 127 * divisors
+    near = totals / divisors
+    found = each_of(inlined(lambda total, found, divisor: residue(total, found, divisor)), totals, near, divisors)
+    exact = [Fraction(a) - Fraction(b) * Fraction(c) for a, b, c in zip(totals, near, divisors, strict=True)]
+    assert [Fraction(value) for value in found] == exact
