@@ -9,14 +9,13 @@ import os
 from poolcli.core.errors import FileError
 from poolcli.formats.arrays import human_bytes
 
-# Pixels of a byte, at most, by Pillow's name of the format, where there is such a number: deflate makes 1,032 bytes of
-# one, of eight pixels each, and what a bitmap may leave out is no more. A block of 8 x 8 of a JPEG takes a bit.
-DENSEST = {**dict.fromkeys(("PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI"), 2**14), "JPEG": 2**9, "MPO": 2**9}
+# Pixels of a byte, at most, in formats of Pillow that pack: deflate makes 1,032 bytes of one, of eight pixels each.
+# What a bitmap may leave out is no more, nor what Huffman codes of a JPEG make of one byte, 512.
+DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
 
 
 def refuse_too_dense(path: str, format_name: str, size: tuple[int, int]) -> None:
     """Refuses a picture of more pixels than its file can hold."""
-    most, held = DENSEST.get(format_name), os.path.getsize(path)
-    width, height = size
-    if most and width * height > most * held:
+    held, (width, height) = os.path.getsize(path), size
+    if format_name in PACKED and width * height > DENSEST * held:
         raise FileError(f"{path}: is damaged: {human_bytes(held)} cannot hold its {width:,} x {height:,} pixels")
