@@ -198,7 +198,7 @@ def _processes(table: Table) -> None:
     ]  # fmt: skip
 
 
-@table_of("docs/speed.md", "pictures")
+@table_of("docs/speed.md", "pictures, 24")
 def _folders(table: Table) -> None:
     suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
     assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)

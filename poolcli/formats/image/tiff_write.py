@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
 # Differences of 16 bits are mostly noise, which no search makes shorter: photographs, microscopy and elevations take at
-# the lowest level 0.99 to 1.04 of the bytes that they take at the usual one, and half the time.
+# the lowest level 0.99 to 1.04 of the bytes that they take at the usual one (labels 1.26), and half the time.
 NOISY, QUICK = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
 MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 NAMED = {"CMYK": CMYK, "LAB": LAB}  # modes whose colours their number does not tell
