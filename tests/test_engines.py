@@ -28,7 +28,7 @@ INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "in
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30, -1e30)
 ENGINES = ("numpy", "numba")
-AGREEING = sized(150, 1500)  # examples on which the engines agree
+AGREEING = sized(80, 1500)  # examples on which the engines agree
 
 
 @st.composite
@@ -168,7 +168,7 @@ def by_definition(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
     return values, positions
 
 
-@settings(max_examples=sized(100, 400), derandomize=True)
+@settings(max_examples=sized(60, 400), derandomize=True)
 @given(st.data())
 def test_the_numpy_engine_follows_the_definition(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))
@@ -191,7 +191,7 @@ def test_the_numpy_engine_follows_the_definition(data: st.DataObject) -> None:
             assert abs(Fraction(got) - expected) <= Fraction(float(np.spacing(np.asarray(abs(x).max(), x.dtype))))
 
 
-@settings(max_examples=sized(100, 400), derandomize=True)
+@settings(max_examples=sized(60, 400), derandomize=True)
 @given(st.data())
 def test_sums_of_few_elements_are_those_of_one_axis_after_the_other(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))

@@ -48,11 +48,11 @@ def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
 
 
 def _in_turn(number: int, path: Path, types: tuple[str, ...]) -> list[str]:
-    """All types in full runs. Otherwise the path's quick ones and a quarter of the others, since building kernels takes
-    most of the time: each type still meets every fourth path.
+    """All types in full runs. Otherwise the path's quick ones and an eighth of the others, since building kernels takes
+    most of the time: each type still meets every eighth path.
     """
     every = sized(False, True)
-    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 4 == 0 or dtype in path.quick]
+    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 8 == 0 or dtype in path.quick]
 
 
 ROWS = [
