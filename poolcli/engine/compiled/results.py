@@ -46,7 +46,7 @@ def _scaled(total, reciprocal, how):
 @inlined
 def _divided_pair(total, divisor, how):
     """The quotient of a sum and its error, with the quotient's own rounding error put right."""
-    found = total.real / divisor
+    found = (total.real + 0.0) / divisor  # as above
     better = found + (residue(total.real, found, divisor) + total.imag) / divisor
     return better if np.isfinite(better) else found
 
