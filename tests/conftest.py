@@ -18,11 +18,6 @@ pytest_plugins = ("tests.processes", "tests.profiles", "tests.clusters")
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """What tests are made of is imported by those that need it: no doctest run may ask for every framework."""
-    return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None
-
-
 @dataclass(frozen=True)
 class Result:
     code: int

@@ -73,7 +73,7 @@ def run_trial(mutant: Mutant, nearest: tuple[str, ...], tree: Path, everything: 
     before = path.read_text()
     path.write_text(mutant.text())
     try:
-        outcome, by = _outcome(tree, [f"tests/{name}" for name in nearest] + (["tests", "poolcli"] * everything))
+        outcome, by = _outcome(tree, [f"tests/{name}" for name in nearest] + (["tests"] * everything))
     finally:
         path.write_text(before)
     return Trial(mutant.name, mutant.line, outcome, by, round(time.monotonic() - begin, 1))
