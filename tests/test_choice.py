@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -150,31 +148,3 @@ def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         for module in ("numba", "poolcli.engine.compiled.pool"):
             monkeypatch.setitem(sys.modules, module, ModuleType(module) if loaded else None)
         assert (choose_engine(small).name, choose_engine(large).name) == ("numpy", "numba")
-
-
-def test_with_its_compiler_switched_off_numba_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numba
-
-    plan = AvgPool(3).plan((1, 1, 8, 8))
-    assert choose_engine(plan, "numba").name == "numba"
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    assert choose_engine(plan, "numba").name == "numpy"
-    assert engine_notes(plan, "numba") == ("computed by numpy: NUMBA_DISABLE_JIT switches numba off",)
-
-
-@pytest.mark.parametrize(("value", "name"), [("0", "numba"), ("1", "numpy")])
-def test_while_another_thread_imports_numba_the_environment_is_asked(
-    value: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))  # as it stands there until it is whole
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
-    assert choose_engine(AvgPool(3).plan((1, 1, 8, 8)), "numba").name == name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["auto", "numba"])
-def test_with_its_compiler_switched_off_the_numbers_are_right(engine: str) -> None:
-    code = f"import numpy, poolcli; print(poolcli.max_pool(numpy.arange(4.).reshape(1, 1, 4), 2, engine={engine!r}))"
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("[[[1. 2. 3.]]]\n", "")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.core.dtypes import numpy_dtype
 from poolcli.core.errors import RequestError
 from poolcli.engine.choose import WORTH_LOADING, choose_engine
+from poolcli.engine.fallback import Tell, warn_once, with_fallback
+from poolcli.engine.table import NUMPY
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
 
@@ -45,13 +48,20 @@ def run_region(
     indices: bool = False,
     engine: str = "auto",
     threads: int | None = None,
+    tell: Tell | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads."""
-    return call_of(region, indices=indices, engine=engine)(slab, out, threads)
+    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads;
+    `tell` as in `call_of`.
+    """
+    return call_of(region, indices=indices, engine=engine, tell=tell)(slab, out, threads)
 
 
-def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> Call:
-    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it."""
+def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell: Tell | None = None) -> Call:
+    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it.
+
+    Where no kernel can be had, numpy computes instead and `tell` is told why; without `tell`, `auto` warns, and an
+    engine asked for by name is refused (KernelError).
+    """
     from poolcli.engine.call import Call, too_large
 
     plan = region.plan
@@ -62,15 +72,19 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto") -> C
     dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
     if prod(shapes[1]) >= LARGEST_OUTPUT:
         raise too_large(shapes[1], dtype)
+    tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool: Pool = _pool_of(chosen, region, indices) if prod(shapes[1]) else _nothing
+        pool: Pool = _pool_of(chosen, region, indices, tell) if prod(shapes[1]) else _nothing
     except MemoryError as error:  # of what goes along an axis of the output
         raise too_large(shapes[1], dtype) from error
     return Call(region, indices, pool, *shapes, dtype)
 
 
-def _pool_of(engine: Engine, region: Region, indices: bool) -> Pool:
-    pool = engine.load()(region, indices)
+def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
+    def made_by(one: Engine) -> Pool:
+        return one.load()(region, indices)
+
+    pool = made_by(engine) if tell is None else with_fallback(partial(made_by, engine), partial(made_by, NUMPY), tell)
     if not region.plan.missing:
         return pool
     from poolcli.engine.numpy.missing import without_missing

@@ -37,7 +37,8 @@ def pool_file(
     """Reads, pools and writes what the outcome has been prepared for."""
     work = _work(outcome, settings, file.streams, clock, progress)
     notes = _read_pool_write(work, outcome, settings, file, spread)
-    return replace(_ran(outcome, work), notes=(*outcome.notes, *notes))
+    ran = _ran(outcome, work)
+    return replace(ran, notes=(*ran.notes, *notes))
 
 
 def pool_to_memory(
@@ -54,11 +55,13 @@ def pool_to_memory(
 
 
 def _ran(outcome: Outcome, work: Work) -> Outcome:
-    from poolcli.engine.table import ENGINES
+    from poolcli.engine.table import ENGINES, NUMPY
     from poolcli.engine.threads import allowed_threads
 
-    threads = allowed_threads(work.threads) if ENGINES[work.engine].is_threaded else 1
-    return replace(outcome, engine=work.engine, threads=threads)
+    engine = NUMPY if work.reasons else ENGINES[work.engine]
+    notes = (f"computed by numpy: {reason}" for reason in dict.fromkeys(work.reasons))
+    threads = allowed_threads(work.threads) if engine.is_threaded else 1
+    return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *notes))
 
 
 def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, progress: Progress) -> Work:
@@ -75,7 +78,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
         )
     with clock.phase("compute"):
         engine = prepare(plan, settings.engine)
-    return Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress)
+    return Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress, settings.engine == "auto")
 
 
 def _read_pool_write(

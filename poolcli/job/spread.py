@@ -41,10 +41,11 @@ class Parts:
     engine: str
     regions: Sequence[Region]
     writers: tuple[Write, ...]
+    may_fall_back: bool = True
 
     def __call__(self, numbers: Sequence[int]) -> list[None]:
         """Reads, pools and writes some parts, one after the other."""
-        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None)
+        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
         with opened(self.source, self.options) as file:
             for number in numbers:
                 region = self.regions[number]
@@ -76,7 +77,8 @@ def pool_spread(
     """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
     shared = [sink for sink in sinks if isinstance(sink, Shared)]
     total, written = bytes_of(work.plan), 0
-    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, tuple(sink.writer for sink in shared))
+    writers = tuple(sink.writer for sink in shared)
+    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, writers, work.may_fall_back)
     missing = (n for n, part in enumerate(regions) if not all(sink.holds(part.outputs) for sink in sinks))
 
     def done(number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffer
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be computed: values, and positions where `indices` is true, by `engine` on `threads` threads."""
+    """What is to be computed: values, and positions where `indices` is true, by `engine` on `threads` threads; by numpy
+    where `may_fall_back` and no kernel can be built, for which `reasons` then has the reason.
+    """
 
     plan: Plan
     indices: bool
@@ -38,6 +41,8 @@ class Work:
     threads: int | None
     clock: Clock
     progress: Callable[[int, int], None]  # bytes done, bytes in all
+    may_fall_back: bool = True
+    reasons: list[str] = dataclasses.field(default_factory=list)
 
 
 def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], parts: Iterable[Region]) -> None:
@@ -93,7 +98,8 @@ def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | N
 
     before = seconds_spent()
     with work.clock.phase("compute"):
-        results = run_region(region, slab, indices=work.indices, engine=work.engine, threads=work.threads)
+        tell = work.reasons.append if work.may_fall_back else None
+        results = run_region(region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell)
     work.clock.move("compute", "compile", seconds_spent() - before)
     return results
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import grp
 import json
 import os
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -235,6 +239,32 @@ def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path,
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert left == [f"cache/poolcli/{place.name}/mine.txt", "cache/poolcli/notes/a.kernel", "elsewhere/a.kernel"]
     assert not old.exists()
+
+
+def test_a_change_of_any_module_that_a_build_imports_changes_the_key(tmp_path: Path) -> None:
+    code = "import sys, poolcli.engine.compiled.build; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    package = Path(folder.__file__).parent
+    copy = tmp_path / "compiled"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = folder.sources_hash(copy)
+    assert before == folder.sources_hash(package)
+    files = map(find, loaded)
+    inside = [copy / file.relative_to(package) for file in files if file.is_relative_to(package)]
+    assert len(inside) >= 8
+    for file in inside:
+        text = file.read_bytes()
+        file.write_bytes(text + b"\n")
+        assert folder.sources_hash(copy) != before, file
+        file.write_bytes(text)
+
+
+def find(name: str) -> Path:
+    """The file of a module that this process has not imported."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
 
 
 def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

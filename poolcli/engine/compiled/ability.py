@@ -16,8 +16,6 @@ LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps f
 
 def refusal(plan: Plan) -> str | None:
     """Why the numba engine cannot compute this plan; None where it can."""
-    if _is_switched_off():
-        return "NUMBA_DISABLE_JIT switches numba off"
     if len(plan.axes) > 3:
         return f"numba computes up to 3 spatial axes, these are {len(plan.axes)}"
     reducer = plan.reducer
@@ -36,7 +34,8 @@ def largest_divisor(plan: Plan) -> int:
     return max(prod(windows.longest for windows in plan.windows), abs(plan.divisor_override or 0))
 
 
-def _is_switched_off() -> bool:
+def is_switched_off() -> bool:
+    """Whether the user of numba wants nothing to be compiled."""
     config = getattr(sys.modules.get("numba"), "config", None)  # None also while another thread imports numba
     if config is not None:
         return bool(config.DISABLE_JIT)

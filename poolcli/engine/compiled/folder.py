@@ -17,9 +17,6 @@ from pathlib import Path
 
 from poolcli.engine.compiled.machine import description
 
-SOURCES = (
-    "arithmetic", "build", "geometry", "kernels/*", "lean", "machine", "numbers", "pointers", "results", "target",
-)  # fmt: skip
 PACKAGES = ("numba", "llvmlite")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -38,10 +35,14 @@ def root() -> Path:
 @cache
 def key() -> str:
     """What machine code depends on beside its kernel: the sources, the compilers and the processor."""
-    here = Path(__file__).parent
-    files = [file for name in SOURCES for file in sorted(here.glob(f"{name}.py"))]
-    sources = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    return "; ".join([sources, *map(_version, PACKAGES), description()])
+    return "; ".join([sources_hash(Path(__file__).parent), *map(_version, PACKAGES), description()])
+
+
+def sources_hash(folder: Path) -> str:
+    """A hash of all modules in a folder. Some of those here are in no kernel; that none is forgotten is worth building
+    kernels anew when one of them changes.
+    """
+    return sha256(b"".join(file.read_bytes() for file in sorted(folder.rglob("*.py")))).hexdigest()
 
 
 def _version(package: str) -> str:

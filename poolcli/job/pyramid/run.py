@@ -66,8 +66,9 @@ def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress,
             blocks = _blocks(level.plan, levels[number], copy, chunks, most)
             room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
             if spread is not None and (base or file.streams):
-                writers = (each.writer if each else None for each in (base, copy))
-                step = Step(level.plan, engine, blocks, room, levels[number].writer, origin, *writers)
+                below, first = (each.writer if each else None for each in (base, copy))
+                own, may_fall_back = levels[number].writer, work.may_fall_back
+                step = Step(level.plan, engine, blocks, room, own, origin, below, first, may_fall_back)
                 _spread(spread, step, work, [levels[number], *([copy] if copy else [])])
             else:
                 source = base.read if base else copying(read, copy, level.plan) if copy else read
@@ -131,7 +132,7 @@ def _work(plan: Plan, settings: Settings, clock: Clock, progress: Progress) -> W
 
     with clock.phase("compute"):
         engine = prepare(plan, settings.engine)
-    return Work(plan, False, engine, settings.threads, clock, progress)
+    return Work(plan, False, engine, settings.threads, clock, progress, settings.engine == "auto")
 
 
 def _chunks(pyramid: Pyramid, file: Opened) -> tuple[int, ...] | None:

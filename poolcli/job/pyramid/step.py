@@ -63,10 +63,11 @@ class Step:
     origin: Origin
     base: Writer | None = None
     copy: Writer | None = None
+    may_fall_back: bool = True
 
     def __call__(self, numbers: Sequence[int]) -> list[None]:
         """Reads, pools and writes some blocks, one after the other."""
-        work = Work(self.plan, False, self.engine, 1, Clock(), lambda done, total: None)
+        work = Work(self.plan, False, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
         with self._reading() as read:
             for number in numbers:
                 block = self.blocks[number]

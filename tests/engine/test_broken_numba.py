@@ -1,0 +1,128 @@
+"""Where no kernel can be built or loaded, for whatever reason, `auto` computes with numpy and says so once, and the
+numba engine is refused by one line. Each case is a process of its own with an empty folder of kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import poolcli
+
+FAKE = "from pathlib import Path as P\nP('numba').mkdir(); P('numba/__init__.py').write_text({!r}); sys.path[:0] = ['']"
+# What breaks numba or llvmlite before poolcli is imported, and what the reason must hold.
+BROKEN = {
+    "numba is missing": ("sys.modules['numba'] = None", "numba"),
+    "llvmlite is missing": ("sys.modules['llvmlite'] = None", "llvmlite"),
+    "llvmlite has no binding": ("sys.modules['llvmlite.binding'] = None", "llvmlite"),
+    "numba fails in the middle of its import": (FAKE.format("from math import no_such_name"), "no_such_name"),
+    "numba is for another numpy": (FAKE.format("raise SystemError('Numba needs NumPy 1.0')"), "Numba needs NumPy 1.0"),
+    "numba has lost njit": ("import numba; del numba.njit", "njit"),
+    "numba has lost intrinsics": ("import numba.extending as e; del e.intrinsic", "intrinsic"),
+    "compiling raises": (
+        "import numba.core.dispatcher as d\ndef fail(*_, **__): raise KeyError('lowering')\n"
+        "d.Dispatcher.compile = fail", "lowering",
+    ),
+    "the module cannot be read": (
+        "import llvmlite.binding as b\ndef fail(text): raise RuntimeError('LLVM IR parsing error\\nline 2')\n"
+        "b.parse_assembly = fail", "LLVM IR parsing error",
+    ),
+    "there is no machine to compile for": (
+        "import llvmlite.binding as b\ndef fail(*_, **__): raise RuntimeError('no target')\n"
+        "b.Target.create_target_machine = fail", "no target",
+    ),
+    "a kernel asks for an unknown symbol": (
+        "import numba.core.dispatcher as d\nd.Dispatcher.inspect_llvm = lambda *_: "
+        "'declare void @strange()\\ndefine void @k() {\\n call void @strange()\\n ret void\\n}'", "strange",
+    ),
+    "machine code cannot be loaded": (
+        "import llvmlite.binding as b\ndef fail(*_): raise RuntimeError('out of pages')\n"
+        "b.ExecutionEngine.finalize_object = fail", "out of pages",
+    ),
+    "machine code lacks its function": (
+        "import llvmlite.binding as b; b.ExecutionEngine.get_function_address = lambda *_: 0", "function",
+    ),
+    "numba is switched off": ("os.environ['NUMBA_DISABLE_JIT'] = '1'", "NUMBA_DISABLE_JIT"),
+    "numba is switched off once imported": (
+        "import numba; numba.config.DISABLE_JIT = True", "NUMBA_DISABLE_JIT",
+    ),
+}  # fmt: skip
+
+CALLS = """
+import json, os, sys, warnings
+{broken}
+import numpy as np
+import poolcli
+x = np.random.default_rng(3).standard_normal((1, 4, 80, 80), np.float32)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    sums = [float(poolcli.avg_pool(x, k, strides=k).sum()) for k in (2, 3, 2)]
+    sums.append(float(poolcli.max_pool(x, 2).sum()))
+try:
+    poolcli.avg_pool(x, 2, engine="numba")
+    refusal = None
+except poolcli.PoolError as error:
+    refusal = str(error)
+print(json.dumps({{"sums": sums, "warnings": [str(one.message) for one in caught], "refusal": refusal}}))
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN)
+def test_auto_falls_back_and_says_so_once_and_numba_is_refused(name: str, tmp_path: Path) -> None:
+    broken, reason = BROKEN[name]
+    done = run(tmp_path, "-c", CALLS.format(broken=broken))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    x = np.random.default_rng(3).standard_normal((1, 4, 80, 80), np.float32)
+    expected = [float(poolcli.avg_pool(x, k, strides=k, engine="numpy").sum()) for k in (2, 3, 2)]
+    assert found["sums"] == [*expected, float(poolcli.max_pool(x, 2, engine="numpy").sum())]
+    assert len(found["warnings"]) == 1
+    assert found["warnings"][0].startswith("poolcli computes with numpy: ")
+    assert reason in found["warnings"][0]
+    assert reason in found["refusal"]
+    assert found["refusal"].endswith("; use engine numpy or auto")
+    assert "\n" not in found["refusal"]
+
+
+COMMAND = "import os, sys\n{broken}\nfrom poolcli.__main__ import main\nmain()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["numba is missing", "llvmlite is missing", "compiling raises"])
+def test_a_command_notes_that_numpy_computed(name: str, tmp_path: Path) -> None:
+    broken, reason = BROKEN[name]
+    np.save(tmp_path / "x.npy", np.ones((1, 4, 800, 800), np.float32))
+    words = ("avg", "x.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--json")
+    done = run(tmp_path, "-c", COMMAND.format(broken=broken), *words)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    report = json.loads(done.stdout)
+    (note,) = (note for note in report["notes"] if note.startswith("computed by numpy: "))
+    assert reason in note
+    assert (report["engine"], report["threads"]) == ("numpy", 1)
+    assert np.array_equal(np.load(tmp_path / "y.npy"), np.ones((1, 4, 400, 400), np.float32))
+    refused = run(tmp_path, "-c", COMMAND.format(broken=broken), *words, "--engine", "numba", "--overwrite")
+    assert refused.returncode in (1, 2)
+    assert reason in refused.stdout + refused.stderr
+
+
+@pytest.mark.slow
+def test_a_broken_folder_of_kernels_costs_only_the_keeping(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder")
+    done = run(tmp_path, "-c", CALLS.format(broken=""))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["warnings"], found["refusal"]) == ([], None)
