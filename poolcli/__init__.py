@@ -6,16 +6,16 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing typing takes longer than all else here
 if TYPE_CHECKING:
-    from poolcli.core.errors import FileError as FileError
-    from poolcli.core.errors import PoolError as PoolError
-    from poolcli.core.errors import RequestError as RequestError
-    from poolcli.core.layouts import convert_layout as convert_layout
+    from poolcli.errors import FileError as FileError
+    from poolcli.errors import PoolError as PoolError
+    from poolcli.errors import RequestError as RequestError
     from poolcli.explain.convert import Conversion as Conversion
     from poolcli.explain.convert import convert as convert
-    from poolcli.explain.differences import Difference as Difference
-    from poolcli.explain.differences import compare as compare
-    from poolcli.explain.identify import identify as identify
+    from poolcli.explain.diff_arrays import Difference as Difference
+    from poolcli.explain.diff_arrays import compare as compare
+    from poolcli.explain.identify.search import identify as identify
     from poolcli.explain.solve import solve as solve
+    from poolcli.layouts import convert_layout as convert_layout
     from poolcli.models.check import Finding as Finding
     from poolcli.models.check import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 # A command that needs one module must not pay for the others: names are loaded on first use.
 _HOMES = {
-    "FileError": "core.errors",
-    "PoolError": "core.errors",
-    "RequestError": "core.errors",
+    "FileError": "errors",
+    "PoolError": "errors",
+    "RequestError": "errors",
     "Conversion": "explain.convert",
-    "Difference": "explain.differences",
-    "compare": "explain.differences",
+    "Difference": "explain.diff_arrays",
+    "compare": "explain.diff_arrays",
     "check": "models.check",
     "convert": "explain.convert",
-    "convert_layout": "core.layouts",
+    "convert_layout": "layouts",
     "Finding": "models.check",
     "Plan": "plan",
-    "identify": "explain.identify",
+    "identify": "explain.identify.search",
     "solve": "explain.solve",
 }
 
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> object:
 
 def _found(name: str) -> object:
     if name == "__version__":
-        from poolcli.core.version import VERSION
+        from poolcli.version import VERSION
 
         return VERSION
     if name == "__all__":

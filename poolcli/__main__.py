@@ -10,14 +10,14 @@ import sys
 def main() -> None:
     """Runs the command line and exits with its code."""
     try:
-        from poolcli.core.stop import Stopped, install_handlers, remove_handlers
+        from poolcli.system.signals import Stopped, install_handlers, remove_handlers
 
         install_handlers()
     except KeyboardInterrupt:  # until the handlers stand, which takes some milliseconds, Python has its own
         print("poolcli: interrupted", file=sys.stderr)
         sys.exit(130)
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from poolcli.core.streams import replace_closed_streams
+        from poolcli.system.streams import replace_closed_streams
 
         replace_closed_streams()
     # OpenBLAS, which poolcli never calls, starts a thread and a buffer for each core when numpy is imported.
@@ -31,7 +31,7 @@ def main() -> None:
             sys.modules["warnings"].simplefilter("ignore")
         code = stop.exit_code
     except OSError as error:
-        from poolcli.core.errors import PoolError
+        from poolcli.errors import PoolError
 
         if isinstance(error, PoolError):  # with --debug
             raise
@@ -47,7 +47,7 @@ def main() -> None:
 
 def _run() -> int:
     """The exit code of the command line; a signal that something in it has swallowed or disguised still counts."""
-    from poolcli.core.stop import check_stopped
+    from poolcli.system.signals import check_stopped
 
     try:
         from poolcli.cli.app import run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poolcli.batch.executors import cluster as clusters
+from poolcli.runs.executors import cluster as clusters
 
 
 @pytest.fixture(scope="module")
@@ -42,5 +42,5 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             seen.append(client)
             yield client
 
-    monkeypatch.setattr("poolcli.batch.executors.dask.connected", watched)
+    monkeypatch.setattr("poolcli.runs.executors.dask.connected", watched)
     yield seen

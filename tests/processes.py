@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from poolcli.core.processes import CONTEXT
+from poolcli.system.subprocesses import CONTEXT
 
 
 def hear_signals() -> None:

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from poolcli import AvgPool, FileError, MaxPool, PoolError
-from poolcli.batch.executors import cluster as clusters
-from poolcli.batch.executors import dask as executor
-from poolcli.batch.manifest import NAME
-from poolcli.batch.task import Runner, Task
 from poolcli.formats import Source
-from poolcli.job.job import Job
-from poolcli.job.outcome import Outcome, Settings
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.runs.executors import cluster as clusters
+from poolcli.runs.executors import dask as executor
+from poolcli.runs.manifest import NAME
+from poolcli.runs.task import Runner, Task
 from tests.clusters import client_of, nothing
 
 OP = AvgPool(2, 2)

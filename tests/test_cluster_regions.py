@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from poolcli import AvgPool
-from poolcli.batch.executors import dask as executor
-from poolcli.batch.executors import flow
-from poolcli.batch.task import Runner, Task
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import made
 from poolcli.formats.zarr.store import store_of
 from poolcli.formats.zarr.write import writer_of
-from poolcli.job.blocks import Blocks
-from poolcli.job.job import Job
-from poolcli.job.outcome import Settings
-from poolcli.job.spread import Parts
+from poolcli.pooling.blocks import Blocks
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Settings
+from poolcli.pooling.parts import Parts
+from poolcli.runs.executors import dask as executor
+from poolcli.runs.executors import flow
+from poolcli.runs.task import Runner, Task
 from tests.clusters import client_of
 
 OP = AvgPool(2, 2)
@@ -110,8 +110,8 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
 ) -> None:
     words = ("avg", "-k", "9", "in.zarr")
     assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
-    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
-    monkeypatch.setattr("poolcli.job.write.TILE", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.pooling.write.TILE", 0)
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
 
     def parts(output: str, most: int) -> int:

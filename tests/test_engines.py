@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.engine import run
 from poolcli.engine.compiled.choose import Limits
 from poolcli.engine.numpy.gather import gathered_sums

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 
 from poolcli import AvgPool, FileError, RequestError
-from poolcli.batch.executors import workers
-from poolcli.batch.executors.table import EXECUTORS
-from poolcli.batch.executors.workers import Workers
-from poolcli.batch.manifest import Manifest
-from poolcli.batch.run_all import run_all
-from poolcli.batch.task import Runner, Task
-from poolcli.core.stop import Stopped
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
-from poolcli.job.failure import failure
-from poolcli.job.job import Job
-from poolcli.job.outcome import Outcome, Settings
-from poolcli.job.pool_file import Progress
-from poolcli.job.tiles import parts_for
+from poolcli.pooling.failures import failure
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.pooling.pool_file import Progress
+from poolcli.pooling.tiles import parts_for
+from poolcli.runs.executors import workers
+from poolcli.runs.executors.table import EXECUTORS
+from poolcli.runs.executors.workers import Workers
+from poolcli.runs.manifest import Manifest
+from poolcli.runs.run_all import run_all
+from poolcli.runs.task import Runner, Task
+from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
 OP = AvgPool(2, 2)
@@ -94,7 +94,7 @@ def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
         time.sleep(1)  # by now the other worker has done its task
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.batch.task.run_job", run)
+    monkeypatch.setattr("poolcli.runs.task.run_job", run)
     heard = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
         for number, _ in EXECUTORS["workers"].run([Task(job) for job in jobs[:2]], Runner(OP, Settings()), 2, stop):
@@ -112,7 +112,7 @@ def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
             yield number, runner(given[number], nothing)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.batch.executors.here.run", run)
+    monkeypatch.setattr("poolcli.runs.executors.here.run", run)
     told = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
         for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
@@ -127,7 +127,7 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
     def run(job: Job, *_: object) -> Outcome:
         return replace(Outcome(job), engine=lambda: None)  # type: ignore[arg-type]  # what cannot be sent
 
-    monkeypatch.setattr("poolcli.batch.task.run_job", run)
+    monkeypatch.setattr("poolcli.runs.task.run_job", run)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
 
@@ -231,8 +231,8 @@ def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
 @pytest.mark.parametrize(("path", "loaded"), [("x.jpg", ["PIL", "imagecodecs._jpeg8"]), ("x.h5", []), ("x.npy", [])])
 def test_what_workers_need_is_loaded_before_they_are_forked_unless_it_may_crash(path: str, loaded: list[str]) -> None:
     code = (
-        "import sys; from poolcli.batch.executors.workers import load_for; from poolcli.formats import Source\n"
-        f"from poolcli.job.job import Job; load_for(Job(Source({path!r}), None))\n"
+        "import sys; from poolcli.runs.executors.workers import load_for; from poolcli.formats import Source\n"
+        f"from poolcli.pooling.job import Job; load_for(Job(Source({path!r}), None))\n"
         "print(sorted({'PIL', 'imagecodecs._jpeg8', 'h5py'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from poolcli import AvgPool
-from poolcli.core.errors import FileError, PoolError, RequestError
-from poolcli.core.fields import field, first_field, in_python, on_command_line
-from poolcli.core.layouts import default_layout
 from poolcli.engine.threads import allowed_threads
+from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.layouts import default_layout
+from poolcli.message_fields import field, first_field, in_python, on_command_line
 from tests.conftest import Cli
 
 SPELLINGS: list[tuple[str, object, str, str]] = [

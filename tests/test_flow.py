@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.batch.executors import flow
-from poolcli.batch.executors.flow import Flow
+from poolcli.runs.executors import flow
+from poolcli.runs.executors.flow import Flow
 
 
 def tenfold(numbers: Sequence[int]) -> list[int]:

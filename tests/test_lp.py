@@ -13,7 +13,7 @@ import pytest
 
 import poolcli
 from poolcli import LpPool, RequestError
-from poolcli.explain.compare import compare
+from poolcli.explain.compare_dialects import compare
 from poolcli.explain.convert import convert
 from tests.conftest import Cli
 from tests.profiles import by_engine, slow

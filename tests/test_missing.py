@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.engine import run, run_region
 from poolcli.plan import Plan
 from poolcli.plan.region import parts_of, whole

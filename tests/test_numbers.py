@@ -178,7 +178,7 @@ def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float,
 def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
     dtype: str, indices: bool, name: str, engine: str
 ) -> None:
-    from poolcli.core.dtypes import numpy_dtype
+    from poolcli.dtypes import numpy_dtype
 
     zeros = np.array(list(product([0.0, -0.0], repeat=4)), numpy_dtype(dtype))
     x = zeros.reshape(1, 1, 16, 4)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.batch.executors import presence
-from poolcli.batch.executors.flow import Flow
+from poolcli.runs.executors import presence
+from poolcli.runs.executors.flow import Flow
 
 pytestmark = pytest.mark.slow
 TOO_LONG = 30  # seconds

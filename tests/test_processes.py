@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.core.processes import start
-from poolcli.core.room import room_for
-from poolcli.core.stop import install_handlers
+from poolcli.system.memory_limit import room_for
+from poolcli.system.signals import install_handlers
+from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
 
 

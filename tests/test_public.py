@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AvgPool
-from poolcli.core.fields import on_command_line
+from poolcli.message_fields import on_command_line
 from tests.conftest import Cli
 
 PLAN = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6))

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolcli.batch.manifest import NAME
-from poolcli.batch.shards import Shard
-from poolcli.core.stop import Stopped
 from poolcli.formats.table import with_suffix
-from poolcli.job import tiles
 from poolcli.plan.region import Region
+from poolcli.pooling import tiles
+from poolcli.runs.manifest import NAME
+from poolcli.runs.shards import Shard
+from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
 COUNT = 12
@@ -102,7 +102,7 @@ def test_a_shard_looks_at_no_input_of_another(arrays: Path, cli: Any, monkeypatc
         seen.append(path)
         return with_suffix(path, rows)
 
-    monkeypatch.setattr("poolcli.batch.inputs.with_suffix", looking)
+    monkeypatch.setattr("poolcli.runs.inputs.with_suffix", looking)
     pooled(cli, "out", "--shard", "1/3")
     assert 0 < len(seen) < COUNT
     assert all(Shard(1, 3).takes(path.removeprefix("in/")) for path in seen)
@@ -262,7 +262,7 @@ def test_an_array_is_not_merged_before_all_shards_have_ended(volume: Path, cli: 
 
 def test_a_shard_of_an_array_that_was_stopped_goes_on(volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*AVERAGE, "-o", "one.zarr").code == 0
-    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
     pool, made = tiles.pool_aligned, list[Region]()
 
     def pooling(work: Any, region: Region, slab: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from poolcli.core.windows import Bins, Sliding, ceil_div, extent, same_pads, sliding_output
+from poolcli.windows import Bins, Sliding, ceil_div, extent, same_pads, sliding_output
 
 small = st.integers(1, 9)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolcli.core.version import VERSION
+from poolcli.version import VERSION
 
 
 def version_line() -> str:

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from poolcli.core.errors import PoolError
-from poolcli.core.fields import on_command_line
+from poolcli.errors import PoolError
+from poolcli.message_fields import on_command_line
 
 ASKED = "_POOLCLI_COMPLETE"  # the variable in which a shell asks: a line, up to the cursor
 HELP = {"-h", "--help", "--help-all"}

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
 
 ALL = ("--all", "--help-all")
 

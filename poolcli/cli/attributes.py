@@ -7,13 +7,13 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from poolcli.arguments import AUTO_PADS, PerAxis
 from poolcli.cli.values import parse_numbers
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import BOTH_ENDS, field
-from poolcli.core.nearest import listed
-from poolcli.core.values import AUTO_PADS, PerAxis
+from poolcli.errors import RequestError
+from poolcli.message_fields import BOTH_ENDS, field
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes
+from poolcli.suggestions import listed
 
 Value = int | float | str | bool | tuple[int, ...]
 PADDINGS = {"same": "same_upper", "valid": "valid"} | {word: word for word in AUTO_PADS}  # which Keras has as padding

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from poolcli.arguments import one_of
 from poolcli.cli.requests.cache import CacheRequest
-from poolcli.core.values import one_of
 from poolcli.engine.compiled import store as kernels
 
 

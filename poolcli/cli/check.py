@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from poolcli.arguments import one_of
 from poolcli.cli.reading import data_options
 from poolcli.cli.requests.check import CheckRequest
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
-from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
+from poolcli.errors import FileError, RequestError
+from poolcli.message_fields import field
 from poolcli.models.check import Finding, findings
 from poolcli.report.tally import Answer, Tally
 
@@ -55,8 +55,8 @@ def check_command(request: CheckRequest) -> int:
         found = iter((first, *others))
     answers = _answers(found, request.to)
     if request.json:
-        from poolcli.core.spool import Spool
         from poolcli.report.check import document_in_pieces
+        from poolcli.system.disk_list import Spool
 
         tally = Tally()
         for piece in Spool(document_in_pieces(request.model, tally.counted(answers), comparison)):

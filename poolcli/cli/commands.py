@@ -8,9 +8,9 @@ from typing import Any
 
 from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS
-from poolcli.core.collector import without_collector
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
+from poolcli.system.gc import without_collector
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.cli.requests.compare import CompareRequest
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.layouts import SPATIAL, default_layout
-from poolcli.explain.differences import Difference, check_tolerances, compare
+from poolcli.errors import FileError, RequestError
+from poolcli.explain.diff_arrays import Difference, check_tolerances, compare
 from poolcli.formats import ReadOptions, Source, parse_source, read
 from poolcli.formats.isolated import guarded
+from poolcli.layouts import SPATIAL, default_layout
 
 
 def compare_command(request: CompareRequest) -> int:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from poolcli.cli.reading import NONE_OF_SEVERAL
 from poolcli.cli.requests.pool import PoolRequest
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.errors import RequestError
 from poolcli.formats.table import FORMATS, Format, with_suffix
-from poolcli.job.job import Job
+from poolcli.message_fields import field
+from poolcli.pooling.job import Job
 
 WITH_QUALITY = ("jpeg", "webp")
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.cli.requests.identify import IdentifyRequest
-from poolcli.core.errors import FileError, RequestError
-from poolcli.explain.identify import identify
+from poolcli.errors import FileError, RequestError
+from poolcli.explain.identify.search import identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
 from poolcli.formats.isolated import guarded
 

@@ -8,12 +8,12 @@ from functools import partial
 from poolcli.cli.messages import complain, told_by
 from poolcli.cli.reading import header_options
 from poolcli.cli.requests.info import InfoRequest
-from poolcli.core.errors import PoolError
-from poolcli.core.layouts import named_shape
+from poolcli.errors import PoolError
 from poolcli.formats import Header, ReadOptions, list_arrays, parse_source
-from poolcli.formats.arrays import choose
+from poolcli.formats.checks import choose
 from poolcli.formats.isolated import guarded
-from poolcli.formats.places import shown
+from poolcli.formats.paths import shown
+from poolcli.layouts import named_shape
 from poolcli.report.text import printable
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from poolcli.core.errors import PoolError
+from poolcli.errors import PoolError
 
 Listing = Callable[[str], list[str]]
 
@@ -29,7 +29,7 @@ def begun(file: str) -> Listing:
     everything else that is to be known of the line."""
     if sys.platform != "linux" or not os.path.isfile(file):
         return keys_in
-    from poolcli.core.apart import apart
+    from poolcli.system.peek import apart
 
     found = apart(file, partial(keys_in, file))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from poolcli.batch.merge import merge
 from poolcli.cli.requests.merge import MergeRequest
+from poolcli.runs.merge import merge
 
 
 def merge_command(request: MergeRequest) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from poolcli.core.errors import PoolError
-from poolcli.core.fields import on_command_line
+from poolcli.errors import PoolError
+from poolcli.message_fields import on_command_line
 from poolcli.report.text import printable_lines
 
 NAMED = 3  # files in a message about several

@@ -13,10 +13,10 @@ from poolcli.cli.options import OPTIONS, SETTINGS, Option
 from poolcli.cli.parameters import parameters
 from poolcli.cli.values import is_number_list
 from poolcli.cli.words import operator_named
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.nearest import did_you_mean, listed
+from poolcli.errors import RequestError
 from poolcli.formats.table import suffixes_of
+from poolcli.message_fields import field
+from poolcli.suggestions import did_you_mean, listed
 
 OF_THE_PROGRAM = ("--help", "--version", "--install-completion", "--show-completion")
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.cli.values import is_number_list
 from poolcli.cli.words import OPERATOR_WORDS, operator_named
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.nearest import listed
+from poolcli.errors import RequestError
 from poolcli.formats import parse_source
+from poolcli.message_fields import field
+from poolcli.suggestions import listed
 
 
 def refuse_no_inputs(request: PoolRequest) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.cli.requests.pool import PoolRequest
-from poolcli.core.spool import Spool
-from poolcli.job.outcome import Outcome, Tally
 from poolcli.plan.attributes import Attributes
+from poolcli.pooling.outcome import Outcome, Tally
+from poolcli.system.disk_list import Spool
 
 
 class Reporter:

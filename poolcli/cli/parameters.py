@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
+from poolcli.arguments import one_of
 from poolcli.cli.attributes import all_attribute_options, attribute_options, parse_attributes
 from poolcli.cli.commands import Command
 from poolcli.cli.options import ELEMENTS, OPTIONS, TYPES, Argument, Option
 from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS, operator_called
-from poolcli.core.dtypes import spoken
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field as field_called
-from poolcli.core.values import one_of
+from poolcli.dtypes import spoken
+from poolcli.errors import RequestError
+from poolcli.message_fields import field as field_called
 from poolcli.ops import OPERATORS
 
 NUMBERS = ("solve", "chunks", "shards")  # of axes, though no attributes of an operator

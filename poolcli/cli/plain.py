@@ -15,7 +15,7 @@ from poolcli.cli.parameters import Parameter, parameters
 from poolcli.cli.spelling import spelt
 from poolcli.cli.values import is_number_list
 from poolcli.cli.which import command_called
-from poolcli.core.fields import TURNED_OFF
+from poolcli.message_fields import TURNED_OFF
 
 DOUBT = "--"
 Typed = dict[str, Any]  # by the names of fields: the words of an option or argument, or whether a flag is on

@@ -9,10 +9,6 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
-from poolcli.batch.inputs import find_inputs
-from poolcli.batch.jobs import WORD, plan_jobs
-from poolcli.batch.run_all import choose_executor, run_all, shared_out
-from poolcli.batch.shards import WHOLE, Shard, parse_shard
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.effects import refuse_without_effect
 from poolcli.cli.messages import say
@@ -22,16 +18,20 @@ from poolcli.cli.preview import MOST, check_preview, show_previews
 from poolcli.cli.progress import progress
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.cli.settings import dataset_of, settings_of
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.stop import Stopped
 from poolcli.engine.compiled import spent
+from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
-from poolcli.formats.places import is_url
+from poolcli.formats.paths import is_url
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.job.job import Job, existing_outputs
-from poolcli.job.outcome import Outcome, Settings
+from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
+from poolcli.pooling.job import Job, existing_outputs
+from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.runs.inputs import find_inputs
+from poolcli.runs.outputs import WORD, plan_jobs
+from poolcli.runs.run_all import choose_executor, run_all, shared_out
+from poolcli.runs.shards import WHOLE, Shard, parse_shard
+from poolcli.system.signals import Stopped
 
 
 def pool(request: PoolRequest) -> int:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from poolcli.cli.requests.pool import PoolRequest
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
-from poolcli.job.outcome import Outcome, Settings
+from poolcli.message_fields import field
+from poolcli.pooling.outcome import Outcome, Settings
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from poolcli.job.outcome import Outcome
+from poolcli.pooling.outcome import Outcome
 from poolcli.report.text import printable
 
 SOON = 0.5  # seconds before a bar appears

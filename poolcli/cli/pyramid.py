@@ -6,22 +6,22 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from poolcli.batch.executors.dask import spreading
+from poolcli.arguments import one_of
 from poolcli.cli.progress import Bytes, progress
 from poolcli.cli.requests.pyramid import PyramidRequest
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.values import one_of
+from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, opened, parse_source
 from poolcli.formats.isolated import guarded
-from poolcli.formats.places import check_url, exists
-from poolcli.job.failure import failure
-from poolcli.job.outcome import Settings
-from poolcli.job.pyramid.levels import ABLE, BASES, EDGES, Reduction
-from poolcli.job.pyramid.prepare import Pyramid, Request, prepare
-from poolcli.job.pyramid.run import Made, is_made, make
+from poolcli.formats.paths import check_url, exists
+from poolcli.message_fields import field
+from poolcli.pooling.failures import failure
+from poolcli.pooling.outcome import Settings
+from poolcli.pooling.pyramid.levels import ABLE, BASES, EDGES, Reduction
+from poolcli.pooling.pyramid.prepare import Pyramid, Request, prepare
+from poolcli.pooling.pyramid.run import Made, is_made, make
+from poolcli.runs.executors.dask import spreading
 
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from poolcli.batch.memory import memory_limit
 from poolcli.cli.settings import refuse_below_one
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.layouts import convert_layout
+from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor
-from poolcli.formats.arrays import tensor_layout
+from poolcli.formats.checks import tensor_layout
 from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.layouts import convert_layout
+from poolcli.message_fields import field
+from poolcli.runs.memory import memory_limit
 
 NONE_OF_SEVERAL = "names arrays of files that hold several, and no input is one"
 WHATEVER = 2**63 - 1  # bytes: of a header alone nothing grows

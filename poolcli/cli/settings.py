@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from poolcli.batch.memory import memory_limit
 from poolcli.cli.values import parse_numbers
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.missing import Missing
+from poolcli.errors import RequestError
 from poolcli.formats.raw import raw_from
-from poolcli.job.outcome import Settings
-from poolcli.job.rescale import Limits
+from poolcli.message_fields import field
+from poolcli.nodata import Missing
+from poolcli.pooling.outcome import Settings
+from poolcli.pooling.rescale import Limits
+from poolcli.runs.memory import memory_limit
 
 if TYPE_CHECKING:  # to make a record takes longer than to fill it
     from poolcli.cli.requests.arrays import ArraysRequest
@@ -49,7 +49,7 @@ def array_settings(request: ArraysRequest) -> Settings:
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_limit(request.max_memory)
     if request.cluster is not None:
-        from poolcli.batch.executors.cluster import check_cluster
+        from poolcli.runs.executors.cluster import check_cluster
 
         check_cluster(request.cluster)
     return Settings(

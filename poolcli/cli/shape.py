@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poolcli.arguments import one_of
 from poolcli.cli.attributes import operator_of
 from poolcli.cli.requests.shape import ShapeRequest
 from poolcli.cli.values import is_number_list, parse_numbers, refuse_shape
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.values import one_of
 from poolcli.dialects import DIALECTS
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes

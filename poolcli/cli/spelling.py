@@ -9,8 +9,8 @@ from itertools import takewhile
 
 from poolcli.cli.options import SETTINGS, Option
 from poolcli.cli.parameters import Parameter
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import TURNED_OFF, field
+from poolcli.errors import RequestError
+from poolcli.message_fields import TURNED_OFF, field
 
 DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
 
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
 _JOINTS = tuple(",xX×")

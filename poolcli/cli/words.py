@@ -7,9 +7,9 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.values import one_of
+from poolcli.arguments import one_of
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 
 
 @dataclass(frozen=True, slots=True)

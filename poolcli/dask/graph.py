@@ -7,10 +7,10 @@ from functools import partial
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.lazy import Lazy
 from poolcli.dask.chunks import Block, Blocks, Piece, blocks_of
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ MARGIN = 0.5  # of a block: where less is read of it, that much is cut out where
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     """The dask array of a plan's result, and with `indices` that of the positions behind it."""
-    from poolcli.core.dtypes import numpy_dtype
+    from poolcli.dtypes import numpy_dtype
     from poolcli.engine.choose import choose_engine
 
     choose_engine(plan, engine)  # refuses an unknown word now

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.windows import AxisWindows
 from poolcli.plan import Plan
+from poolcli.windows import AxisWindows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

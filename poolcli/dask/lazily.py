@@ -9,11 +9,11 @@ from inspect import signature
 from math import isnan
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.lazy import need
 from poolcli.dask.graph import pooled
 from poolcli.dask.labelled import around, is_labelled, layout_of
+from poolcli.errors import RequestError
 from poolcli.plan.attributes import Attributes
+from poolcli.system.lazy_imports import need
 
 OWN = ("out", "threads")  # what dask decides
 

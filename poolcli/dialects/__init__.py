@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolcli.core.values import one_of
+from poolcli.arguments import one_of
 from poolcli.dialects.dialect import Call, Dialect, IndexBase, There
 from poolcli.dialects.ngraph import NGRAPH
 from poolcli.dialects.onnx import ONNX

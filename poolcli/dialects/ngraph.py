@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.core.values import AUTO_PADS
+from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import Dialect, There
 from poolcli.dialects.words import counts_pads, is_ceil, joined, too_many_axes
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.core.fields import field
-from poolcli.core.values import AUTO_PADS
+from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from poolcli.dialects.planned import Planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.core.values import AUTO_PADS, ROUNDING_TYPES
+from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
 from poolcli.dialects.dialect import Dialect, There
 from poolcli.dialects.words import is_dilated, joined, too_many_axes
 

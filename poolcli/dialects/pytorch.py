@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.core.fields import field, or_another_dialect
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
+from poolcli.message_fields import field, or_another_dialect
 
 if TYPE_CHECKING:
     from poolcli.dialects.planned import Planned

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.core.fields import field, or_another_dialect
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import numbers, too_many_axes
+from poolcli.message_fields import field, or_another_dialect
 
 if TYPE_CHECKING:
     from poolcli.dialects.planned import Planned

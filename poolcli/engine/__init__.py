@@ -6,11 +6,11 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from poolcli.core.dtypes import numpy_dtype
-from poolcli.core.errors import RequestError
+from poolcli.dtypes import numpy_dtype
 from poolcli.engine.choose import WORTH_LOADING, choose_engine
 from poolcli.engine.fallback import Tell, warn_once, with_fallback
 from poolcli.engine.table import NUMPY
+from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
 

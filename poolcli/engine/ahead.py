@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from poolcli.core.lazy import loading
 from poolcli.engine import call_of
 from poolcli.plan import Plan
 from poolcli.plan.region import whole
+from poolcli.system.lazy_imports import loading
 
 _last: deque[Plan] = deque(maxlen=1)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.core.errors import RequestError
 from poolcli.engine.indices import plane_to_plan
 from poolcli.engine.memory import empty_like
 from poolcli.engine.threads import allowed_threads
+from poolcli.errors import RequestError
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:

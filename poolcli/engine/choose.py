@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from poolcli.core.values import one_of
-from poolcli.core.windows import Sliding
+from poolcli.arguments import one_of
 from poolcli.engine.table import ENGINES, NUMBA, NUMPY, Engine
 from poolcli.plan import Plan
+from poolcli.windows import Sliding
 
 # Measured on 2 cores: loading the first kernel takes a process 60 ms, in which numpy does 3 (float64 averages) to 17
 # (float32 averages) million of these operations.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import PoolError, RequestError, said_by
+from poolcli.errors import PoolError, RequestError, said_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from poolcli.core.layouts import size_of
+from poolcli.layouts import size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.region import Ranges, Region
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
-from poolcli.core.windows import AxisWindows, Sliding
+from poolcli.dtypes import lookup
+from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

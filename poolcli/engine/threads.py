@@ -6,8 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 
 
 def allowed_threads(asked: int | None = None) -> int:

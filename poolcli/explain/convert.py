@@ -8,16 +8,16 @@ from functools import partial
 from itertools import islice, product
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import settled, worded
-from poolcli.core.windows import AxisWindows, Bins, Sliding
 from poolcli.dialects import Dialect, dialect_of
+from poolcli.errors import RequestError
+from poolcli.explain.equivalence import one_divisor, ratio, same, same_reads
 from poolcli.explain.equivalents import equivalents
-from poolcli.explain.same import one_divisor, ratio, same, same_reads
 from poolcli.explain.searched import Searched, axis_searched, told
+from poolcli.message_fields import settled, worded
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
+from poolcli.windows import AxisWindows, Bins, Sliding
 
 TRIED = 256  # combinations of what serves each axis, for each pair of words
 LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from poolcli.core.windows import AxisWindows, Sliding, ceil_div
-from poolcli.explain.same import corners, same_reads
+from poolcli.explain.equivalence import corners, same_reads
+from poolcli.windows import AxisWindows, Sliding, ceil_div
 
 FREE = 5  # values that are tried, from the least on, where the windows leave a number free
 SHORT = 8  # elements, up to which taps of a window may lie on both sides of the input

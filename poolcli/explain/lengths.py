@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from poolcli.core.windows import ceil_div, extent, same_pads, sliding_output
+from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
 USUAL = 11  # kernels and strides up to this are always tried
 SEARCHED = (  # unless one of these is given

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.layouts import named_shape
-from poolcli.core.lazy import Lazy
-from poolcli.explain.look import Look, look, paint
+from poolcli.explain.thumbnail import Look, look, paint
 from poolcli.formats import ReadOptions, Source, opened
-from poolcli.job.outcome import Outcome
+from poolcli.layouts import named_shape
+from poolcli.pooling.outcome import Outcome
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from poolcli.core.windows import Sliding
+from poolcli.windows import Sliding
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice, product
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.layouts import check_layout, check_shape, default_layout, spatial_axes
-from poolcli.core.nearest import did_you_mean
-from poolcli.core.values import numbers_from, one_of, per_axis
+from poolcli.arguments import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
+from poolcli.errors import RequestError
 from poolcli.explain.lengths import AxisOption, axis_options, unusual
+from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
+from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SlidingAttributes
 from poolcli.plan.resolve import check_lengths
+from poolcli.suggestions import did_you_mean
 
 SHOWN = 12
 EACH = 12  # of one axis, the plainest, that are combined with those of others

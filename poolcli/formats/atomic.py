@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, BinaryIO
 
-from poolcli.core.errors import FileError
-from poolcli.core.owner import is_gone, own_owner
-from poolcli.core.stop import check_stopped
+from poolcli.errors import FileError
 from poolcli.formats.table import suffixes_of
+from poolcli.system.process_id import is_gone, own_owner
+from poolcli.system.signals import check_stopped
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`

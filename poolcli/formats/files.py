@@ -9,11 +9,10 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import raw
-from poolcli.formats.arrays import byte_count, human_bytes, tensor_layout
+from poolcli.formats.checks import byte_count, human_bytes, tensor_layout
 from poolcli.formats.isolated import guarded
 from poolcli.formats.recognise import recognise, refuse_known_format
 from poolcli.formats.records import (
@@ -31,6 +30,7 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.table import format_of, suffixes_of
+from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

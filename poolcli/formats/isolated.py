@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from poolcli.core.errors import PoolError, unexpected
+from poolcli.errors import PoolError, unexpected
 from poolcli.formats.recognise import can_crash
 
 Result = TypeVar("Result")
@@ -21,7 +21,7 @@ def guarded(path: str, look: Callable[[], Result]) -> Result:
             raise
         except Exception as error:
             raise unexpected(error, path) from error
-    from poolcli.core.apart import apart
+    from poolcli.system.peek import apart
 
     return apart(path, look)()
 

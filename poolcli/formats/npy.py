@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError
-from poolcli.core.lazy import loading
-from poolcli.formats.arrays import byte_count, check_dtype, check_rank, human_bytes
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError
 from poolcli.formats.atomic import byte_stream, is_device
-from poolcli.formats.continued import Journal, continued_file
+from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.records import (
     Header,
     Loaded,
@@ -33,7 +31,9 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.runs import Done, runs
+from poolcli.formats.regions import Done, runs
+from poolcli.formats.resumable import Journal, continued_file
+from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError
 from poolcli.formats import npy
-from poolcli.formats.arrays import byte_count, check_expansion
+from poolcli.formats.checks import byte_count, check_expansion
 from poolcli.formats.records import Loaded, Metadata, Opened, ReadOptions, Source
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.core.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats import npy
-from poolcli.formats.arrays import check_expansion, chosen
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.checks import check_expansion, chosen
 from poolcli.formats.records import (
     Header,
     Loaded,

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from poolcli.core.dtypes import DTYPES, lookup, numpy_dtype
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
-from poolcli.formats.arrays import byte_count, check_rank, human_bytes
+from poolcli.dtypes import DTYPES, lookup, numpy_dtype
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import byte_count, check_rank, human_bytes
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import Header, Opened, Source
+from poolcli.message_fields import field
 
 EXAMPLE = "1,3,64,64,uint8"
 

@@ -6,13 +6,13 @@ import os
 import stat
 from pathlib import Path
 
-from poolcli.core.errors import FileError
-from poolcli.core.fields import field, offer
-from poolcli.core.nearest import did_you_mean_file
-from poolcli.formats.places import check_url, is_url
+from poolcli.errors import FileError
+from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.raw import EXAMPLE
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
+from poolcli.message_fields import field, offer
+from poolcli.suggestions import did_you_mean_file
 
 LONGEST_MAGIC = 16  # bytes
 MODELS = (".xml", ".onnx", ".tflite", ".pt2")

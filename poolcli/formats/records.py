@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from poolcli.core.missing import Missing
+from poolcli.nodata import Missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.core.dtypes import DTYPES, numpy_dtype
-from poolcli.core.errors import FileError
-from poolcli.formats.arrays import byte_count, chosen, human_bytes, named
+from poolcli.dtypes import DTYPES, numpy_dtype
+from poolcli.errors import FileError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.checks import byte_count, chosen, human_bytes, named
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import Header, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
 

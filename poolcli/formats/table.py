@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.lazy import loading
-from poolcli.core.nearest import did_you_mean
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+from poolcli.suggestions import did_you_mean
+from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

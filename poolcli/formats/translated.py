@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.errors import FileError, PoolError
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import Literal, cast
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, marked, worded
-from poolcli.core.layouts import default_layout
-from poolcli.core.values import LARGEST, one_of
+from poolcli.arguments import LARGEST, one_of
 from poolcli.dialects import DIALECTS
-from poolcli.explain.compare import compare
+from poolcli.errors import RequestError
+from poolcli.explain.compare_dialects import compare
+from poolcli.layouts import default_layout
+from poolcli.message_fields import field, marked, worded
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Dim, Layer, Shape, is_number

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.layouts import default_layout
-from poolcli.explain.compare import compare
+from poolcli.errors import RequestError
+from poolcli.explain.compare_dialects import compare
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
+from poolcli.layouts import default_layout
+from poolcli.message_fields import field
 from poolcli.models.dims import without_axes, without_indices
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Whole, is_number

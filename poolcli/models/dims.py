@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from poolcli.core.layouts import default_layout, spatial_axes
-from poolcli.core.values import per_axis
-from poolcli.core.windows import ceil_div, extent
+from poolcli.arguments import per_axis
 from poolcli.dialects import DIALECTS
+from poolcli.layouts import default_layout, spatial_axes
 from poolcli.models.layer import Dim, Shape, Whole, is_number
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
+from poolcli.windows import ceil_div, extent
 
 Length = TypeVar("Length", int, Dim)
 LONGEST = 60  # characters of a length that is written as a formula

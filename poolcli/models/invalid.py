@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_words, settled
+from poolcli.errors import RequestError
+from poolcli.message_fields import in_words, settled
 from poolcli.plan.attributes import Attributes
 
 # How the files of each framework spell the fields, and the settings, that messages name.

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from xml.parsers import expat
 
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
 from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
 from poolcli.models.layer import Dim, Layer, Shape
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import in_python
-from poolcli.core.values import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
+from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
+from poolcli.errors import RequestError
+from poolcli.message_fields import in_python
 from poolcli.models.invalid import InvalidError, counted, made, meant
 from poolcli.models.layer import Layer, Shape, Whole
 from poolcli.models.reductions import is_pooling, spatial_layout

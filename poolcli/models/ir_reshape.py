@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.lazy import need
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 from poolcli.models.layer import Layer, Shape
+from poolcli.system.lazy_imports import need
 
 
 def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:

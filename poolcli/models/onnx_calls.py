@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
+from poolcli.models.onnx_protobuf import DEEPEST, Lean
 from poolcli.models.onnx_values import bodies, holds_graphs, text, with_bodies
-from poolcli.models.wire import DEEPEST, Lean
 
 MOST_NODES = 1_000_000  # after functions were put in the places of their calls
 Key = tuple[str, str, str]

@@ -8,7 +8,6 @@ from functools import lru_cache
 from sys import intern
 from typing import Any, cast
 
-from poolcli.core.lazy import need
 from poolcli.dialects.onnx import WORDS
 from poolcli.models.invalid import InvalidError, counted, made, meant
 from poolcli.models.layer import Layer, Shape, Whole, alike
@@ -17,6 +16,7 @@ from poolcli.models.onnx_values import text
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.system.lazy_imports import need
 
 AUTO_PADS = {there: here for here, there in WORDS.items()}
 MOST_SPATIAL = 3  # axes that ONNX Runtime pools over

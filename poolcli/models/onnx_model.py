@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.lazy import need
+from poolcli.errors import RequestError
+from poolcli.models.byte_reader import TornError
 from poolcli.models.layer import Shape
 from poolcli.models.onnx_calls import Calls, opsets_of
 from poolcli.models.onnx_parts import Part, Parts, nothing_around, state
+from poolcli.models.onnx_protobuf import lean_of
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, merged, shapes, text
-from poolcli.models.pieces import TornError
-from poolcli.models.wire import lean_of
+from poolcli.system.lazy_imports import need
 
 WHY = "reading ONNX models needs onnx"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
+from poolcli.models.onnx_protobuf import MARK, Lean
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, text, with_bodies
-from poolcli.models.wire import MARK, Lean
 
 AT_ONCE = 1000  # nodes of a part
 BYTES_AT_ONCE = 1 << 20  # bytes of its nodes

@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Dim, Layer, Shape, Whole
 from poolcli.models.reductions import is_pooling, spatial_layout

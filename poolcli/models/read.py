@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from poolcli.core.errors import RequestError
-from poolcli.core.nearest import did_you_mean_file
+from poolcli.errors import RequestError
 from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
 from poolcli.models.layer import Layer
+from poolcli.suggestions import did_you_mean_file
 
 Given = Mapping[str, tuple[int, ...]]
 READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, worded
-from poolcli.core.layouts import default_layout, spatial_axes
+from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
+from poolcli.layouts import default_layout, spatial_axes
+from poolcli.message_fields import field, worded
 from poolcli.models.dims import pooled
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Shape, is_number

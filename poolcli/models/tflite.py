@@ -6,11 +6,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.models.flat import Table, root
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+from poolcli.models.byte_reader import Pieces, TornError
+from poolcli.models.flatbuffer import Table, root
 from poolcli.models.layer import Layer, Shape, Whole
-from poolcli.models.pieces import Pieces, TornError
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.core.values import PerAxis
-from poolcli.ops.record import Single, made, run
+from poolcli.arguments import PerAxis
+from poolcli.ops.api import Single, made, run
 from poolcli.plan.attributes import DividingAttributes
 from poolcli.plan.reducers import MEAN, Reducer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.ops.foreign import Given
+    from poolcli.ops.array_interop import Given
 
     Array = NDArray[Any]
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.core.values import PerAxis, number_from, read, word_of
+from poolcli.arguments import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.record import Single, made, run
+from poolcli.ops.api import Single, made, run
 from poolcli.plan.attributes import SlidingAttributes
 from poolcli.plan.reducers import Reducer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.ops.foreign import Given
+    from poolcli.ops.array_interop import Given
 
     Array = NDArray[Any]
 

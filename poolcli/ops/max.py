@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.core.values import PerAxis
-from poolcli.ops.record import Picking, PickingOptions, asked_for, made, run
+from poolcli.arguments import PerAxis
+from poolcli.ops.api import Picking, PickingOptions, asked_for, made, run
 from poolcli.plan.attributes import PickingAttributes
 from poolcli.plan.reducers import MAXIMUM, Reducer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.ops.foreign import Given
+    from poolcli.ops.array_interop import Given
 
     Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
-from poolcli.core.values import (
+from poolcli.arguments import (
     AUTO_PADS,
     INDEX_TYPES,
     ROUNDING_TYPES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poolcli.core.fields import field, in_python
+from poolcli.message_fields import field, in_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Fact:
 
     @property
     def message(self) -> str:
-        """The sentence, for `poolcli.core.fields` to spell."""
+        """The sentence, for `poolcli.message_fields` to spell."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from poolcli.core.dtypes import DType, lookup
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.layouts import (
+from poolcli.arguments import INDEX_TYPES
+from poolcli.dialects import Dialect, IndexBase, dialect_of
+from poolcli.dtypes import DType, lookup
+from poolcli.errors import RequestError
+from poolcli.layouts import (
     check_layout,
     check_shape,
     default_layout,
@@ -16,9 +17,8 @@ from poolcli.core.layouts import (
     size_of,
     spatial_axes,
 )
-from poolcli.core.missing import Missing, check_missing, missing_from
-from poolcli.core.values import INDEX_TYPES
-from poolcli.dialects import Dialect, IndexBase, dialect_of
+from poolcli.message_fields import field
+from poolcli.nodata import Missing, check_missing, missing_from
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
 from poolcli.plan.facts import ElementsMissing, Fact, InputUnread, WindowsEmpty
 from poolcli.plan.plan import AxisPlan, IndexPlan, Plan

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.layouts import named_shape, other_layouts
-from poolcli.core.missing import Missing
-from poolcli.core.windows import AxisWindows
 from poolcli.dialects import IndexBase
+from poolcli.layouts import named_shape, other_layouts
+from poolcli.nodata import Missing
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.facts import AxesGuessed, Fact
 from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
+from poolcli.windows import AxisWindows
 
 if TYPE_CHECKING:
-    from poolcli.explain.compare import Row
+    from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
-    from poolcli.explain.shown import Picture
+    from poolcli.explain.notebook import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Plan:
         return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
 
     def _repr_html_(self) -> str:
-        return str(_explained("shown").plan_html(self))
+        return str(_explained("notebook").plan_html(self))
 
     @property
     def doubts(self) -> tuple[Fact, ...]:
@@ -102,7 +102,7 @@ class Plan:
         Raises RequestError for other kinds of file, other words than light, dark and auto, and a file that exists
         unless it may be replaced.
         """
-        drawn: Picture = _explained("shown").Picture(self, theme)
+        drawn: Picture = _explained("notebook").Picture(self, theme)
         if path is not None:
             drawn.save(path, overwrite)
         return drawn
@@ -118,7 +118,7 @@ class Plan:
         >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
         [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
         """
-        rows: tuple[Row, ...] = _explained("compare").compare(self.given, self) if self.given else ()
+        rows: tuple[Row, ...] = _explained("compare_dialects").compare(self.given, self) if self.given else ()
         return rows
 
     def to(self, dialect: str) -> Conversion:

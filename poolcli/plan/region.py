@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.plan.plan import Plan
 
 Ranges = tuple[range, ...]  # of an array: the indices along each axis of the layout

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf, prod
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, or_another_dialect
-from poolcli.core.values import per_axis
-from poolcli.core.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
+from poolcli.arguments import per_axis
 from poolcli.dialects import DIALECTS, Call, Dialect, There
+from poolcli.errors import RequestError
+from poolcli.message_fields import field, or_another_dialect
 from poolcli.plan.attributes import (
     SHARED,
     Attributes,
@@ -21,6 +20,7 @@ from poolcli.plan.attributes import (
 )
 from poolcli.plan.facts import Fact, PadsIgnored, StridesNotGiven, WindowDropped
 from poolcli.plan.reducers import Reducer
+from poolcli.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
 Numbers = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from poolcli.core.windows import Bins, Sliding, ceil_div
+from poolcli.windows import Bins, Sliding, ceil_div
 
 if TYPE_CHECKING:
     from poolcli.plan.plan import AxisPlan, Plan

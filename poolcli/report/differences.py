@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.layouts import named_shape
-from poolcli.explain.differences import Difference
+from poolcli.explain.diff_arrays import Difference
+from poolcli.layouts import named_shape
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.text import printable
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from poolcli.core.errors import PoolError
-from poolcli.core.fields import on_command_line
-from poolcli.core.windows import Bins
-from poolcli.job.outcome import Outcome, Stored
+from poolcli.errors import PoolError
+from poolcli.message_fields import on_command_line
 from poolcli.plan import AxisPlan, Plan
+from poolcli.pooling.outcome import Outcome, Stored
 from poolcli.report.text import bounded
+from poolcli.windows import Bins
 
 SCHEMA_VERSION = 1
 

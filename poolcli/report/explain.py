@@ -9,18 +9,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.fields import on_command_line
-from poolcli.core.layouts import named_shape
-from poolcli.core.windows import Sliding
-from poolcli.explain.compare import Row, sentences
+from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import Conversion
 from poolcli.explain.lengths import searched_for
 from poolcli.explain.searched import told
 from poolcli.explain.solve import Answer, Near
+from poolcli.layouts import named_shape
+from poolcli.message_fields import on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.report.options import options_of
 from poolcli.report.plan import plain_table
+from poolcli.windows import Sliding
 
 FOLDED = 24  # windows, above which the middle of a table is left out
 DRAWN = 48  # positions of an axis, padding included, up to which its windows are drawn in the terminal

@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field, on_command_line
-from poolcli.core.windows import Sliding
-from poolcli.explain.compare import sentences
+from poolcli.errors import RequestError
+from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.lengths import searched_for
 from poolcli.explain.solve import Answer, Near
+from poolcli.message_fields import field, on_command_line
 from poolcli.plan import Plan
 from poolcli.plan.steps import explain, window
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.options import options_of
+from poolcli.windows import Sliding
 
 MOST_WINDOWS = 1_000_000
 

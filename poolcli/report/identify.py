@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
-from poolcli.explain.deviation import Deviation
-from poolcli.explain.identify import Candidate
+from poolcli.explain.identify.deviation import Deviation
+from poolcli.explain.identify.search import Candidate
 from poolcli.formats import Tensor
 from poolcli.ops import OPERATORS
 from poolcli.report.document import SCHEMA_VERSION

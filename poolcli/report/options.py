@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from poolcli.core.fields import field, on_command_line
 from poolcli.dialects import DIALECTS
+from poolcli.message_fields import field, on_command_line
 from poolcli.plan.attributes import Attributes
 
 SHORT = {"kernel": "-k", "strides": "-s"}

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.layouts import named_shape
-from poolcli.job.outcome import Noted, Outcome, Stored, Tally
+from poolcli.layouts import named_shape
+from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration, printable
 

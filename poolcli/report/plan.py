@@ -8,13 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.core.fields import field, on_command_line
-from poolcli.core.layouts import named_shape
-from poolcli.core.windows import Bins
 from poolcli.dialects import DIALECTS
+from poolcli.layouts import named_shape
+from poolcli.message_fields import field, on_command_line
 from poolcli.plan import Plan
 from poolcli.report.sheet import Sheet
 from poolcli.report.text import number, printable
+from poolcli.windows import Bins
 
 OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
 

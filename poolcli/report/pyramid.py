@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from poolcli.core.fields import on_command_line
-from poolcli.core.layouts import named_shape
-from poolcli.job.pyramid.prepare import Pyramid
-from poolcli.job.pyramid.run import Made
+from poolcli.layouts import named_shape
+from poolcli.message_fields import on_command_line
+from poolcli.pooling.pyramid.prepare import Pyramid
+from poolcli.pooling.pyramid.run import Made
 from poolcli.report.document import SCHEMA_VERSION
 from poolcli.report.plan import ends_table, notes_view, plain_table, spaced
 from poolcli.report.text import printable

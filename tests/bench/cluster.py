@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.batch.executors import flow
 from poolcli.cli.app import run
+from poolcli.runs.executors import flow
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILES, FEW = 4000, 200

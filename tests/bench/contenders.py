@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.core.values import per_axis
+from poolcli.arguments import per_axis
 from poolcli.engine import run
 from tests.bench.rows import Array, Row
 

@@ -37,7 +37,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from poolcli.cli.app import run
-    from poolcli.job import pool_file, tiles
+    from poolcli.pooling import pool_file, tiles
 
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.zeros((1, 1, 64, 64)))

@@ -17,9 +17,9 @@ import pytest
 from PIL import Image
 
 from poolcli.cli.commands import BY_NAME
-from poolcli.core.nearest import listed
 from poolcli.formats.table import FORMATS, suffixes_of
 from poolcli.ops import OPERATORS
+from poolcli.suggestions import listed
 from tests.conftest import Cli
 
 SUFFIXES = suffixes_of(lambda row: row.writes)

@@ -22,7 +22,7 @@ from poolcli.cli.options import Argument, Option
 from poolcli.cli.parameters import Parameter, parameters, request_of
 from poolcli.cli.plain import plainly_typed
 from poolcli.cli.requests.request import Request
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
 
 
 def by_typer(words: list[str]) -> Request:

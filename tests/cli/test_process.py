@@ -18,7 +18,7 @@ from tests.profiles import sized, slow
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
 LOADED = (
-    "import sys; from poolcli.core.lazy import HEAVY; "
+    "import sys; from poolcli.system.lazy_imports import HEAVY; "
     "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *HEAVY}))"
 )
 
@@ -88,7 +88,7 @@ def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
 
 SWALLOWED = """
 import ctypes, os, signal, sys
-import poolcli.job.pool_file as module
+import poolcli.pooling.pool_file as module
 whole = module.pool_part
 def in_a_callback(*arguments):
     HOW
@@ -137,7 +137,7 @@ def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
 
 BEGUN = """
 import asyncio, os, signal
-import poolcli.job.pool_file as module
+import poolcli.pooling.pool_file as module
 from zarr.core.sync import _get_loop
 def begun(*arguments):
     async def several():

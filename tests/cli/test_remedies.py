@@ -16,7 +16,7 @@ from PIL import Image
 from poolcli.cli.commands import BY_NAME
 from poolcli.cli.options import SETTINGS, Option
 from poolcli.cli.parameters import parameters
-from poolcli.formats import arrays
+from poolcli.formats import checks
 from tests.cli.test_mistakes import FOUND
 from tests.conftest import SAMPLES, Cli
 
@@ -107,8 +107,8 @@ def unknown_options(command: str, message: str) -> set[str]:
 def test_every_command_answers_a_bad_file_in_one_line_with_options_of_its_own(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(arrays, "LARGEST_EXPANSION", 100)
-    monkeypatch.setattr(arrays, "HIGHEST_RATIO", 5)
+    monkeypatch.setattr(checks, "LARGEST_EXPANSION", 100)
+    monkeypatch.setattr(checks, "HIGHEST_RATIO", 5)
     make()
     for line in LINES:
         result = cli(*line.format(name).split())

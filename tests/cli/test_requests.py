@@ -9,6 +9,7 @@ from typing import ClassVar, get_type_hints
 
 import pytest
 
+from poolcli.arguments import PerAxis
 from poolcli.cli.attributes import attribute_options, parse_attributes
 from poolcli.cli.commands import BY_NAME, COMMANDS, Command
 from poolcli.cli.help import FIRST
@@ -17,9 +18,8 @@ from poolcli.cli.parameters import parameters, request_of
 from poolcli.cli.requests import cache
 from poolcli.cli.requests.check import CheckRequest
 from poolcli.cli.requests.pool import PoolRequest
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import BY_PLACE, TURNED_OFF, field, on_command_line
-from poolcli.core.values import PerAxis
+from poolcli.errors import RequestError
+from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.reducers import MAXIMUM, MEAN
 from tests.conftest import Cli

@@ -75,7 +75,7 @@ def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> No
 
 SLOW = """
 import sys, time
-import poolcli.job.pool_file as module
+import poolcli.pooling.pool_file as module
 whole = module.pool_part
 def slowly(*arguments):
     time.sleep(0.05)
@@ -124,8 +124,8 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     subprocess.run([*base, "-o", "whole.npy"], check=True)
     slow = (
         SLOW.replace("0.05", "0.3")
-        .replace("poolcli.job.pool_file", "poolcli.job.tiles")
-        .replace("whole =", "import poolcli.formats.continued as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
+        .replace("poolcli.pooling.pool_file", "poolcli.pooling.tiles")
+        .replace("whole =", "import poolcli.formats.resumable as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
     )
     command = [sys.executable, "-c", slow, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
@@ -155,7 +155,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
 def test_a_note_that_lies_is_not_believed(note: str, cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).random((40, 4, 256, 256), np.float32)
     np.save("long.npy", x)
-    monkeypatch.setattr("poolcli.job.write.Writer._identity", lambda *_: "0123456789ab")
+    monkeypatch.setattr("poolcli.pooling.write.Writer._identity", lambda *_: "0123456789ab")
     Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)
     Path(".y.npy.0123456789ab.kept.part.at").write_text(note)
     assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q", "--max-memory", "24M").code == 0

@@ -12,11 +12,11 @@ import pytest
 
 from poolcli.cli import messages, progress
 from poolcli.cli.app import run
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import Source
-from poolcli.job.job import Job
-from poolcli.job.outcome import Outcome
 from poolcli.ops import OPERATORS
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome
 from tests.conftest import SAMPLES, Cli
 
 TIMES = re.compile(r"[\d.]+ m?s\b")

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
-from poolcli.core.windows import Sliding, ceil_div
+from poolcli.dtypes import lookup
 from poolcli.engine import run
+from poolcli.windows import Sliding, ceil_div
 from tests.conformance.cases import Case, case_of
 from tests.conformance.peers import Array
 

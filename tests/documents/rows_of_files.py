@@ -14,8 +14,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
-from poolcli.core.stop import Stopped, install_handlers, remove_handlers
 from poolcli.formats import FORMATS
+from poolcli.system.signals import Stopped, install_handlers, remove_handlers
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import ROOT, Table

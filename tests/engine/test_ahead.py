@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.core.errors import RequestError
 from poolcli.engine import run
 from poolcli.engine.ahead import meanwhile_loaded
 from poolcli.engine.compiled import load, store
+from poolcli.errors import RequestError
 from poolcli.ops import AvgPool, MaxPool
 
 PLAN = AvgPool(2, strides=2).plan((1, 1, 8, 8), "int64")

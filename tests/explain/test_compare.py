@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
-from poolcli.explain.compare import compare, sentences
+from poolcli.explain.compare_dialects import compare, sentences
 from tests.explain.drawn import ops
 from tests.profiles import sized
 

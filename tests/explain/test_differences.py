@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from poolcli import RequestError, compare
-from poolcli.explain import differences
+from poolcli.explain import diff_arrays
 from tests.conftest import Cli
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 4))
@@ -61,7 +61,7 @@ def test_parts_are_compared_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> 
     y[5, 1, 2] += 3
     y[0, 0, 0] += 1
     whole = compare(x, y)
-    monkeypatch.setattr(differences, "PART", 5)
+    monkeypatch.setattr(diff_arrays, "PART", 5)
     assert compare(x, y) == whole
     assert (whole.different, whole.where) == (2, (5, 1, 2))
 

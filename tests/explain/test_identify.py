@@ -22,7 +22,7 @@ from poolcli import (
     RequestError,
     identify,
 )
-from poolcli.explain.same import same
+from poolcli.explain.equivalence import same
 from poolcli.plan import make_plan
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
 from tests.conftest import Cli

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.core.fields import on_command_line
-from poolcli.explain.compare import compare
-from poolcli.explain.page import MOST, page
+from poolcli.explain.compare_dialects import compare
+from poolcli.explain.picture.page import MOST, page
+from poolcli.message_fields import on_command_line
 from poolcli.plan import Plan
 from poolcli.plan.steps import window
 from tests.conftest import Cli

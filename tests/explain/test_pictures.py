@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
-from poolcli.explain.canvas import Arrow, Box, Canvas, Dot, Words, wide
-from poolcli.explain.folding import CELL, line_of_input, marked
-from poolcli.explain.picture import draw
-from poolcli.explain.theme import COLOURS, Role
+from poolcli.explain.picture.axis_breaks import CELL, line_of_input, marked
+from poolcli.explain.picture.canvas import Arrow, Box, Canvas, Dot, Words, wide
+from poolcli.explain.picture.draw import draw
+from poolcli.explain.picture.theme import COLOURS, Role
 from tests.conftest import Cli
 
 SHADES = [role for role in COLOURS if role.startswith("read") or role == "padding"]

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare, convert, lengths, searched
+from poolcli.explain import compare_dialects, convert, lengths, searched
 from poolcli.plan import steps
 from poolcli.report import explain
 from tests.conftest import Cli
@@ -21,7 +21,7 @@ from tests.conftest import Cli
 HUGE = 2**62
 SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
-    compare: ("sentences", "_causes", "_rounding_rule"),
+    compare_dialects: ("sentences", "_causes", "_rounding_rule"),
     convert: ("_never", "_nothing"),
     searched: ("told", "_numbers"),
     lengths: ("searched_for",),
@@ -200,7 +200,7 @@ def _templates(module: ModuleType, names: tuple[str, ...]) -> Iterator[str]:
     tree = ast.parse(getsource(module))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     assert len(functions) == len(names)
-    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare, lengths)]
+    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare_dialects, lengths)]
     for part in [*functions, *tops]:
         docs = {id(node.value) for node in ast.walk(part) if isinstance(node, ast.Expr)}
         inner = {id(value) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for value in node.values}

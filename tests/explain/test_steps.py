@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
-from poolcli.core.windows import Bins, Sliding
 from poolcli.plan.steps import explain, facts, window
+from poolcli.windows import Bins, Sliding
 from tests.profiles import sized
 
 NUMBERS = st.integers(1, 6)

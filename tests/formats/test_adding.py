@@ -14,10 +14,10 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.processes import start
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, WriteOptions, write
-from poolcli.formats.hdf5.add import added_to
+from poolcli.formats.hdf5.append import added_to
+from poolcli.system.subprocesses import start
 from tests.conftest import Cli
 
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)

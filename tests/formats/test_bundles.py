@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli.core.errors import RequestError
+from poolcli.errors import RequestError
 from poolcli.formats import Named, Spec, WriteOptions, write_several
 from tests.conftest import Cli
 

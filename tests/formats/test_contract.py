@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.core.errors import FileError, PoolError
-from poolcli.core.owner import owner_of
+from poolcli.errors import FileError, PoolError
 from poolcli.formats import (
     FORMATS,
     Source,
@@ -31,6 +30,7 @@ from poolcli.formats import (
 from poolcli.formats.atomic import sweep
 from poolcli.formats.isolated import guarded
 from poolcli.formats.records import slices
+from poolcli.system.process_id import owner_of
 from tests.formats import toy
 from tests.profiles import sized
 
@@ -274,7 +274,7 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
 
 
 def owner_that_is_gone() -> str:
-    code = "import os; from poolcli.core.owner import owner_of; print(owner_of(os.getpid()), end='')"
+    code = "import os; from poolcli.system.process_id import owner_of; print(owner_of(os.getpid()), end='')"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

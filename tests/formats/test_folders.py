@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from poolcli.formats import FORMATS, Source, read, write
-from poolcli.formats.continued import secure_folder
+from poolcli.formats.resumable import secure_folder
 from poolcli.plan.region import Ranges
 from tests.conftest import Cli
 from tests.formats import toy

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors import numpy as safetensors
 
-from poolcli.core.errors import PoolError
+from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Source, list_arrays, read
 from poolcli.formats.isolated import guarded
 from tests.profiles import sized

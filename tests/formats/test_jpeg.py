@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import Source, read
 from poolcli.formats.image import jpeg
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from multiprocessing.connection import Connection
 
-from poolcli.core.processes import CONTEXT, start
-from poolcli.formats.native import native_messages
+from poolcli.formats.stderr import native_messages
+from poolcli.system.subprocesses import CONTEXT, start
 
 
 def test_what_is_caught_is_caught_once() -> None:

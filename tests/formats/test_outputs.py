@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import on_command_line
+from poolcli.errors import RequestError
 from poolcli.formats import check_output, format_of
+from poolcli.message_fields import on_command_line
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import ReadOptions, Source, read, read_header
 from poolcli.formats.image.tiff import SPARSE
 from tests.formats.tiffs import bare

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile, PngInfo
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import Source, read
 from poolcli.formats.image import png
 from tests.conftest import Cli

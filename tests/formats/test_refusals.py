@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.core.errors import FileError, PoolError
-from poolcli.core.fields import on_command_line
+from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, opened, parse_source, read
+from poolcli.message_fields import on_command_line
 from tests.formats.npy_headers import fields, npy
 
 NPY_REFUSALS = {
@@ -150,7 +150,7 @@ def test_npz_files_that_are_refused(make: Callable[[], object], path: str, messa
 
 
 def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.arrays.LARGEST_EXPANSION", 1000)
+    monkeypatch.setattr("poolcli.formats.checks.LARGEST_EXPANSION", 1000)
     bomb()
     assert "which may be a decompression bomb; if it is meant to, allow it with --max-memory" in refusal_of("x.npz")
     with opened(Source("x.npz"), ReadOptions(allowed=2**30)) as file:

@@ -14,7 +14,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import Source, list_arrays, opened, read
 from poolcli.formats.safetensors import TYPES
 from tests.conftest import Cli

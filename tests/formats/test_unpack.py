@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats import Source, opened
 from poolcli.formats.records import slices
 from tests.processes import fresh

@@ -16,7 +16,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli.core.errors import FileError, PoolError
+from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, opened
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli

@@ -12,9 +12,9 @@ import pytest
 import zarr
 
 from poolcli import MaxPool
-from poolcli.core.stop import Stopped
 from poolcli.formats import Spec, WriteOptions
 from poolcli.formats.zarr.write import Writer, sink
+from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, halved, made, whole
 
@@ -159,7 +159,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_regions_that_are_missing(
 ) -> None:
     x = np.random.default_rng(2).integers(0, 255, (128, 256, 1024)).astype(np.uint8)
     made("x.zarr", x, chunks=(64, 64, 128), dimension_names=("z", "y", "x"))
-    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
     run = ("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--resume", "-q", "--max-memory", "24M")
     written: list[Any] = []
     monkeypatch.setattr(Writer, "__call__", counting(written, stop_after=2))

@@ -14,8 +14,8 @@ import pytest
 import zarr
 
 from poolcli import AvgPool
-from poolcli.core.stop import Stopped
 from poolcli.formats.zarr.write import Writer
+from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 
 pytestmark = pytest.mark.slow
@@ -78,8 +78,8 @@ def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stop
     cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored("s3://bucket/x.zarr")
-    monkeypatch.setattr("poolcli.formats.continued.NOTE_EVERY", 0)
-    monkeypatch.setattr("poolcli.job.write.TILE", 1000)  # what is smaller is made anew
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.pooling.write.TILE", 1000)  # what is smaller is made anew
     run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
     own, written = Writer.__call__, list[Any]()
 

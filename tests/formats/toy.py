@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 from poolcli.formats.atomic import whole_folder
 from poolcli.formats.records import (
     Fresh,

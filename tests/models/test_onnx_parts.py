@@ -12,12 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_parts, wire
+from poolcli.models import onnx_parts, onnx_protobuf
 from poolcli.models.read import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
 
-LONG = "n" * wire.SMALL  # makes a graph longer than what is copied as it is
+LONG = "n" * onnx_protobuf.SMALL  # makes a graph longer than what is copied as it is
 
 
 def mixed(path: Path) -> Path:
@@ -59,13 +59,13 @@ LAYERS = [
 
 
 @pytest.mark.parametrize(("at_once", "before"), [(3, 5), (1, 5), (7, 6), (1000, 300)])
-@pytest.mark.parametrize("inline", [0, wire.INLINE], ids=["bodies apart", "bodies in their nodes"])
+@pytest.mark.parametrize("inline", [0, onnx_protobuf.INLINE], ids=["bodies apart", "bodies in their nodes"])
 def test_a_graph_in_parts_has_the_layers_of_the_whole(
     at_once: int, before: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
     monkeypatch.setattr(onnx_parts, "BEFORE", before)
-    monkeypatch.setattr(wire, "INLINE", inline)
+    monkeypatch.setattr(onnx_protobuf, "INLINE", inline)
     found = read_model(str(mixed(tmp_path / "m.onnx")))
     assert [(each.name, each.input_shape, each.declared_shape) for each in found] == LAYERS
 
@@ -110,12 +110,12 @@ def nested(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("at_once", [1, 1000])
-@pytest.mark.parametrize("inline", [0, wire.INLINE], ids=["bodies apart", "bodies in their nodes"])
+@pytest.mark.parametrize("inline", [0, onnx_protobuf.INLINE], ids=["bodies apart", "bodies in their nodes"])
 def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(
     at_once: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
-    monkeypatch.setattr(wire, "INLINE", inline)
+    monkeypatch.setattr(onnx_protobuf, "INLINE", inline)
     found = read_model(str(nested(tmp_path / "m.onnx")))
     assert [(each.name, each.type, each.input_shape) for each in found] == [
         ("F_0/first", "MaxPool", (1, 3, 34, 34)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WINDOWS = "poolcli/core/windows.py"
+WINDOWS = "poolcli/windows.py"
 EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::_at_least: comparison: a < low -> a <= low": "at the limit itself the difference that is added is 0",
     f"{WINDOWS}::_at_most: comparison: a > high -> a >= high": "at the limit itself the difference that is taken is 0",

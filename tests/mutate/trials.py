@@ -21,7 +21,7 @@ SECONDS = 300  # what takes longer hangs: tests of a room take a tenth of this
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
 TARGETS: dict[str, tuple[str, ...]] = {
-    "poolcli/core/windows.py": ("test_windows.py", "plan", "explain/test_steps.py", "test_specs.py", "test_traps.py"),
+    "poolcli/windows.py": ("test_windows.py", "plan", "explain/test_steps.py", "test_specs.py", "test_traps.py"),
     "poolcli/plan/*.py": (
         "plan", "test_windows.py", "test_specs.py", "test_fields.py", "test_attributes.py", "explain/test_steps.py",
         "explain/test_screens.py", "test_traps.py", "conformance/test_refusals.py",
@@ -36,11 +36,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/engine/compiled/[!bfks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
     "poolcli/engine/compiled/store.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/engine/compiled/folder.py": ("engine/test_store.py", "test_cache.py"),
-    "poolcli/job/tiles.py": (
+    "poolcli/pooling/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),
-    "poolcli/batch/manifest.py": ("test_executors.py", "cli/test_manifest.py", "cli/test_resume.py"),
-    "poolcli/batch/record.py": ("test_executors.py", "cli/test_resume.py"),
+    "poolcli/runs/manifest.py": ("test_executors.py", "cli/test_manifest.py", "cli/test_resume.py"),
+    "poolcli/runs/record.py": ("test_executors.py", "cli/test_resume.py"),
     "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 

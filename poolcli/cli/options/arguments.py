@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolcli.cli.options.option import Argument
 from poolcli.cli.words import OPERATOR_WORDS
-from poolcli.core.nearest import listed
+from poolcli.suggestions import listed
 
 ARGUMENTS: dict[str, Argument] = {
     "inputs": Argument(

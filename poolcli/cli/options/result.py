@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from poolcli.arguments import INDEX_TYPES
 from poolcli.cli.options.option import Option
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.values import INDEX_TYPES
+from poolcli.dtypes import DTYPES
 
 TYPES = tuple(DTYPES)
 

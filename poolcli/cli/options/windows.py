@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
 from poolcli.cli.options.option import Option
 from poolcli.cli.words import OPERATOR_WORDS
-from poolcli.core.nearest import listed
-from poolcli.core.values import AUTO_PADS, ROUNDING_TYPES
 from poolcli.dialects import DIALECTS
+from poolcli.suggestions import listed
 
 WINDOWS = {
     "pooling": Option(

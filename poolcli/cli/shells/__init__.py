@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.nearest import listed
-from poolcli.core.values import one_of
+from poolcli.arguments import one_of
+from poolcli.errors import FileError, RequestError
+from poolcli.suggestions import listed
 
 SHELLS = ("bash", "zsh", "fish")
 SHOW, INSTALL = "--show-completion", "--install-completion"

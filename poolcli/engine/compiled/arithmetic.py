@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.engine.compiled.ability import largest_divisor
 from poolcli.plan import Plan
 

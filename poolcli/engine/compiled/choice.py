@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.core.windows import ceil_div
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, ByReciprocal, Itself, OfKernel, Plain
 from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.geometry import Geometry, Taps, Wide, flat
 from poolcli.engine.compiled.view import View
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
-from poolcli.core.windows import ceil_div
+from poolcli.dtypes import lookup
 from poolcli.engine.compiled.arithmetic import (
     Scaled,
     by_reciprocal,
@@ -26,6 +25,7 @@ from poolcli.engine.compiled.view import View, view_of
 from poolcli.engine.memory import Order, is_exchanged
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     pass

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.core.collector import without_collector
 from poolcli.engine.compiled import spent, store
 from poolcli.engine.compiled.ability import is_switched_off
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 from poolcli.engine.fallback import KernelError, kernel_errors
+from poolcli.system.gc import without_collector
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Choice

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from poolcli.core.windows import ceil_div
 from poolcli.engine.threads import allowed_threads
+from poolcli.windows import ceil_div
 
 TILES = 4  # for each thread, so that threads share evenly
 SMALLEST_TILE = 1 << 15  # elements; fewer are not worth a call

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.core.windows import AxisWindows, Sliding
 from poolcli.engine.compiled.arithmetic import seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.engine.memory import Order
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
+from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

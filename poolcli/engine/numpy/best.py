@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.engine.numpy.reduce import Array, Combine, Parts, along, reduce, steps_of
 from poolcli.plan.region import Region
 

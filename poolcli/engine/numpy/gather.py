@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.core.windows import AxisWindows
 from poolcli.engine.numpy.reduce import Array, taps_of
 from poolcli.plan.region import Region
+from poolcli.windows import AxisWindows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

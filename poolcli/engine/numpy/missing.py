@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
-from poolcli.core.missing import Missing
+from poolcli.dtypes import lookup
 from poolcli.engine.indices import in_slab
 from poolcli.engine.numpy.best import best_of
 from poolcli.engine.numpy.modes import highest, mode_of
 from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array, reduce, steps_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of
+from poolcli.nodata import Missing
 from poolcli.plan.region import Ranges, Region, parts_of
 
 if TYPE_CHECKING:

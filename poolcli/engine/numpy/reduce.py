@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.core.windows import AxisWindows, Sliding
 from poolcli.plan.region import Ranges, Region
+from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

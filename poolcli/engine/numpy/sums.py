@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from poolcli.core.dtypes import lookup
+from poolcli.dtypes import lookup
 from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import Array, AxisSteps, Parts, along, indices, reduce, steps_of
 from poolcli.plan import Plan

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from poolcli.formats.arrays import chosen
+from poolcli.formats.checks import chosen
 from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import reading
 from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
-from poolcli.formats.missing import missing_in
+from poolcli.formats.nodata import missing_in
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
 
 if TYPE_CHECKING:

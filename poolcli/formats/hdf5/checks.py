@@ -6,13 +6,13 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
-from poolcli.core.lazy import need
-from poolcli.formats.arrays import byte_count, check_expansion, human_bytes
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import byte_count, check_expansion, human_bytes
 from poolcli.formats.hdf5.library import h5py
 from poolcli.formats.hdf5.unpack import number_of
 from poolcli.formats.records import ReadOptions
+from poolcli.message_fields import field
+from poolcli.system.lazy_imports import need
 
 SMALL = 1024  # bytes that any filter may add to a chunk
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poolcli.core.errors import FileError
-from poolcli.formats.arrays import human_bytes
-from poolcli.formats.hdf5.builtin import BUILT_IN, FLETCHER32, Unpacked
-from poolcli.formats.hdf5.plugins import unpacked_by_plugin
+from poolcli.errors import FileError
+from poolcli.formats.checks import human_bytes
+from poolcli.formats.hdf5.builtin_filters import BUILT_IN, FLETCHER32, Unpacked
+from poolcli.formats.hdf5.plugin_filters import unpacked_by_plugin
 
 Filter = tuple[int, tuple[int, ...]]  # its number and its values
 MORE = 64  # bytes that a filter may add to the numbers before the next one packs them

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError, RequestError
-from poolcli.formats.arrays import byte_count, check_dtype, check_rank, listing
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import byte_count, check_dtype, check_rank, listing
 from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
 from poolcli.formats.hdf5.library import h5py, reading
 from poolcli.formats.hdf5.names import above, find, text_of, walk

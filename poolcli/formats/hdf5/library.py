@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from poolcli.core.errors import QUOTES, said_by
-from poolcli.core.lazy import Lazy
-from poolcli.core.patience import patience_for
+from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
+from poolcli.system.cpu_limit import patience_for
+from poolcli.system.lazy_imports import Lazy
 
 h5py: Any = Lazy("h5py")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.formats.arrays import byte_count, named
+from poolcli.dtypes import DTYPES
+from poolcli.formats.checks import byte_count, named
 from poolcli.formats.hdf5.gate import Dataset
 from poolcli.formats.hdf5.library import h5py
-from poolcli.formats.missing import UNREADABLE, notes_on
+from poolcli.formats.nodata import UNREADABLE, notes_on
 from poolcli.formats.records import Dimension, Metadata, Scale, whole_region
 
 LARGEST_SCALES = 2**25  # bytes of all of them together; what is beyond is left out

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from poolcli.core.errors import FileError
-from poolcli.core.fields import field
+from poolcli.errors import FileError
 from poolcli.formats.hdf5.library import h5py
+from poolcli.message_fields import field
 
 MOST_GROUPS = 100_000
 MOST_HOPS = 100  # from soft link to soft link

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.lazy import need
-from poolcli.formats.arrays import named
+from poolcli.errors import RequestError
+from poolcli.formats.checks import named
 from poolcli.formats.hdf5.library import h5py
+from poolcli.system.lazy_imports import need
 
 ENTROPY_CODING = 4  # of the options of szip
 LZF = 32000

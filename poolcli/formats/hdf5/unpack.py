@@ -7,11 +7,11 @@ from collections.abc import Set as AbstractSet
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.room import room_for
-from poolcli.core.windows import ceil_div
-from poolcli.formats.arrays import byte_count
+from poolcli.formats.checks import byte_count
 from poolcli.formats.hdf5.filters import unpacked
 from poolcli.formats.hdf5.library import h5py
+from poolcli.system.memory_limit import room_for
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

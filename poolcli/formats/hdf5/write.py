@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.formats import missing
-from poolcli.formats.arrays import byte_count, named
+from poolcli.dtypes import DTYPES
+from poolcli.formats import nodata
 from poolcli.formats.atomic import byte_stream, whole_file
-from poolcli.formats.hdf5.add import added_to, is_own, make_room, place_of
+from poolcli.formats.checks import byte_count, named
+from poolcli.formats.hdf5.append import added_to, is_own, make_room, place_of
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.names import bytes_of
 from poolcli.formats.records import Fresh, Named, Scale, Sink, Spec, WriteOptions, slices
@@ -146,7 +146,7 @@ def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]
     for name, value in attributes.items():
         try:
             if name not in target:
-                typed = dtype is not None and name in missing.NAMES and np.asarray(value).dtype.kind in "iuf"
+                typed = dtype is not None and name in nodata.NAMES and np.asarray(value).dtype.kind in "iuf"
                 target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from poolcli.core.errors import FileError
+from poolcli.errors import FileError
 
 SCREEN = 13  # bytes of the signature and the screen's description
 EXTENSION, FRAME = b"\x21", b"\x2c"

@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.lazy import Lazy
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,22 +8,22 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError, PoolError
-from poolcli.core.layouts import convert_layout
-from poolcli.core.lazy import loading
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, PoolError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import gif_write, pillow, pixels, png, tiff, tiff_write
-from poolcli.formats.image.depth import loses_bits
-from poolcli.formats.image.directory import with_directory
+from poolcli.formats.image.bit_depth import loses_bits
+from poolcli.formats.image.encode_options import BESIDE, chosen, pillow_options
+from poolcli.formats.image.encoded import Picture
+from poolcli.formats.image.exif import with_directory
 from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import DEEP, MODES, mode_of
 from poolcli.formats.image.pages import choose_pages, refuse_many_pixels, refuse_memory
-from poolcli.formats.image.picture import Picture
-from poolcli.formats.image.save import BESIDE, chosen, pillow_options
-from poolcli.formats.image.storage import choose_compression
+from poolcli.formats.image.tiff_compression import choose_compression
 from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
 from poolcli.formats.table import format_of
+from poolcli.layouts import convert_layout
+from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

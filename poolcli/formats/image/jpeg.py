@@ -11,9 +11,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.lazy import need
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.image.modes import is_of
+from poolcli.system.lazy_imports import need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.lazy import Lazy
-from poolcli.formats.image import iptc, tags
-from poolcli.formats.image.directory import CENTIMETRE, INCH, chosen_exif
-from poolcli.formats.image.geo import Grid, scaled_geo
+from poolcli.formats.image import iptc, tiff_tags
+from poolcli.formats.image.exif import CENTIMETRE, INCH, chosen_exif
+from poolcli.formats.image.geotiff import Grid, scaled_geo
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from PIL.Image import Exif
@@ -103,25 +103,25 @@ def _is_unusual(info: Mapping[str, Any]) -> bool:
 
 
 def _of_tiff(exif: Exif) -> dict[str, Any]:
-    stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
+    stored = {"icc_profile": exif.get(tiff_tags.ICC_PROFILE), "xmp": exif.get(tiff_tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
-    geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
+    geo = {tag: exif[tag] for tag in tiff_tags.GEO if tag in exif}
     dots = _dots_of_tiff(exif)
     return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
 
 
 def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
     """The resolution in dots to the inch; None where it has another unit, or is not stated."""
-    unit = exif.get(tags.RESOLUTION_UNIT, INCH)
-    dots = [_dots(exif.get(tag)) for tag in tags.RESOLUTION]
-    if unit not in (INCH, CENTIMETRE) or not all(tag in exif for tag in tags.RESOLUTION):
+    unit = exif.get(tiff_tags.RESOLUTION_UNIT, INCH)
+    dots = [_dots(exif.get(tag)) for tag in tiff_tags.RESOLUTION]
+    if unit not in (INCH, CENTIMETRE) or not all(tag in exif for tag in tiff_tags.RESOLUTION):
         return None
     return tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
 
 
 def _photoshop(exif: Exif) -> dict[int, bytes]:
     """Photoshop's resource blocks in a TIFF, IPTC data among them; these are empty where they are no bytes."""
-    stored, own = exif.get(tags.PHOTOSHOP), exif.get(tags.IPTC)
+    stored, own = exif.get(tiff_tags.PHOTOSHOP), exif.get(tiff_tags.IPTC)
     blocks = iptc.blocks_of(stored) if isinstance(stored, bytes) else {}
     if isinstance(own, bytes):
         return blocks | {iptc.IPTC: own}
@@ -168,16 +168,16 @@ def _scaled_dots(value: object, factor: float) -> float:
 def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int]) -> bytes:
     exif: Exif = pil.Exif()
     exif.load(data)
-    below: Any = exif.get_ifd(tags.EXIF) if tags.EXIF in exif else {}
+    below: Any = exif.get_ifd(tiff_tags.EXIF) if tiff_tags.EXIF in exif else {}
     directories: tuple[Any, ...] = (exif, below)
-    for directory, resolution in zip(directories, (tags.RESOLUTION, tags.FOCAL_PLANE), strict=True):
+    for directory, resolution in zip(directories, (tiff_tags.RESOLUTION, tiff_tags.FOCAL_PLANE), strict=True):
         for tag, factor in zip(resolution, factors, strict=True):
             dots = _dots(directory.get(tag))
             if dots is not None:
                 directory[tag] = dots * factor
             elif tag in directory:
                 del directory[tag]
-    for tag, length in zip(tags.SIZES, size, strict=True):
+    for tag, length in zip(tiff_tags.SIZES, size, strict=True):
         if tag in below:
             below[tag] = length
     return exif.tobytes()

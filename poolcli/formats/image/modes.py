@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from poolcli.core.dtypes import lookup
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.dtypes import lookup
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
-from poolcli.formats.arrays import human_bytes
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import human_bytes
+from poolcli.message_fields import field
 
 LEAST = 8  # bytes of a page in any file, and of its place in a list of pages
 

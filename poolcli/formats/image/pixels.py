@@ -6,10 +6,10 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.lazy import Lazy
 from poolcli.formats.image.plugins import load_plugin
-from poolcli.formats.image.samples import with_signs_turned
+from poolcli.formats.image.tiff_samples import with_signs_turned
 from poolcli.formats.table import FORMATS
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.lazy import Lazy, need
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.image.modes import MODES, is_of
+from poolcli.system.lazy_imports import Lazy, need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,18 +9,17 @@ from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError
-from poolcli.core.fields import field
-from poolcli.core.lazy import Lazy, need
-from poolcli.core.missing import Missing, can_hold
-from poolcli.formats.image import tags
-from poolcli.formats.image.chain import count_pages
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError
+from poolcli.formats.image import tiff_tags
+from poolcli.formats.image.codec_sizes import refuse_larger
+from poolcli.formats.image.encoded import Picture, turned, turning_notes, upright
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.pages import Page, refuse_memory
-from poolcli.formats.image.picture import Picture, turned, turning_notes, upright
 from poolcli.formats.image.png import WHY_READ
-from poolcli.formats.image.samples import (
+from poolcli.formats.image.tiff_compression import OF_PILLOW
+from poolcli.formats.image.tiff_ifds import count_pages
+from poolcli.formats.image.tiff_samples import (
     ASSOCIATED,
     CMYK,
     GREY,
@@ -32,9 +31,10 @@ from poolcli.formats.image.samples import (
     decoded,
     samples_of,
 )
-from poolcli.formats.image.segments import refuse_larger
-from poolcli.formats.image.storage import OF_PILLOW
-from poolcli.formats.image.strips import NAMED, is_sparse, refuse_lacking
+from poolcli.formats.image.tiff_strips import NAMED, is_sparse, refuse_lacking
+from poolcli.message_fields import field
+from poolcli.nodata import Missing, can_hold
+from poolcli.system.lazy_imports import Lazy, need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,7 +173,7 @@ def untrue_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
 def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
     """The number that stands for pixels without one (GDAL), where the type has it."""
     try:
-        text = str(stored[tags.NO_DATA]).strip("\0 ")
+        text = str(stored[tiff_tags.NO_DATA]).strip("\0 ")
         number = int(text) if WHOLE.fullmatch(text) else float(text)
         return (number,) if can_hold(DTYPES[dtype], number) else ()
     except MemoryError:
@@ -182,13 +182,13 @@ def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
         return ()
 
 
-def _said(page: Any, tags: Iterable[int]) -> dict[int, Any]:
+def _said(page: Any, tiff_tags: Iterable[int]) -> dict[int, Any]:
     """Those of some tags that a page has."""
-    return {tag.code: tag.value for tag in map(page.tags.get, tags) if tag}
+    return {tag.code: tag.value for tag in map(page.tags.get, tiff_tags) if tag}
 
 
 def _orientation(page: Any) -> Any:
-    tag = page.tags.get(tags.ORIENTATION)
+    tag = page.tags.get(tiff_tags.ORIENTATION)
     return tag.value if tag else 1
 
 

@@ -11,12 +11,21 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.lazy import need
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.png import WHY_WRITE
-from poolcli.formats.image.samples import CMYK, COLOURS, GREY, LAB, RGB, UNASSOCIATED, UNSPECIFIED, with_signs_turned
-from poolcli.formats.image.storage import Compression
+from poolcli.formats.image.tiff_compression import Compression
+from poolcli.formats.image.tiff_samples import (
+    CMYK,
+    COLOURS,
+    GREY,
+    LAB,
+    RGB,
+    UNASSOCIATED,
+    UNSPECIFIED,
+    with_signs_turned,
+)
+from poolcli.system.lazy_imports import need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

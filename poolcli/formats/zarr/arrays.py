@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.errors import FileError, PoolError
-from poolcli.formats.arrays import byte_count, check_dtype, check_rank, choose, human_bytes
-from poolcli.formats.missing import missing_in, notes_on
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, PoolError
+from poolcli.formats.checks import byte_count, check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.nodata import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
 from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.chunks import batches
+from poolcli.formats.zarr.hierarchy import is_group, root_of, walk
 from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, unpacking
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
 from poolcli.formats.zarr.store import store_of
-from poolcli.formats.zarr.walk import is_group, root_of, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from poolcli.formats.missing import NAMES
+from poolcli.formats.nodata import NAMES
 
 DEEPEST = 64
 

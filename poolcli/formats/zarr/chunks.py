@@ -8,10 +8,10 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
-from poolcli.core.layouts import spatial_axes
-from poolcli.core.windows import ceil_div
+from poolcli.errors import RequestError
+from poolcli.layouts import spatial_axes
+from poolcli.message_fields import field
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from poolcli.plan.region import Ranges

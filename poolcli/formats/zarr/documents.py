@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.formats.arrays import named
+from poolcli.dtypes import DTYPES
+from poolcli.formats.checks import named
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.zarr.attributes import plain
 from poolcli.formats.zarr.chunks import Grid, grid_of

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from poolcli.core.errors import QUOTES, said_by
-from poolcli.core.lazy import Lazy
-from poolcli.core.room import room_for
+from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
+from poolcli.system.lazy_imports import Lazy
+from poolcli.system.memory_limit import room_for
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poolcli.core.layouts import SPATIAL, default_layout
+from poolcli.layouts import SPATIAL, default_layout
 
 # Every other single letter that is one of a layout stands for itself.
 LETTERS = {

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from poolcli.core.errors import RequestError
-from poolcli.core.fields import field
+from poolcli.errors import RequestError
+from poolcli.formats.zarr.hierarchy import groups_above
 from poolcli.formats.zarr.library import KNOWN
-from poolcli.formats.zarr.walk import groups_above
+from poolcli.message_fields import field
 
 VERSIONS = {"0.5": 3, "0.4": 2}  # with the version of Zarr that each is stored in
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from poolcli.core.errors import FileError
-from poolcli.core.stop import check_stopped
-from poolcli.formats.continued import Journal
-from poolcli.formats.places import filesystem, unreachable
+from poolcli.errors import FileError
+from poolcli.formats.paths import filesystem, unreachable
+from poolcli.formats.resumable import Journal
+from poolcli.system.signals import check_stopped
 
 
 @contextmanager

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from poolcli.core.errors import FileError, RequestError
-from poolcli.core.fields import field
-from poolcli.core.stop import check_stopped
-from poolcli.formats.continued import Journal
-from poolcli.formats.places import filesystem, unreachable
-from poolcli.formats.shared import ENDED, UNFINISHED, check_parts, note_of, numbers_of, only_work
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.paths import filesystem, unreachable
+from poolcli.formats.resumable import Journal
+from poolcli.formats.sharded_output import ENDED, UNFINISHED, check_parts, note_of, numbers_of, only_work
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.remote import RemoteJournal, write_documents
+from poolcli.message_fields import field
+from poolcli.system.signals import check_stopped
 
 
 @contextmanager

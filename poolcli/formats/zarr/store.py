@@ -7,11 +7,11 @@ import stat
 from functools import cache
 from typing import Any
 
-from poolcli.core.errors import FileError
-from poolcli.core.fields import field
-from poolcli.formats.arrays import human_bytes
-from poolcli.formats.places import filesystem, is_url, patient
+from poolcli.errors import FileError
+from poolcli.formats.checks import human_bytes
+from poolcli.formats.paths import filesystem, is_url, patient
 from poolcli.formats.zarr.library import zarr
+from poolcli.message_fields import field
 
 
 def store_of(path: str, *, read_only: bool, allow_external: bool = False, largest: int | None = None) -> Any:

@@ -10,15 +10,14 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from poolcli.core.dtypes import DTYPES
-from poolcli.core.stop import check_stopped
-from poolcli.formats.arrays import byte_count
+from poolcli.dtypes import DTYPES
 from poolcli.formats.atomic import whole_folder
-from poolcli.formats.continued import Journal, continued_folder
-from poolcli.formats.places import is_url
+from poolcli.formats.checks import byte_count
+from poolcli.formats.paths import is_url
 from poolcli.formats.records import Named, Sink, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.runs import Done
-from poolcli.formats.shared import shared_folder
+from poolcli.formats.regions import Done
+from poolcli.formats.resumable import Journal, continued_folder
+from poolcli.formats.sharded_output import shared_folder
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, made
@@ -26,6 +25,7 @@ from poolcli.formats.zarr.library import opening, settled, side_by_side, transla
 from poolcli.formats.zarr.remote import remote_store
 from poolcli.formats.zarr.remote_shards import shared_store
 from poolcli.formats.zarr.store import store_of
+from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

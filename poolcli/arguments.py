@@ -1,0 +1,173 @@
+"""Reading the values of attributes: a number for each axis, one word of a list.
+
+A reader takes the field's name and what was given for it, and returns the value or refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, SupportsIndex
+
+from poolcli.errors import RequestError
+from poolcli.layouts import SPATIAL
+from poolcli.message_fields import field
+from poolcli.suggestions import did_you_mean
+
+PerAxis = int | Sequence[int]
+Reader = Callable[[str, object], Any]
+AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
+ROUNDING_TYPES = ("floor", "ceil", "ceil_torch")
+ENDS = ("pads_begin", "pads_end")
+INDEX_TYPES = {"i32": "int32", "i64": "int64"}
+LARGEST = 2**63 - 1
+# What people call frameworks, and frameworks words.
+SHORT_FORMS = {
+    "ov": "openvino",
+    "ort": "onnx",
+    "onnxruntime": "onnx",
+    "torch": "pytorch",
+    "tf": "tensorflow",
+    "keras": "tensorflow",
+    "notset": "explicit",  # of auto_pad, in ONNX
+}
+
+
+def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
+    """The number or numbers of an attribute, one for each spatial axis; refuses other counts."""
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    if len(numbers) == 1:
+        numbers *= len(axes)
+    if len(numbers) != len(axes):
+        axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
+        counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
+        raise RequestError(
+            f"{field(name)} has {len(numbers)} numbers, the input has {axes_of}; "
+            f"give {counts}, for example {_counted(name, numbers, len(axes))}"
+        )
+    return numbers
+
+
+def _counted(name: str, numbers: tuple[int, ...], count: int) -> str:
+    """The setting with as many numbers as there are axes: the last ones, or more that leave the first axes alone."""
+    if name in ENDS and len(numbers) == 2 * count:
+        return " and ".join(field(end, numbers[i * count : (i + 1) * count]) for i, end in enumerate(ENDS))
+    alone = 0 if name in ENDS else 1
+    return field(name, ((alone,) * count + numbers)[-count:])
+
+
+def one_of(name: str, value: object, words: Sequence[str]) -> str:
+    """The one of `words` that `value` is, in whatever case and spelling; refused with the words when it is none.
+
+    >>> one_of("auto_pad", "SAME-UPPER", AUTO_PADS), one_of("like", "torch", ("onnx", "pytorch"))
+    ('same_upper', 'pytorch')
+    """
+    if isinstance(value, str):
+        if value in words:
+            return value
+        plain = value.lower().replace("-", "_")
+        plain = SHORT_FORMS.get(plain, plain)
+        found = next((word for word in words if word.replace("-", "_") == plain), None)
+        if found is not None:
+            return found
+    short = {each: word for each, word in SHORT_FORMS.items() if word in words}
+    meant = did_you_mean(value, words, short) if isinstance(value, str) else ""
+    raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}{meant}")
+
+
+def read(reader: Reader) -> dict[str, Reader]:
+    """The metadata of a field of a record: how a value given for it is read."""
+    return {"read": reader}
+
+
+def optional(reader: Reader) -> Reader:
+    """As `reader`; None stays None."""
+    return lambda name, value: None if value is None else reader(name, value)
+
+
+def word_of(words: Sequence[str]) -> Reader:
+    """One of `words`."""
+    return lambda name, value: one_of(name, value, words)
+
+
+def numbers_from(least: int) -> Reader:
+    """A whole number that serves every axis, or a tuple with one for each axis; each at least `least`."""
+
+    def numbers(name: str, value: object) -> PerAxis:
+        items = _items(value)
+        if items is None:
+            return _in_range(name, whole_number(name, value), least, "every axis")
+        found = tuple(whole_number(name, item) for item in items)
+        letters = SPATIAL[-len(found) :].rjust(len(found), "?")
+        places = [f"axis {letter}" for letter in letters] if len(found) > 1 else ["every axis"]
+        return tuple(_in_range(name, n, least, place) for n, place in zip(found, places, strict=False))
+
+    return numbers
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, numpy's too; other values, which might mean either, are refused."""
+    plain = _plain(value)
+    if not isinstance(plain, int) or plain not in (0, 1):
+        raise RequestError(f"{field(name)} is {value!r}, it must be True or False")
+    return bool(plain)
+
+
+def whole_number(name: str, value: object) -> int:
+    """A whole number, also numpy's or an array of one; fractions, words and truth values are refused."""
+    if type(value) is int:  # in a tenth of the time of what follows
+        return value
+    if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
+        return value.__index__()
+    raise RequestError(f"{field(name)} has {value!r}, a whole number is needed")
+
+
+def number_from(least: float) -> Reader:
+    """A finite number of at least `least`; a whole one becomes an integer."""
+
+    def number(name: str, value: object) -> float:
+        plain = _plain(value)
+        if isinstance(plain, bool) or not isinstance(plain, int | float) or not least <= plain < inf:
+            raise RequestError(f"{field(name)} is {value!r}, a number of at least {least:g} is needed")
+        return int(plain) if plain == int(plain) else plain
+
+    return number
+
+
+def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
+    """A number or several, numpy's too, whether finite or not; truth values and words are refused."""
+    items = _items(value)
+    found = tuple(_plain(item) for item in ((value,) if items is None else items))
+    for number in found:
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise RequestError(f"{field(name)} is {number!r}, a number or several are needed")
+    return tuple(number for number in found if isinstance(number, int | float))
+
+
+def divisor(name: str, value: object) -> int:
+    """A whole number that a sum may be divided by."""
+    number = _plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
+        raise RequestError(f"{field(name)} is {value!r}, a whole number other than 0 and below 2**31 is needed")
+    return number
+
+
+def _in_range(name: str, number: int, least: int, where: str) -> int:
+    if number < least:
+        raise RequestError(f"{field(name)} is {number} on {where}, it must be at least {least}")
+    if number > LARGEST:
+        raise RequestError(f"{field(name)} on {where} is above 2**63 - 1, the largest number that is read")
+    return number
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """The items of a list, a tuple or an array; None for a single value."""
+    tolist = getattr(value, "tolist", None)  # a numpy array or scalar
+    plain = tolist() if tolist is not None else value
+    return plain if isinstance(plain, Sequence) and not isinstance(plain, str | bytes | bytearray) else None
+
+
+def _plain(value: object) -> object:
+    """A numpy scalar as the Python number that it is; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if item is not None and getattr(value, "shape", None) == () else value

@@ -1,0 +1,107 @@
+"""The number types that poolcli computes with, as data: no array library is needed to plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import RequestError
+from poolcli.suggestions import did_you_mean
+from poolcli.system.lazy_imports import need
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type: its name as numpy writes it, kind (bool, uint, int, float) and bits."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("uint", "int")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory and in files."""
+        return max(self.bits // 8, 1)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The lowest and the highest value of an integer or bool type."""
+        if self.kind == "int":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What no value of the type is below, and what none is above."""
+        return (-inf, inf) if self.kind == "float" else self.limits
+
+
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        DType("bool", "bool", 1),
+        *(DType(f"uint{bits}", "uint", bits) for bits in (8, 16, 32, 64)),
+        *(DType(f"int{bits}", "int", bits) for bits in (8, 16, 32, 64)),
+        *(DType(f"float{bits}", "float", bits) for bits in (16, 32, 64)),
+        DType("bfloat16", "float", 16),
+    )
+}
+
+
+# numpy's own short names, little-endian or native: `f4` is float32, `?` bool.
+SHORT = {"?": "bool", "b1": "bool"} | {
+    f"{dtype.kind[0]}{dtype.itemsize}": dtype.name
+    for dtype in DTYPES.values()
+    if dtype.kind != "bool" and dtype.name != "bfloat16"
+}
+PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads them
+
+
+# What OpenVINO, ONNX and C call them, for the command line alone: to numpy `u8` is not 8 bits but 8 bytes.
+SPOKEN = {
+    **{f"{prefix}{bits}": f"float{bits}" for prefix in ("f", "fp") for bits in (16, 32, 64)},
+    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
+    "half": "float16", "double": "float64", "bf16": "bfloat16", "boolean": "bool",
+}  # fmt: skip
+
+
+def spoken(word: str) -> str | None:
+    """The name of the type that people mean by `word` on the command line; None where it is none.
+
+    >>> spoken("FP16"), spoken("u8"), spoken("f4"), spoken("torch.half"), spoken("complex64")
+    ('float16', 'uint8', 'float32', 'float16', None)
+    """
+    plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
+    found = SPOKEN.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
+    return found if found in DTYPES else None
+
+
+def lookup(name: object) -> DType:
+    """The type called `name` (also a numpy dtype or scalar type, `f4`, or Python's float); refuses all others."""
+    text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
+    bare = text.lstrip("<=|")
+    try:
+        return DTYPES[SHORT.get(bare) or PLAIN.get(text) or text]
+    except KeyError:
+        known = ", ".join(DTYPES)
+        meant = did_you_mean(text, DTYPES)
+        raise RequestError(f"dtype {text} cannot be pooled; use one of {known}{meant}") from None
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype called `name`; bfloat16 comes from ml_dtypes."""
+    import numpy as np
+
+    if name != "bfloat16":
+        return np.dtype(name)
+    (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

@@ -1,0 +1,163 @@
+"""The same attributes under the rules of each framework, and which rule makes the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from poolcli.dialects import DIALECTS, Dialect
+from poolcli.errors import RequestError
+from poolcli.explain.equivalence import same_divisors, same_reduction
+from poolcli.message_fields import settled, worded
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
+from poolcli.windows import Sliding
+
+ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
+ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
+KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
+SIGNED = "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum"
+UNSIGNED = "it adds abs(x)**p, and a window's sum is what lies in it"
+DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One framework's answer: its plan, or why it refuses. `divisors` are those of the first and the last window."""
+
+    title: str
+    like: str
+    rounding: str
+    plan: Plan | None
+    refusal: str | None
+    divisors: tuple[int, int] | None
+    chosen: bool
+    causes: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the answer is another than the chosen one's."""
+        return bool(self.causes) or (self.plan is None and not self.chosen)
+
+
+def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
+    """The rows of all frameworks; `plan` is the chosen one's, of `op`."""
+    rows = []
+    for dialect, rounding in _variants(op):
+        like = dialect.name
+        word = rounding or _word(op, dialect)
+        title = f"{dialect.title} {word}" if rounding else dialect.title
+        chosen = like == plan.like and (rounding is None or word == getattr(op, "rounding_type", None))
+        try:
+            under = _under(op, like, word)
+            other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
+        except RequestError as error:
+            rows.append(Row(title, like, word, None, worded(settled(error.message)), None, chosen, ()))
+            continue
+        causes = () if chosen else tuple(_causes(plan, other))
+        rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))
+    return tuple(rows)
+
+
+def divisors(plan: Plan) -> tuple[int, int] | None:
+    """What the first and the last window of an average are divided by; None for maxima."""
+    if not plan.reducer.divides:
+        return None
+    if plan.divisor_override is not None:
+        return plan.divisor_override, plan.divisor_override
+    ends = ([w.divisor(o) for w in plan.windows for o in (0,)], [w.divisor(w.output - 1) for w in plan.windows])
+    return prod(ends[0]), prod(ends[1])
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """What makes rows differ: each cause once, with the frameworks that it holds for."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for cause in row.causes:
+            found.setdefault(cause, []).append(row.title)
+    return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
+
+
+def _variants(op: Attributes) -> list[tuple[Dialect, str | None]]:
+    """The dialects, those that have the operator first, each under all rounding words where it has some of its own."""
+    name = op.rules_of or op.name
+    ordered = sorted(DIALECTS.values(), key=lambda dialect: (name not in dialect.operators, dialect.retired))
+    return [(d, word) for d in ordered for word in (d.compared if isinstance(op, SlidingAttributes) else (None,))]
+
+
+def _word(op: Attributes, dialect: Dialect) -> str:
+    """The rounding word of `op` in a dialect: ceil stands for ceil_torch where only it is known."""
+    word = getattr(op, "rounding_type", "")
+    return "ceil" if word == "ceil_torch" and word not in dialect.rounding_types else word
+
+
+def _under(op: Attributes, like: str, rounding: str) -> Attributes:
+    if isinstance(op, SlidingAttributes):
+        op = replace(op, rounding_type=rounding)
+    if isinstance(op, PickingAttributes):
+        op = replace(op, axis=None)
+    return replace(op, like=like)
+
+
+def _causes(chosen: Plan, other: Plan) -> list[str]:
+    """The rules by which `other` differs from `chosen` in windows or divisors."""
+    a, b, causes = chosen.attributes, other.attributes, []
+    title = DIALECTS[other.like].title
+    if a.get("strides") != b.get("strides"):
+        causes.append(f"{title} takes {_listed(b['strides'])} as strides where none are given")
+    if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
+        causes.append(_rounding_rule(_meaning(chosen), _meaning(other)))
+    same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
+    if chosen.output_shape == other.output_shape and not same_windows and not causes:
+        causes.append("its windows lie elsewhere")
+    if not same_reduction(chosen, other):
+        causes.append(SIGNED if other.reducer.signed else UNSIGNED)
+    elif chosen.reducer.divides and not (chosen.output_shape == other.output_shape and same_divisors(chosen, other)):
+        padded = _padded(chosen, other)
+        if padded and a.get("exclude_pad") != b.get("exclude_pad"):
+            word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
+            causes.append(f"{title} {word} where nothing is said")
+        elif padded and a.get("exclude_pad") is False and _counts(chosen) != _counts(other):
+            causes.append(
+                "it counts only the part of an overhanging window that lies in the input and its pads"
+                if _counted(other.windows[0]) == "clipped"
+                else "it counts the whole window, overhang included, as soon as any pad is not 0"
+            )
+        elif not causes:
+            causes.append("its divisors differ")
+    return causes
+
+
+def _rounding_rule(chosen: str, other: str) -> str:
+    if other == "floor":
+        return ROUNDED_DOWN
+    if chosen == "floor":
+        return ROUNDED_UP
+    return KEPT if other == "ceil" else DROPPED
+
+
+def _meaning(plan: Plan) -> str:
+    word = str(plan.attributes["rounding_type"])
+    return DIALECTS[plan.like].ceil if word == "ceil" else word
+
+
+def _listed(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _places(w: object) -> tuple[object, ...]:
+    return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
+
+
+def _padded(*plans: Plan) -> bool:
+    """Whether there is any padding that a divisor could count."""
+    return any(isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0 for plan in plans for w in plan.windows)
+
+
+def _counts(plan: Plan) -> list[object]:
+    return [_counted(w) for w in plan.windows]
+
+
+def _counted(w: object) -> object:
+    return getattr(w, "counted", None)

@@ -1,0 +1,191 @@
+"""How far two arrays are from each other, and where: what `poolcli compare` and `poolcli.compare` answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+from poolcli.ops.array_interop import as_array
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+PART = 2**20  # elements that are compared at once
+ROWS, COLUMNS = 12, 48  # of a map at most
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two arrays of one shape differ in.
+
+    `different` elements are further apart than the tolerance; nan is equal to nan, and to nothing else. `max_abs` and
+    `mean_abs` are over all elements, where a difference from nan or infinity counts as inf; `max_ulp` counts numbers
+    of the type between two elements, None where the types are two. `where` is the index of the largest difference,
+    `pair` both elements there; `along` holds for each axis the places with a difference. `plane` is a map of the two
+    last axes, and `border` says at which of their ends (first, last, first, last) all differences lie;
+    it is empty where they do not.
+    """
+
+    shape: tuple[int, ...]
+    dtypes: tuple[str, str]
+    elements: int
+    different: int
+    max_abs: float
+    mean_abs: float
+    max_ulp: int | None
+    where: tuple[int, ...] | None
+    pair: tuple[str, str] | None
+    along: tuple[frozenset[int], ...]
+    plane: tuple[str, ...]
+    border: tuple[bool, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether no element is off by more than the tolerance."""
+        return not self.different
+
+
+def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
+    """How far `a` is from `b`, and where.
+
+    Two elements are equal where their difference is at most `atol + rtol * abs(b)`; both are 0 by default. Arrays of
+    different shapes, and of other types than numbers, are refused with a RequestError.
+
+    >>> found = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
+    >>> found.equal, found.different, found.max_abs, found.where
+    (False, 1, 0.5, (2,))
+    """
+    check_tolerances(atol, rtol)
+    x, y = as_array(a), as_array(b)
+    if x.shape != y.shape:
+        raise RequestError(
+            f"the shapes differ: {_listed(x.shape)} and {_listed(y.shape)}; compare two of one shape "
+            "(identify tells which pooling lies between two)"
+        )
+    if not (_is_number(x) and _is_number(y)):
+        raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
+    return _gathered(x, y, atol, rtol)
+
+
+def check_tolerances(atol: float, rtol: float) -> None:
+    """Refuses a tolerance below 0, and one that is no number."""
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if not value >= 0:
+            raise RequestError(f"{field(name)} is {value:g}, it must be at least 0")
+
+
+def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
+    import numpy as np
+
+    shape = x.shape or (1,)
+    x, y = x.reshape(shape), y.reshape(shape)
+    off = np.zeros(shape, bool)
+    total, largest, ulp, where = 0.0, 0.0, 0, None
+    same = x.dtype == y.dtype
+    for place in _parts(shape):
+        apart = _apart(x[place], y[place])
+        with np.errstate(invalid="ignore"):  # 0 times infinity
+            bound = atol + rtol * np.abs(y[place].astype(np.float64)) if atol or rtol else 0
+        off[place] = (apart > bound) | np.isinf(apart)
+        total += float(apart.sum())
+        top = float(apart.max())
+        if top > largest:
+            inside = np.unravel_index(int(apart.argmax()), apart.shape)
+            largest, where = top, (place[0].start + int(inside[0]), *map(int, inside[1:]))
+        ulp = max(ulp, _ulps(x[place], y[place])) if same else 0
+    return Difference(
+        shape=shape,
+        dtypes=(x.dtype.name, y.dtype.name),
+        elements=x.size,
+        different=int(off.sum()),
+        max_abs=largest,
+        mean_abs=total / x.size if x.size else 0.0,
+        max_ulp=ulp if same else None,
+        where=where,
+        pair=None if where is None else (str(x[where]), str(y[where])),
+        along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
+        plane=_plane(off),
+        border=_border(off),
+    )
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
+    """Slices of the first axis of about PART elements each."""
+    rows = 1
+    for size in shape[1:]:
+        rows *= size
+    step = max(1, PART // max(rows, 1))
+    if rows:
+        yield from ((slice(start, min(start + step, shape[0])),) for start in range(0, shape[0], step))
+
+
+def _apart(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+    """The distance of each pair: exact for integers up to 2**53, inf where one of both is nan."""
+    import numpy as np
+
+    equal = (x == y) | ((x != x) & (y != y))  # nan alone differs from itself
+    if x.dtype == y.dtype and x.dtype.kind in "iu":
+        high, low = np.maximum(x, y), np.minimum(x, y)
+        apart = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        apart = np.where((apart == 0) & ~equal, np.finfo(np.float64).tiny, apart)  # beyond float64, and yet not equal
+    return np.where(equal, 0.0, apart)
+
+
+def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
+    """The most numbers of the type that lie between two elements, one of both included; nan counts for nothing."""
+    import numpy as np
+
+    if x.dtype.kind in "biu":
+        high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
+        return int((high - low).max(initial=0))
+    known = ~(np.isnan(x.astype(np.float64)) | np.isnan(y.astype(np.float64)))
+    a, b = (_in_order(each[known]) for each in (x, y))
+    return int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max(initial=0))
+
+
+def _in_order(x: NDArray[Any]) -> NDArray[np.int64]:
+    """Floats as integers in the same order, one apart where the floats are neighbours."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
+    lowest = -(2 ** (8 * x.dtype.itemsize - 1))
+    return np.where(bits < 0, lowest - bits, bits)
+
+
+def _plane(off: NDArray[np.bool_]) -> tuple[str, ...]:
+    """A map of the last two axes, places joined where there are many: `.` equal, `+` some differ, `#` all differ."""
+    import numpy as np
+
+    flat = off.reshape(-1, *off.shape[-2:]) if off.ndim > 1 else off[None, None]
+    some, every = flat.any(0), flat.all(0)
+    if not flat.size:
+        return ()
+    for axis, most in ((0, ROWS), (1, COLUMNS)):
+        size = some.shape[axis]
+        edges = np.linspace(0, size, min(most, size), endpoint=False).astype(int)
+        some = np.logical_or.reduceat(some, edges, axis)
+        every = np.logical_and.reduceat(every, edges, axis)
+    return tuple("".join(row) for row in np.where(every, "#", np.where(some, "+", ".")))
+
+
+def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
+    """At which ends of the last two axes the differences lie; empty where one lies inside."""
+    if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
+        return ()
+    return tuple(bool(end.any()) for end in (off[..., 0, :], off[..., -1, :], off[..., 0], off[..., -1]))
+
+
+def _is_number(x: NDArray[Any]) -> bool:
+    return x.dtype.kind in "biuf" or x.dtype.name == "bfloat16"
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return ",".join(map(str, shape)) or "a single number"

@@ -1,0 +1,1 @@
+"""Finds the pooling that turns one array into another."""

@@ -1,0 +1,1 @@
+"""Draws a plan as SVG, PNG or an HTML page."""

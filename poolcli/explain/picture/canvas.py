@@ -1,0 +1,245 @@
+"""Rectangles, lines and words in the colours of their roles, written as SVG or painted as PNG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from poolcli.explain.picture.theme import COLOURS, Role, colour
+from poolcli.system.lazy_imports import Lazy
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+pil: Any = Lazy("PIL.Image")
+pil_draw: Any = Lazy("PIL.ImageDraw")
+pil_font: Any = Lazy("PIL.ImageFont")
+
+SCALE = 2  # pixels of a PNG for each unit of the drawing
+FINE = 2 * SCALE  # at which it is painted, so that edges are smooth
+LETTER = 0.56  # the width of a letter, in its size
+MARGIN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle; `hatched` draws diagonals over its fill."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: Role | None = None
+    stroke: Role | None = None
+    thickness: float = 1
+    dashed: bool = False
+    hatched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A filled circle."""
+
+    x: float
+    y: float
+    radius: float
+    fill: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A straight line that ends in a point."""
+
+    x: float
+    y: float
+    to_x: float
+    to_y: float
+    stroke: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A line of text; `x` is its start, middle or end."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 12
+    anchor: str = "start"
+    fill: Role = "ink"
+    bold: bool = False
+
+
+Shape = Box | Dot | Arrow | Words
+
+
+@dataclass(slots=True)
+class Canvas:
+    """Shapes in the order in which they are drawn, and the size that holds them; `title` and `description` say what
+    they show to whoever does not see them.
+    """
+
+    title: str = ""
+    description: str = ""
+    shapes: list[Shape] = field(default_factory=list)
+    width: float = 0
+    height: float = 0
+
+    def add(self, shape: Shape) -> None:
+        """Draws `shape` over what is there; the canvas grows to hold it."""
+        self.shapes.append(shape)
+        if isinstance(shape, Box):
+            right, bottom = shape.x + shape.width, shape.y + shape.height
+        elif isinstance(shape, Dot):
+            right, bottom = shape.x + shape.radius, shape.y + shape.radius
+        elif isinstance(shape, Arrow):
+            right, bottom = max(shape.x, shape.to_x), max(shape.y, shape.to_y)
+        else:
+            share = {"start": 1.0, "middle": 0.5, "end": 0.0}[shape.anchor]
+            right, bottom = shape.x + share * wide(shape.text, shape.size), shape.y + shape.size / 3
+        self.width, self.height = max(self.width, right), max(self.height, bottom)
+
+    def svg(self, theme: str = "auto") -> str:
+        """The drawing as an SVG document, its text as text. Whoever reads no style sheets finds the light colours."""
+        width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
+        roles = {role for shape in self.shapes for role in _roles(shape)} | {"page", "grid"}
+        dark = "".join(f".{name}-{role}{{{kind}:{COLOURS[role][1]}}}" for role in COLOURS if role in roles
+                       for name, kind in (("f", "fill"), ("s", "stroke")))  # fmt: skip
+        style = f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>\n" if theme == "auto" else ""
+        body = "\n".join(_svg(shape, theme) for shape in self.shapes)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" role="img">\n'
+            f"<title>{escape(self.title)}</title>\n<desc>{escape(self.description)}</desc>\n"
+            f"{style}"
+            '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+            f'patternTransform="rotate(45)"><path d="M0 0V6" {_stroke("grid", theme)} stroke-width="2"/></pattern>'
+            f'</defs>\n<rect width="100%" height="100%" {_fill("page", theme)}/>\n{body}\n</svg>\n'
+        )
+
+    def image(self, theme: str = "light") -> Image:
+        """The drawing as a picture of pixels, two for each unit."""
+        size = (round((self.width + MARGIN) * SCALE), round((self.height + MARGIN) * SCALE))
+        image: Image = pil.new("RGB", (size[0] * FINE // SCALE, size[1] * FINE // SCALE), colour("page", theme))
+        pen = pil_draw.Draw(image)
+        for shape in self.shapes:
+            _PAINTERS[type(shape)](pen, shape, theme)
+        return image.reduce(FINE // SCALE)
+
+
+def wide(text: str, size: float) -> float:
+    """About how wide a line of text is."""
+    return LETTER * size * len(text)
+
+
+def _roles(shape: Shape) -> tuple[Role | None, ...]:
+    return getattr(shape, "fill", None), getattr(shape, "stroke", None)
+
+
+def _fill(role: Role | None, theme: str) -> str:
+    return f'class="f-{role}" fill="{colour(role, theme)}"' if role else 'fill="none"'
+
+
+def _stroke(role: Role, theme: str) -> str:
+    return f'class="s-{role}" stroke="{colour(role, theme)}"'
+
+
+def _svg(shape: Shape, theme: str) -> str:
+    if isinstance(shape, Words):
+        weight = ' font-weight="bold"' if shape.bold else ""
+        anchor = f' text-anchor="{shape.anchor}"' if shape.anchor != "start" else ""
+        return (
+            f'<text x="{shape.x:g}" y="{shape.y:g}" font-size="{shape.size:g}"{anchor}{weight} '
+            f"{_fill(shape.fill, theme)}>{escape(shape.text)}</text>"
+        )
+    if isinstance(shape, Dot):
+        return f'<circle cx="{shape.x:g}" cy="{shape.y:g}" r="{shape.radius:g}" {_fill(shape.fill, theme)}/>'
+    if isinstance(shape, Arrow):
+        points = " ".join(f"{x:g},{y:g}" for x, y in _head(shape))
+        line = f"M{shape.x:g} {shape.y:g}L{shape.to_x:g} {shape.to_y:g}"
+        point = f'<polygon points="{points}" {_fill(shape.stroke, theme)}/>'
+        return f'<path d="{line}" {_stroke(shape.stroke, theme)}/>{point}'
+    place = f'x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" height="{shape.height:g}"'
+    drawn = f"<rect {place} {_painted(shape, theme)}/>"
+    return drawn + (f'<rect {place} fill="url(#hatch)"/>' if shape.hatched else "")
+
+
+def _painted(box: Box, theme: str) -> str:
+    """Fill and border of a box, with one class attribute for both."""
+    classes = [f"{kind}-{role}" for kind, role in (("f", box.fill), ("s", box.stroke)) if role]
+    parts = [f'class="{" ".join(classes)}"'] if classes else []
+    parts.append(f'fill="{colour(box.fill, theme)}"' if box.fill else 'fill="none"')
+    if box.stroke:
+        parts.append(f'stroke="{colour(box.stroke, theme)}"')
+        parts += [f'stroke-width="{box.thickness:g}"'] if box.thickness != 1 else []
+        parts += ['stroke-dasharray="4 3"'] if box.dashed else []
+    return " ".join(parts)
+
+
+def _head(arrow: Arrow) -> list[tuple[float, float]]:
+    """The three corners of an arrow's point."""
+    length = max(abs(arrow.to_x - arrow.x), abs(arrow.to_y - arrow.y)) or 1
+    ahead = (arrow.to_x - arrow.x) / length, (arrow.to_y - arrow.y) / length
+    back = arrow.to_x - 6 * ahead[0], arrow.to_y - 6 * ahead[1]
+    aside = -3 * ahead[1], 3 * ahead[0]
+    return [
+        (arrow.to_x, arrow.to_y),
+        (back[0] + aside[0], back[1] + aside[1]),
+        (back[0] - aside[0], back[1] - aside[1]),
+    ]
+
+
+def _paint_words(pen: Any, words: Words, theme: str) -> None:
+    anchor = {"start": "ls", "middle": "ms", "end": "rs"}[words.anchor]
+    font, at = pil_font.load_default(words.size * FINE), (words.x * FINE, words.y * FINE)
+    pen.text(
+        at, words.text, fill=colour(words.fill, theme), font=font, anchor=anchor, stroke_width=0.2 * FINE * words.bold
+    )
+
+
+def _paint_dot(pen: Any, dot: Dot, theme: str) -> None:
+    x, y, r = dot.x * FINE, dot.y * FINE, dot.radius * FINE
+    pen.ellipse((x - r, y - r, x + r, y + r), fill=colour(dot.fill, theme))
+
+
+def _paint_arrow(pen: Any, arrow: Arrow, theme: str) -> None:
+    ink = colour(arrow.stroke, theme)
+    pen.line([number * FINE for number in (arrow.x, arrow.y, arrow.to_x, arrow.to_y)], fill=ink, width=FINE)
+    pen.polygon([(x * FINE, y * FINE) for x, y in _head(arrow)], fill=ink)
+
+
+def _paint_box(pen: Any, box: Box, theme: str) -> None:
+    x0, y0 = box.x * FINE, box.y * FINE
+    x1, y1 = x0 + box.width * FINE, y0 + box.height * FINE
+    if box.fill:
+        pen.rectangle((x0, y0, x1, y1), fill=colour(box.fill, theme))
+    if box.hatched:
+        step = 8 * FINE
+        offset = step / 2
+        while offset < (x1 - x0) + (y1 - y0):
+            start = (min(x0 + offset, x1), y0 + max(0, offset - (x1 - x0)))
+            end = (x0 + max(0, offset - (y1 - y0)), min(y0 + offset, y1))
+            pen.line((*start, *end), fill=colour("grid", theme), width=FINE)
+            offset += step
+    if not box.stroke:
+        return
+    width, ink = round(box.thickness * FINE), colour(box.stroke, theme)
+    for line in ((x0, y0, x1, y0), (x1, y0, x1, y1), (x1, y1, x0, y1), (x0, y1, x0, y0)):
+        for piece in _dashes(line) if box.dashed else (line,):
+            pen.line(piece, fill=ink, width=width)
+
+
+def _dashes(line: tuple[float, float, float, float]) -> list[tuple[float, float, float, float]]:
+    """An upright or level line in pieces of 4 units with gaps of 3."""
+    x0, y0, x1, y1 = line
+    length, on, period = abs(x1 - x0) + abs(y1 - y0), 4 * FINE, 7 * FINE
+    pieces, at = [], 0.0
+    while at < length:
+        a, b = at / length, min(at + on, length) / length
+        pieces.append((x0 + a * (x1 - x0), y0 + a * (y1 - y0), x0 + b * (x1 - x0), y0 + b * (y1 - y0)))
+        at += period
+    return pieces
+
+
+_PAINTERS: dict[type, Any] = {Box: _paint_box, Dot: _paint_dot, Arrow: _paint_arrow, Words: _paint_words}

@@ -1,0 +1,110 @@
+"""Checks that every array format shares: types, sizes and the choice among several arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.records import Header, Opened, Several, Source
+from poolcli.layouts import spatial_axes
+from poolcli.message_fields import field, offer
+from poolcli.suggestions import did_you_mean
+
+FEWEST_AXES = 3  # of an array whose layout is not given
+SHOWN = 20  # names in a list
+LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
+HIGHEST_RATIO = 1000
+
+
+def check_dtype(where: str, name: str) -> str:
+    """`name` when arrays of it can be pooled; refuses objects, structures, strings, complex numbers and so on."""
+    if name not in DTYPES:
+        raise FileError(f"{where}: holds {name[:60]}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
+    return name
+
+
+def check_rank(where: str, shape: Sequence[int]) -> None:
+    """Refuses a single number."""
+    if not shape:
+        raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
+
+
+def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:
+    """The array that the source names, or the only one that can be pooled; refuses the rest with a listing.
+
+    That is one of so many `axes`, or of 3 and more (N, C and a spatial one) where the number is None.
+    """
+    if source.key is not None:
+        wanted = source.key.strip("/")
+        for header in headers:
+            if (header.key or "").strip("/") == wanted:
+                return header
+        meant = did_you_mean(wanted, [(header.key or "").strip("/") for header in headers])
+        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}{meant}")
+    if not headers:
+        raise FileError(f"{source.path}: holds no array that can be pooled")
+    able = usable(headers, axes)
+    if len(able) == 1:
+        return able[0]
+    if len(headers) > 1:
+        first = (able or headers)[0].key
+        raise RequestError(
+            f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
+            f"choose one: {source.path}:{first}"
+            + offer(f" or {field('dataset', first)}")
+            + offer(f", or take {field('all')}")
+        )
+    return headers[0]
+
+
+def chosen(file: Several, source: Source, axes: int | None) -> Opened:
+    """The array of a file that `choose` chooses."""
+    return file.array(str(choose(source, file.headers, axes).key))
+
+
+def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:
+    """Those that have so many `axes`, or 3 and more where the number is None."""
+    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
+
+
+def named(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def listing(headers: Sequence[Header]) -> str:
+    """Names, shapes and types: `a (1,3,8,8 float32), b (2,2 int8)`."""
+    names = [h.key or "one array without a name" for h in headers]
+    arrays = zip(names, headers, strict=True)
+    return named([f"{name} ({','.join(map(str, h.shape))} {h.dtype})" for name, h in arrays]) or "none"
+
+
+def tensor_layout(layout: str) -> str:
+    """The layout in which a tensor file stores a picture: N, C and spatial axes."""
+    return "NC" + "".join(layout[i] for i in spatial_axes(layout))
+
+
+def human_bytes(count: int) -> str:
+    """A size with its unit: `3.6 TiB`."""
+    step = min(max(count.bit_length() - 1, 0) // 10, 5)
+    if count >= 10**6 * 1024**5:
+        return "more than 1,000,000 PiB"
+    return f"{count / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}"
+
+
+def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:
+    """Refuses data that grows out of proportion when it is read, unless so much memory was allowed by name."""
+    if claimed <= max(LARGEST_EXPANSION, allowed or 0) or claimed <= HIGHEST_RATIO * stored:
+        return
+    raise FileError(
+        f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
+        f"decompression bomb; if it is meant to, allow it with {field('max_memory')}"
+    )
+
+
+def byte_count(shape: Sequence[int], itemsize: int) -> int:
+    """The bytes of an array, in Python integers that cannot overflow."""
+    return prod(shape) * itemsize

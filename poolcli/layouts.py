@@ -1,0 +1,117 @@
+"""Layouts: which letter each axis of an array carries. N and C are batch and channel, all other letters are spatial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING
+
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+CHANNELS = (1, 3, 4)  # how many a picture has
+# Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
+SPATIAL = "ABEFGIJKLMOPQRSTDHW"
+
+
+def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape as whole numbers of Python; refuses whatever else."""
+    try:
+        return tuple(index(size) for size in shape)
+    except TypeError:
+        raise RequestError(f"shape is {shape!r:.60}; give whole numbers, such as (1, 3, 32, 32)") from None
+
+
+def default_layout(rank: int) -> str:
+    """NC plus spatial axes: `NCW`, `NCHW`, `NCDHW`, and further letters before D from rank 6 on."""
+    if rank < 3:
+        raise RequestError(
+            f"the input has {rank} {'axis' if rank == 1 else 'axes'}, at least 3 (N, C and one spatial axis) are "
+            f"needed; name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
+        )
+    if rank > len(SPATIAL) + 2:
+        raise RequestError(f"the input has {rank} axes, poolcli pools at most {len(SPATIAL) + 2}")
+    return "NC" + SPATIAL[-(rank - 2) :]
+
+
+def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
+    """Layouts that are as likely as the default one: with channels last where the last axis looks like channels, being
+    shorter than those before it; without N where there are three axes.
+
+    >>> other_layouts("NCW", (48, 64, 3)), other_layouts("NCW", (20, 48, 64)), other_layouts("NCHW", (1, 512, 4, 4))
+    (('HWC',), ('CHW', 'DHW'), ())
+    """
+    first = 0 if len(shape) == 3 else 1
+    if shape[-1] in CHANNELS and min(shape[first:-1]) > shape[-1]:
+        return ("HWC",) if len(shape) == 3 else (f"N{layout[2:]}C",)
+    return ("CHW", "DHW") if len(shape) == 3 else ()
+
+
+def check_layout(layout: str, rank: int) -> str:
+    """The layout in capitals, refused unless it names each of `rank` axes once and one of them is spatial."""
+    text = layout.strip().upper()
+    if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
+        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_meant(layout, rank)}")
+    if "B" in text and "N" not in text:
+        raise RequestError(
+            f"layout {text} would pool along B, as along all axes but N and C; write {text.replace('B', 'N')}"
+        )
+    if len(text) != rank:
+        raise RequestError(f"layout {text} names {len(text)} axes, the input has {rank}; give one letter for each axis")
+    if not spatial_axes(text):
+        raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one besides N and C")
+    return text
+
+
+def _meant(layout: str, rank: int) -> str:
+    """What to write for a layout that is none: its letters alone, or what Keras has words for."""
+    letters = "".join(letter for letter in layout.upper() if letter not in " ,._-/")
+    usual = default_layout(rank) if rank > 2 else ""
+    if letters.startswith("CHANNELS") and usual:
+        return f"; write {usual if letters == 'CHANNELSFIRST' else f'N{usual[2:]}C'}"
+    if letters != layout.upper() and letters.isalpha() and len(set(letters)) == len(letters) == rank:
+        return f"; write {letters}"
+    return ", for example NCHW or HWC"
+
+
+def spatial_axes(layout: str) -> tuple[int, ...]:
+    """Positions of the spatial axes, in the order of attributes (D, H, W whatever the memory order)."""
+    found = [i for i, letter in enumerate(layout) if letter not in "NC"]
+    return tuple(sorted(found, key=lambda i: SPATIAL.find(layout[i])))
+
+
+def size_of(letter: str, layout: str, shape: Sequence[int]) -> int:
+    """The length of the axis `letter`; 1 where the layout has no such axis."""
+    return shape[layout.index(letter)] if letter in layout else 1
+
+
+def named_shape(layout: str, shape: Sequence[int]) -> str:
+    """The shape with its axis names: `N=1 C=3 H=480 W=640`."""
+    return " ".join(f"{letter}={size}" for letter, size in zip(layout, shape, strict=True))
+
+
+def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int, ...]:
+    """The shape after `convert_layout`; axes that only one layout has must be 1 long."""
+    target = check_layout(target, len(target))
+    for letter, size in zip(source, shape, strict=True):
+        if letter not in target and size != 1:
+            raise RequestError(
+                f"output layout {target} drops axis {letter}, which is {size} long; only a length of 1 can be dropped"
+            )
+    for letter in target:
+        if letter not in source and letter not in "NC":
+            raise RequestError(f"output layout {target} names axis {letter}, which {source} does not have")
+    return tuple(size_of(letter, source, shape) for letter in target)
+
+
+def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
+    """A view of `x` with its axes in the order of `target`; axes of length 1 are dropped or added."""
+    shape = converted_shape(x.shape, source, target)
+    kept = [source.index(letter) for letter in target.upper() if letter in source]
+    dropped = [i for i in range(x.ndim) if i not in kept]
+    return x.transpose(dropped + kept).reshape(shape)

@@ -1,0 +1,48 @@
+"""Numbers that stand for no value: which they are, and whether a type has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isnan
+
+from poolcli.arguments import numbers_of
+from poolcli.dtypes import DType
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+
+Missing = tuple[int | float, ...]
+BEYOND = 2**64  # as a whole number; larger ones are given as floats
+
+
+def missing_from(value: object) -> Missing:
+    """The numbers of `missing`: one, several or (for None) none; numpy's too. Refuses what is no number.
+
+    >>> missing_from(None), missing_from(-9999), missing_from([0, 1e20])
+    ((), (-9999,), (0, 1e+20))
+    """
+    if value is None:
+        return ()
+    found = numbers_of("missing", value)
+    if any(isinstance(number, int) and abs(number) > BEYOND for number in found):
+        raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
+    return found
+
+
+def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
+    """The numbers, refused where an array of the type has none that is equal."""
+    found = tuple(missing)
+    for number in found:
+        if not can_hold(dtype, number):
+            low, high = dtype.limits
+            raise RequestError(
+                f"{field('missing', number)} is no number of {dtype.name}, which has whole numbers from {low} to {high}"
+            )
+    return found
+
+
+def can_hold(dtype: DType, number: float) -> bool:
+    """Whether an element of the type can be equal to the number; a float type takes the nearest that it has."""
+    if dtype.kind == "float":
+        return True
+    low, high = dtype.limits
+    return not isnan(number) and low <= number <= high and number == int(number)

@@ -1,0 +1,108 @@
+"""Arrays of other libraries as numpy arrays: without a copy where that can be, else refused by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import PoolError, RequestError
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from numpy.typing import ArrayLike, NDArray
+
+    class HasDLPack(Protocol):
+        """An array that gives itself as DLPack has it."""
+
+        def __dlpack_device__(self) -> tuple[int, int]: ...
+        def __dlpack__(self, *, stream: None = ...) -> Any: ...
+
+    Given = ArrayLike | HasDLPack  # what the operators take
+
+ON_CPU = (1, 3, 11)  # DLPack's numbers for memory that this processor reads: its own, and what CUDA and ROCm pin of it
+DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}
+
+
+def as_array(x: Any) -> NDArray[Any]:
+    """`x` as an array: a numpy array as it is; what has `__array__`, `__dlpack__` or a buffer shares its memory where
+    its library lets it; numbers in lists are copied. Raises RequestError for what would be computed wrongly or not at
+    all: masks, other devices, gradients, arrays that are still to be computed.
+    """
+    import numpy as np
+
+    if type(x) is np.ndarray:
+        return x
+    if isinstance(x, np.ma.MaskedArray):
+        raise RequestError(
+            "x is a masked array, whose mask would be ignored; "
+            "give x.filled(value) with missing=value, or x.data for all"
+        )
+    if isinstance(x, str | bytes | os.PathLike):
+        raise RequestError(f"x is {_named(x)}, no array; read the file first, as numpy.load reads .npy")
+    _refuse_unready(x)
+    _refuse_elsewhere(x)
+    try:
+        array = _taken(x)
+    except (PoolError, MemoryError):
+        raise
+    except Exception as error:  # whatever a library says to an array that it does not give
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise RequestError(f"x is {_named(x)}, which gives no numpy array ({why}); give a numpy array") from error
+    if array.dtype == object:
+        raise RequestError(
+            f"x is {_named(x)}, whose elements are no numbers of one type; give a numpy array of numbers"
+        )
+    return array
+
+
+def _taken(x: Any) -> NDArray[Any]:
+    import numpy as np
+
+    if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which numpy, and so PyTorch's way to it, does not know
+        from poolcli.dtypes import numpy_dtype
+
+        bits: NDArray[Any] = x.view(sys.modules["torch"].int16).numpy()
+        return bits.view(numpy_dtype("bfloat16"))
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asanyarray(x)
+
+
+def _refuse_unready(x: Any) -> None:
+    """Refuses what is not computed yet, and what waits for a gradient that would be lost."""
+    inner = getattr(x, "data", None) if hasattr(x, "dims") else None  # xarray's arrays hold those of others
+    for each in (x, inner):
+        if _root(each) == "dask":
+            raise RequestError(
+                f"x is {_named(x)} that is still to be computed; "
+                "give x.compute(), or pool it in parts with poolcli.dask"
+            )
+    if getattr(x, "requires_grad", False) is True:
+        raise RequestError(f"x is {_named(x)} that requires a gradient, which is not computed here; give x.detach()")
+
+
+def _refuse_elsewhere(x: Any) -> None:
+    """Refuses arrays in the memory of another device."""
+    where = getattr(x, "__dlpack_device__", None)
+    if where is None:
+        return
+    try:
+        kind, number = where()
+    except Exception:  # of an array that DLPack has no words for; it may have others
+        return
+    if int(kind) not in ON_CPU:
+        device = f"{DEVICES.get(int(kind), f'DLPack device {int(kind)}')}:{number}"
+        raise RequestError(f"x is {_named(x)} on {device}; poolcli computes on the CPU: give x.cpu(), or copy it there")
+
+
+def _root(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def _named(x: Any) -> str:
+    """What an argument is: `a torch Tensor`, `a list`."""
+    kind, root = type(x).__name__, _root(x)
+    words = kind if root in ("builtins", kind.lower()) else f"{root} {kind}"
+    return f"{'an' if words[0].lower() in 'aeiox' else 'a'} {words}"

@@ -1,0 +1,159 @@
+"""Averages of pictures that are more than one number after the other: transparency, and light.
+
+Where a picture has alpha, colours are weighted with it, or a transparent red pixel would bleed: the result's colour is
+the sum of colour times alpha over the sum of alpha. In linear light, sRGB values are decoded before they are averaged
+and encoded after it. Both are computed with the plan's own windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import RequestError
+from poolcli.formats.records import Header, slices
+from poolcli.message_fields import field
+from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
+from poolcli.pooling.tiles import TILE, regions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Pool = Callable[[Region, "Array"], "Array"]
+NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
+WEIGHTED = "colours are weighted with alpha"
+LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
+LINEAR = "averaged in linear light (sRGB curve)"
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """How the channels of a picture are averaged: `weighted` with alpha, the last of them, and in `linear` light."""
+
+    weighted: bool = False
+    linear: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each number is averaged by itself."""
+        return not self.weighted and not self.linear
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a report says of it."""
+        return (*((WEIGHTED,) if self.weighted else ()), *((LINEAR,) if self.linear else ()))
+
+
+PLAIN = Colour()
+
+
+def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
+    """What is done to the colours; refuses linear light where it has no meaning.
+
+    Alpha is the last channel of the picture, and so only where the plan's layout has C at the axis of the channels.
+    """
+    channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
+    weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
+    if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
+        kind = f"mode {header.mode}" if header.mode else "no picture"
+        raise RequestError(
+            f"{field('linear_light')} is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; "
+            "leave it out"
+        )
+    if linear and plan.output_dtype != plan.dtype:
+        raise RequestError(
+            f"{field('linear_light')} keeps the picture's type; leave out {field('dtype', plan.output_dtype)}"
+        )
+    if linear and header.alpha and not weighted:
+        raise RequestError(
+            f"{field('linear_light')} needs to know which channel is alpha: the picture is {header.layout}; "
+            f"leave out {field('layout', plan.layout)}"
+        )
+    return Colour(weighted, linear)
+
+
+def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
+    """The averages of pictures of uint8 or uint16, with alpha as their last channel where they are weighted with it."""
+    import numpy as np
+
+    at = plan.layout.find("C")
+    if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
+        return pool(whole(plan), x)  # opaque
+    out = np.empty(plan.output_shape, x.dtype)
+    for region in regions(plan, TILE // 4):
+        slab = x[slices(region.reads)]
+        place = out[slices(region.outputs)]
+        if colour.weighted:
+            alpha, colours = slab[_on(at, slice(-1, None))], slab[_on(at, slice(-1))]
+            place[_on(at, slice(-1, None))] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
+            place[_on(at, slice(-1))] = _weighted(pool, region, colours, alpha, colour.linear)
+        else:
+            light = _decoded(slab.dtype.name)[slab]
+            place[...] = _encoded(pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
+    return out
+
+
+def _on(axis: int, which: slice) -> tuple[slice, ...]:
+    """Some of the channels, as numpy indexes them."""
+    return (*([slice(None)] * axis), which)
+
+
+def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: bool) -> Array:
+    import numpy as np
+
+    wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
+    values = _decoded(colours.dtype.name)[colours] if linear else colours.astype(wide)
+    double = np.dtype(np.float64)
+    over = pool(_of(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
+    under = pool(_of(region, 1, alpha.dtype, double), alpha)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where(under > 0, over / under, 0.0)
+    return _encoded(found, colours.dtype) if linear else _rounded(found, colours.dtype)
+
+
+def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
+    """The same places of a picture of as many channels (None: as it has) and of other types."""
+    plan = replace(region.plan, dtype=dtype.name, output_dtype=output.name)
+    if channels is None:
+        return Region(plan, region.outputs)
+    at = plan.layout.index("C")
+
+    def of_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:at], channels, *shape[at + 1 :])
+
+    plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
+    return Region(plan, region.outputs).cut(at, range(channels))
+
+
+def _rounded(values: Array, dtype: Any) -> Array:
+    """To the nearest integer, halves to even; what division has moved off a half is put back."""
+    import numpy as np
+
+    halves = np.rint(values * 2) / 2
+    exact: Array = np.where(np.abs(values - halves) < NEAR_HALF, halves, values)
+    return np.rint(exact).astype(dtype)
+
+
+@cache
+def _decoded(dtype: str) -> Array:
+    """Light from 0 to 1 for every value of the type, by the curve of sRGB (IEC 61966-2-1)."""
+    import numpy as np
+
+    value = np.linspace(0, 1, np.iinfo(dtype).max + 1)
+    curve: Array = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    return curve
+
+
+def _encoded(light: Array, dtype: Any) -> Array:
+    """The inverse of `_decoded`, rounded."""
+    import numpy as np
+
+    light = np.clip(np.nan_to_num(light), 0, 1)
+    value = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+    rounded: Array = np.rint(value * np.iinfo(dtype).max).astype(dtype)
+    return rounded

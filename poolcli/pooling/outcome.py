@@ -1,0 +1,151 @@
+"""What holds for a run, and what comes of each of its jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from poolcli.errors import PoolError
+from poolcli.formats import Header, ReadOptions
+from poolcli.formats.raw import Raw
+from poolcli.nodata import Missing
+from poolcli.plan import Plan
+from poolcli.pooling.colour import PLAIN, Colour
+from poolcli.pooling.job import Job
+from poolcli.pooling.rescale import Limits
+from poolcli.system.disk_list import Spool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for every job of a run.
+
+    `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
+    of a file that holds several, () is all of them and None the one that is named with the file; `missing` are numbers
+    that stand for no value, None for those that the file names; `rescale` makes 8 bits of floats in pictures.
+    """
+
+    layout: str | None = None
+    output_layout: str | None = None
+    dtype: str | None = None
+    engine: str = "auto"
+    threads: int | None = None
+    max_memory: int | None = None
+    allowed: int | None = None
+    pages: str | None = None
+    max_pixels: int | None = None
+    allow_external: bool = False
+    quality: int | None = None
+    linear_light: bool = False
+    rescale: Limits | None = None
+    missing: Missing | None = None
+    raw: Raw | None = None
+    arrays: tuple[str, ...] | None = None
+    dry_run: bool = False
+    overwrite: bool = False
+    skip_existing: bool = False
+    resume: bool = False
+    part: tuple[int, int] | None = None
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """What of the settings is about reading."""
+        axes = len(self.layout.strip()) if self.layout else None
+        limits = self.max_memory, self.allowed
+        return ReadOptions(self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An array as it is written: axes in the order of `layout`; with a `key` it is added to a file under that name."""
+
+    path: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    key: str | None = None
+
+
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+class Record:
+    """How one output came to be; hashes are SHA-256."""
+
+    output: str
+    indices: str | None
+    input: str
+    input_size: int
+    input_mtime_ns: int
+    options: str
+    output_hash: str
+    indices_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known about a job after it ran, failed or was skipped.
+
+    Seconds are by phase; `record` is for a manifest.
+    """
+
+    job: Job
+    header: Header | None = None
+    plan: Plan | None = None
+    output: Stored | None = None
+    indices: Stored | None = None
+    notes: tuple[str, ...] = ()
+    colour: Colour = PLAIN
+    engine: str | None = None
+    threads: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    skipped: bool = False
+    parts: tuple[Outcome, ...] = ()
+    error: PoolError | None = None
+    record: Record | None = None
+
+
+NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A kind of note: the first of it, how many files have one, and whether all say the same."""
+
+    first: str
+    count: int = 0
+    same: bool = True
+
+    def again(self, note: str) -> Noted:
+        """One file more."""
+        return replace(self, count=self.count + 1, same=self.same and note == self.first)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is kept of the outcomes of a run: counts, how many files each kind of note is about, and the errors; and the
+    names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
+    """
+
+    passed_over: Collection[str] = ()
+    done: int = 0
+    skipped: int = 0
+    notes: dict[str, Noted] = field(default_factory=dict)
+    errors: Spool[PoolError] = field(default_factory=Spool)
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one more outcome."""
+        if outcome.error:
+            self.errors.add(outcome.error)
+        elif outcome.skipped:
+            self.skipped += 1
+        else:
+            self.done += 1
+        for kind, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
+            self.notes[kind] = self.notes.get(kind, Noted(note)).again(note)
+
+    @property
+    def total(self) -> int:
+        """How many outcomes were counted."""
+        return self.done + self.skipped + len(self.errors)

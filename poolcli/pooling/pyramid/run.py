@@ -1,0 +1,188 @@
+"""A pyramid is made level by level, each block of it at once.
+
+The source is read once, block by block: each block is written to the first level, and what is pooled from it to the
+second. Further levels are read from what was written, or from the source again where they are computed from that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import gcd, lcm
+from pathlib import Path
+
+from poolcli.errors import FileError
+from poolcli.formats import Opened
+from poolcli.formats.checks import byte_count, human_bytes
+from poolcli.formats.fingerprint import check_at_rest, state_of
+from poolcli.formats.paths import is_url
+from poolcli.formats.zarr.documents import encoded, made
+from poolcli.formats.zarr.write import StoreSink, sinks
+from poolcli.message_fields import field
+from poolcli.plan import Plan
+from poolcli.pooling.blocks import LARGEST, Blocks, blocks_of
+from poolcli.pooling.outcome import Settings
+from poolcli.pooling.parts import Share, Spread
+from poolcli.pooling.pool_file import Progress
+from poolcli.pooling.pyramid.prepare import Pyramid
+from poolcli.pooling.pyramid.step import Origin, Read, Step, copying, kernels_of, pooled
+from poolcli.pooling.tiles import HELD, Work, bytes_of, pool_in_tiles
+from poolcli.pooling.timing import Clock
+from poolcli.system.signals import check_stopped
+from poolcli.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a pyramid was made."""
+
+    engine: str
+    seconds: dict[str, float]
+
+
+def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress, spread: Spread | None = None) -> Made:
+    """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
+    pooled from what can be read in parts.
+    """
+    most = LARGEST if settings.max_memory is None else max(1, min(LARGEST, settings.max_memory // HELD))
+    _check_memory(pyramid, file, settings)
+    path = pyramid.source.path
+    before, clock = state_of(path), Clock()
+    identity = _identity(pyramid, before) if settings.resume else None
+    done = _Done(progress, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan))
+    engine = "none"
+    origin = Origin(pyramid.source, settings.read_options, pyramid.read_layout, pyramid.layout)
+    read = origin.reading(file)
+    with sinks(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
+        for number, level in enumerate(pyramid.levels):
+            if level.plan is None:
+                continue
+            work = _work(level.plan, settings, clock, done)
+            engine = work.engine
+            copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
+            chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
+            blocks = _blocks(level.plan, levels[number], copy, chunks, most)
+            room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
+            if spread is not None and (base or file.streams):
+                below, first = (each.writer if each else None for each in (base, copy))
+                own, may_fall_back = levels[number].writer, work.may_fall_back
+                step = Step(level.plan, engine, blocks, room, own, origin, below, first, may_fall_back)
+                _spread(spread, step, work, [levels[number], *([copy] if copy else [])])
+            else:
+                source = base.read if base else copying(read, copy, level.plan) if copy else read
+                _pool(work, source, levels[number], blocks, room)
+            done.move(bytes_of(level.plan))
+        if len(pyramid.levels) == 1:
+            _copy(pyramid, read, levels[0], most)
+        check_at_rest(path, before)
+    return Made(engine, clock.seconds)
+
+
+def is_made(pyramid: Pyramid) -> bool:
+    """Whether the output is this very pyramid, and the source has not changed since it was made."""
+    if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
+        return False
+    made_of = (made(spec, pyramid.options(False, None)).documents for spec in pyramid.specs)
+    wanted = encoded({name: content for documents in made_of for name, content in documents.items()})
+    try:
+        alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
+        newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)
+    except OSError:
+        return False
+    return alike and state_of(pyramid.source.path).mtime_ns < newest
+
+
+class _Done:
+    """Progress over all levels."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def __call__(self, done: int, of_level: int) -> None:
+        self._progress(self._before + done, self._total)
+
+    def move(self, size: int) -> None:
+        self._before += size
+
+
+def _check_memory(pyramid: Pyramid, file: Opened, settings: Settings) -> None:
+    needed = byte_count(pyramid.header.shape, _itemsize(pyramid))
+    if not file.streams and settings.max_memory is not None and needed > settings.max_memory:
+        raise FileError(
+            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(settings.max_memory)}; "
+            f"raise {field('max_memory')}"
+        )
+
+
+def _itemsize(pyramid: Pyramid) -> int:
+    from poolcli.dtypes import lookup
+
+    return lookup(pyramid.header.dtype).itemsize
+
+
+def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
+    text = repr((VERSION, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _work(plan: Plan, settings: Settings, clock: Clock, progress: Progress) -> Work:
+    from poolcli.engine import prepare
+
+    with clock.phase("compute"):
+        engine = prepare(plan, settings.engine)
+    return Work(plan, False, engine, settings.threads, clock, progress, settings.engine == "auto")
+
+
+def _chunks(pyramid: Pyramid, file: Opened) -> tuple[int, ...] | None:
+    found = file.chunks
+    return None if found is None else tuple(found[pyramid.read_layout.index(letter)] for letter in pyramid.layout)
+
+
+def _blocks(plan: Plan, sink: StoreSink, copy: StoreSink | None, chunks: tuple[int, ...] | None, most: int) -> Blocks:
+    """The blocks of a level, of whole units; where the first level is copied on the way, of whole ones of that, too."""
+    unit = sink.unit
+    if copy is not None:
+        own = zip(copy.unit, sink.unit, kernels_of(plan), strict=True)
+        unit = tuple(lcm(of_level, of_copy // gcd(of_copy, k)) for of_copy, of_level, k in own)
+    return blocks_of(plan, unit, chunks, most)
+
+
+def _pool(work: Work, read: Read, sink: StoreSink, blocks: Blocks, most: int) -> None:
+    """The blocks of a level that are not there yet."""
+    if blocks.largest.nbytes <= most:
+        pool_in_tiles(work, read, [sink], blocks)
+        return
+    for block in blocks:
+        if not sink.holds(block.outputs):
+            sink(block.outputs, pooled(work, read, block, most))
+        check_stopped()
+
+
+def _spread(spread: Spread, step: Step, work: Work, written: Sequence[StoreSink]) -> None:
+    """As `_pool`, by other processes."""
+    sink, total, pooled_bytes = written[0], bytes_of(work.plan), 0
+    for each in written:
+        each.is_shared = True
+
+    def done(number: int) -> None:
+        nonlocal pooled_bytes
+        sink.note(step.blocks[number].outputs)
+        pooled_bytes += step.blocks[number].nbytes
+        work.progress(min(pooled_bytes, total), total)
+
+    missing = (number for number, block in enumerate(step.blocks) if not sink.holds(block.outputs))
+    with work.clock.phase("compute"):
+        spread(Share(step, missing, len(step.blocks), done))
+
+
+def _copy(pyramid: Pyramid, read: Read, sink: StoreSink, most: int) -> None:
+    """The source alone."""
+    from poolcli.ops import MaxPool
+
+    same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)
+    for block in blocks_of(same, sink.unit, None, most):
+        if not sink.holds(block.outputs):
+            sink(block.outputs, read(block.outputs))
+        check_stopped()

@@ -1,0 +1,249 @@
+"""Processes that run jobs, several at once. One that dies costs its file a second try, and then that file alone.
+
+Native decoders can crash on a damaged file, and no `except` helps; so every job of a run over several files, and
+every job with HDF5 in it, runs in a process of its own. A worker that has met an error in HDF5 is replaced: its
+library may be in no state to go on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, Self
+
+from poolcli.engine.ahead import make_ready
+from poolcli.errors import FileError
+from poolcli.formats.atomic import remove_part
+from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.pooling.failures import failure
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome
+from poolcli.pooling.pool_file import Progress
+from poolcli.runs.executors.table import Outcomes
+from poolcli.runs.task import Runner, Task
+from poolcli.system.gc import shared_objects, without_collector
+from poolcli.system.process_id import owner_of
+from poolcli.system.signals import check_stopped, held, install_handlers
+from poolcli.system.subprocesses import CONTEXT, Ending, ending, start
+
+TRIES = 2
+MOST_UNREACHED = 10
+# What computes, wherever: a worker that loaded it for itself took 0.1 s longer for its first picture.
+ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
+PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
+
+
+def run(tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
+    """The outcomes as they come."""
+    with Workers(tasks, runner, count) as workers:
+        try:
+            yield from workers.run(progress)
+        except GeneratorExit:
+            raise
+        except BaseException:  # stopped: what was done by now counts
+            yield from workers.last_words(progress)
+            raise
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: Any
+    owner: str  # of what it is writing
+    pipe: Connection
+    given: tuple[int, Task] | None = None  # the task that it was given, and the number of that
+
+
+class Workers:
+    """At most `count` processes that run tasks; a context manager, at whose end none is left."""
+
+    def __init__(self, tasks: Collection[Task], runner: Runner, count: int) -> None:
+        self._total, self._runner, self._count = len(tasks), runner, count
+        self._tasks = enumerate(tasks)
+        self._again: list[tuple[int, Task]] = []
+        self._tries: dict[int, int] = {}
+        self._workers: list[_Worker] = []
+        self._unreached = 0  # workers in a row that no task could be sent to
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        with held():
+            at_work = self._end()
+            for worker in self._workers:
+                worker.pipe.close()
+            for worker in at_work:
+                if worker.given is not None:
+                    _sweep(worker.given[1].job, worker.owner)
+
+    def _end(self) -> list[_Worker]:
+        """Ends all processes; returns those that were at work."""
+        at_work = [worker for worker in self._workers if worker.given is not None]
+        for worker in self._workers:
+            if worker in at_work:
+                worker.process.terminate()
+            else:
+                worker.pipe.close()  # ends it
+        for worker in self._workers:
+            worker.process.join(PATIENCE)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        return at_work
+
+    def run(self, progress: Progress) -> Outcomes:
+        """The outcomes as they come."""
+        left = self._total
+        while left:
+            check_stopped()
+            self._assign()
+            for worker in self._heard():
+                found = self._hear(worker, progress)
+                if found is not None:
+                    left -= 1
+                    yield found
+
+    def last_words(self, progress: Progress) -> Outcomes:
+        """Ends all workers; the outcomes that they had sent by then."""
+        for worker in self._end():
+            with suppress(EOFError, OSError):
+                while worker.given is not None and worker.pipe.poll():
+                    found = self._take(worker, worker.pipe.recv(), progress)
+                    if found is not None:
+                        yield found
+
+    def _assign(self) -> None:
+        """Gives a task to every idle worker, and starts workers while there are more tasks."""
+        while True:
+            idle = next((worker for worker in self._workers if worker.given is None), None)
+            if idle is None and len(self._workers) >= self._count:
+                return
+            following = self._again.pop() if self._again else next(self._tasks, None)
+            if following is None:
+                return
+            if idle is None:
+                load_for(following[1].job)
+                idle = self._start()
+            idle.given = following
+            try:
+                idle.pipe.send(following[1])
+            except OSError as error:  # it died while it was idle, which is no task's fault
+                self._again.append(following)
+                self._bury(idle)
+                self._unreached += 1
+                if self._unreached > MOST_UNREACHED:
+                    raise FileError(f"no worker can be given a file: {error.strerror}") from error
+            else:
+                self._unreached = 0
+
+    def _start(self) -> _Worker:
+        here, there = CONTEXT.Pipe()
+        with held(), shared_objects():
+            process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+            worker = _Worker(process, owner_of(process.pid), here)
+            self._workers.append(worker)
+        there.close()
+        return worker
+
+    def _heard(self) -> list[_Worker]:
+        busy = {worker.pipe: worker for worker in self._workers if worker.given is not None}
+        return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
+
+    def _hear(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
+        """What a worker sends; the task of one that died waits again, or has failed. None for a sign of life."""
+        try:
+            return self._take(worker, worker.pipe.recv(), progress)
+        except (EOFError, OSError):
+            given, end = worker.given, self._bury(worker)
+        if given is None:
+            return None
+        number, job = given[0], given[1].job
+        _sweep(job, worker.owner)
+        self._tries[number] = self._tries.get(number, 0) + 1
+        if self._tries[number] < TRIES and not end.each_time:
+            self._again.append(given)
+            return None
+        times = "" if end.each_time else ", twice"
+        why = f"the process that worked on it {end.how}{times}; {end.why}"
+        return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
+
+    def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
+        kind, *content = message
+        given = worker.given
+        if kind == "progress":
+            progress(*content)
+        if kind == "progress" or given is None:
+            return None
+        worker.given = None
+        if kind == "last":
+            self._bury(worker)
+        return given[0], content[0]
+
+    def _bury(self, worker: _Worker) -> Ending:
+        worker.pipe.close()  # which ends it, if it still lives
+        end = ending(worker.process)
+        self._workers.remove(worker)
+        return end
+
+
+def load_for(job: Job) -> None:
+    """Loads here what a worker would load for its first job: all that are forked later have it, too."""
+    row = with_suffix(job.source.path, FORMATS.values())
+    if row is None or row.fragile:  # those are left to their workers
+        return
+    with without_collector():
+        for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
+            with suppress(ImportError):
+                import_module(module)
+        if row.loads:
+            make_ready()
+
+
+def _sweep(job: Job, owner: str) -> None:
+    for path in job.outputs:
+        remove_part(path, owner)
+
+
+def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
+    """The life of a worker: tasks in, outcomes out, until the other end is closed."""
+    for other in others:
+        other.close()  # else this process would keep alive what only the parent should
+    install_handlers()
+    _keep_freed_memory()
+    try:
+        while True:
+            task = pipe.recv()
+            outcome = runner(task, lambda done, total: pipe.send(("progress", done, total)))
+            worn = outcome.error is not None and "h5py" in sys.modules
+            _send(pipe, "last" if worn else "done", outcome)
+            if worn:
+                break
+    except (EOFError, BrokenPipeError, ConnectionError):
+        pass
+
+
+def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
+    """Sends an outcome; where something in it cannot be sent, the outcome is that."""
+    try:
+        pipe.send((kind, outcome))
+    except (BrokenPipeError, ConnectionError):
+        raise
+    except Exception as error:
+        job = outcome.job
+        pipe.send((kind, Outcome(job, error=failure(error, job.source.path))))
+
+
+def _keep_freed_memory() -> None:
+    """Lets the arrays of one file have the memory of those before: getting it anew took a tenth of the time."""
+    setting = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if setting is not None:
+        setting(M_MMAP_THRESHOLD, 2**30)
+        setting(M_TRIM_THRESHOLD, 2**30)

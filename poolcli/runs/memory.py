@@ -1,0 +1,48 @@
+"""How much memory a run may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+LARGEST = 2.0**63  # of the number before the unit
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match or not 0 < float(match[1]) < LARGEST:
+        raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
+    return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+def memory_limit(asked: str | None) -> int | None:
+    """`--max-memory` in bytes; half of what is free without one. None where the system does not say what is free."""
+    if asked is not None:
+        return parse_size(asked, field("max_memory"))
+    found = list(_free())
+    return min(found) // 2 if found else None
+
+
+def _free() -> Iterator[int]:
+    """What the machine, the control group and the process's own limit leave."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        yield int(next(line.split()[1] for line in lines if line.startswith("MemAvailable"))) * 1024
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        yield int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            yield max(limit - used, 0)

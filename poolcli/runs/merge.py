@@ -1,0 +1,151 @@
+"""The manifests of all shards of a run as one, when every shard has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from heapq import merge as in_order
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, BinaryIO
+
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.atomic import byte_stream
+from poolcli.formats.paths import check_url, is_url
+from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.sharded_output import finish
+from poolcli.formats.zarr.remote_shards import finish_store
+from poolcli.message_fields import field
+from poolcli.runs.manifest import LONGEST_LINE, NAME, Manifest, failed, line_of, opened
+from poolcli.runs.shards import Shard, shard_of
+from poolcli.suggestions import did_you_mean_file
+
+Line = tuple[str, int, bytes]  # the name of an output, the place of its manifest among all, and what that says of it
+SOME = 5  # shards that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How many shards were merged, how many outputs they have made, and what says so: a manifest, or the output."""
+
+    path: str
+    shards: int
+    outputs: int
+
+
+def merge(folder: str) -> Merged:
+    """Makes one manifest of the parts in `folder`, or one array of those of its shards; refused while a shard is
+    missing or has not ended.
+
+    Memory does not grow with the parts, which are in the order of their outputs: the ends of shards see to that.
+    """
+    check_url(folder)
+    if names_folder_output(folder):
+        return Merged(folder, finish_store(folder) if is_url(folder) else finish(folder), 1)
+    shards = _shards(folder)
+    _check_options(folder, shards)
+    own = ((record.output, 0, line_of(record).encode()) for record in Manifest(folder).records())
+    path = os.path.join(folder, NAME)
+    outputs = 0
+    with ExitStack() as stack:
+        parts = [stack.enter_context(_opened(folder, shard)) for shard in shards]
+        lines = in_order(own, *(_lines(part, place) for place, part in enumerate(parts, 1)), key=itemgetter(0, 1))
+        stream = stack.enter_context(byte_stream(path, True))
+        for name, found in groupby(lines, key=itemgetter(0)):
+            *_, (_, place, line) = found  # what a shard says counts more than what was known before
+            if not os.path.lexists(os.path.join(folder, name)):
+                if not place:
+                    continue
+                raise _gone(folder, name, shards[place - 1])
+            stream.write(line)
+            outputs += 1
+    for shard in shards:
+        os.unlink(os.path.join(folder, shard.manifest))
+    return Merged(path, len(shards), outputs)
+
+
+def _shards(folder: str) -> list[Shard]:
+    """The shards that have parts in the folder: all of one run, none missing."""
+    try:
+        names = os.listdir(folder)
+    except NotADirectoryError:
+        raise RequestError(f"{folder}: is a file; merge takes the output of the shards, a folder or a .zarr") from None
+    except OSError as error:
+        raise RequestError(f"{folder}: {error.strerror}{did_you_mean_file(folder)}") from error
+    found = sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
+    if not found:
+        raise RequestError(f"{folder} holds no part of any shard; pool with {field('shard', '1/4')} and so on first")
+    counts = sorted({shard.count for shard in found})
+    if len(counts) > 1:
+        listed = " and of ".join(map(str, counts))
+        raise RequestError(f"{folder} holds parts of runs of {listed} shards; remove those of the wrong one")
+    missing = sorted(set(range(1, counts[0] + 1)) - {shard.number for shard in found})
+    if missing:
+        raise FileError(f"{folder}: {_listed(missing, counts[0])} not there; run what is missing, then merge again")
+    return found
+
+
+def _listed(numbers: Sequence[int], count: int) -> str:
+    some = ", ".join(f"{number}/{count}" for number in numbers[:SOME])
+    more = f" and {len(numbers) - SOME} more" if len(numbers) > SOME else ""
+    return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"
+
+
+def _check_options(folder: str, shards: Sequence[Shard]) -> None:
+    """Refuses shards that have not ended, or were made with other options than the first one."""
+    options = [_ended(folder, shard) for shard in shards]
+    waiting = [shard.number for shard, found in zip(shards, options, strict=True) if found is None]
+    if waiting:
+        raise FileError(
+            f"{folder}: {_listed(waiting, shards[0].count)} not done: stopped, still running, or some inputs failed; "
+            f"pool again with {field('resume')}, then merge"
+        )
+    for shard, found in zip(shards, options, strict=True):
+        if found != options[0]:
+            raise RequestError(
+                f"{folder}: shards {shards[0]} and {shard} were made with different options; "
+                f"pool one of them again with {field('overwrite')}"
+            )
+
+
+def _ended(folder: str, shard: Shard) -> str | None:
+    """The options of a shard that has ended; None of one that has not: its last line says so."""
+    with _opened(folder, shard) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - LONGEST_LINE))
+        last = (stream.read().splitlines() or [b""])[-1]
+    content = _content(last)
+    return str(content["options"]) if content.get("shard") == str(shard) else None
+
+
+def _opened(folder: str, shard: Shard) -> BinaryIO:
+    path = os.path.join(folder, shard.manifest)
+    try:
+        return os.fdopen(opened(path, os.O_RDONLY), "rb")
+    except OSError as error:
+        raise failed(path, error) from error
+
+
+def _lines(stream: BinaryIO, place: int) -> Iterator[Line]:
+    """The records of a part."""
+    while line := stream.readline(LONGEST_LINE):
+        name = _content(line).get("output")
+        if isinstance(name, str):
+            yield name, place, line
+
+
+def _content(line: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _gone(folder: str, name: str, shard: Shard) -> FileError:
+    return FileError(
+        f"{os.path.join(folder, name)}: is not there, though shard {shard} made it; "
+        f"pool that shard again with {field('resume')}, then merge"
+    )

@@ -1,0 +1,190 @@
+"""Which output each input goes to. Everything that can clash is refused here, before any work."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Collection, Iterator
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+
+from poolcli.errors import RequestError
+from poolcli.formats import format_of, parse_source
+from poolcli.formats.atomic import is_device
+from poolcli.formats.paths import is_url
+from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
+from poolcli.message_fields import field
+from poolcli.pooling.job import Job
+from poolcli.runs.inputs import Item
+from poolcli.suggestions import did_you_mean, nearest
+from poolcli.system.disk_list import Spool, in_order
+
+TENSOR_SUFFIX = ".npy"
+WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
+IN_BRACES = ", ".join(f"{{{word}}}" for word in WORDS)
+ALIKE = (*WORDS, "filename", "basename", "ext", "extension", "dir", "path", "parent")  # what is meant for one of them
+WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
+ANY_WORD = re.compile(r"\{(\w*)\}")
+
+
+def plan_jobs(
+    items: Collection[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
+) -> Collection[Job]:
+    """One job for each item; refuses clashes among outputs and outputs that are inputs."""
+    _refuse_words(output, several)
+    _refuse_words(indices, several)
+    if suffix:
+        _refuse_suffix(suffix.lstrip("."))
+    (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
+    in_folders = _is_folder(output), _is_folder(indices)
+    if several and (output_key or indices_key):
+        raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
+    jobs = Spool(
+        Job(
+            item.source,
+            _path_for(item, output, in_folders[0], several, suffix, "output"),
+            _path_for(item, indices, in_folders[1], several, TENSOR_SUFFIX, "indices"),
+            output_key,
+            indices_key,
+        )
+        for item in items
+    )
+    _refuse_clashes(jobs)
+    _refuse_inputs(jobs)
+    return jobs
+
+
+def _in_file(target: str | None) -> tuple[str | None, str | None]:
+    """An output, and the name of the array in it where one is given as in `file.h5:/name`."""
+    if target is None:
+        return None, None
+    source = parse_source(target)
+    if source.key is None:
+        return target, None
+    if not source.key.strip("/"):
+        raise RequestError(f"{target}: names no array in {source.path}")
+    if os.path.lexists(source.path) and not format_of(source.path).adds:
+        able = " ".join(suffixes_of(lambda row: row.adds))
+        raise RequestError(f"{target}: {source.path} exists, and arrays can be added to {able} files only")
+    return source.path, source.key
+
+
+def _is_folder(target: str | None) -> bool:
+    """Whether an output is a folder that takes several."""
+    if target is None or target == "-" or names_folder_output(target):
+        return False
+    return target.endswith(("/", os.sep)) or os.path.isdir(target)
+
+
+def _path_for(
+    item: Item, target: str | None, in_folder: bool, several: bool, suffix: str | None, name: str
+) -> str | None:
+    if target is None:
+        return None
+    if WORD.search(target):
+        return _filled(target, item)
+    if in_folder:
+        if item.source.path == "-":
+            raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
+        path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
+        row = with_suffix(path, FORMATS.values())
+        suffix = suffix or (row.written_as if row else "")
+        return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
+    if several:
+        if "{" in target or "}" in target:
+            raise RequestError(f"{target}: braces hold one of {IN_BRACES}, and nothing else")
+        several_of = without_suffix(target) or target
+        raise RequestError(
+            f"{field(name, target)} is one file, but the inputs are several; name a folder: {several_of}/"
+        )
+    if suffix and name == "output":
+        raise RequestError(
+            f"{field('format', suffix)} names the format of outputs in a folder, and {target} is one file; "
+            "leave it out, the file's own suffix names its format"
+        )
+    if target != "-":
+        format_of(target)
+    return target
+
+
+def _refuse_suffix(suffix: str) -> None:
+    known = [each.lstrip(".") for each in suffixes_of(lambda row: row.writes)]
+    if suffix.lower() not in known:
+        meant = did_you_mean(suffix, known)
+        raise RequestError(f"{field('format')} is {suffix!r}, it must be one of {', '.join(known)}{meant}")
+
+
+def _refuse_words(target: str | None, several: bool) -> None:
+    """Refuses a template with a word that no input's name has."""
+    unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
+    if target and unknown and (several or "" in unknown or WORD.search(target) or nearest(unknown[0], ALIKE)):
+        raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {IN_BRACES}")
+
+
+def _filled(template: str, item: Item) -> str:
+    """The output that a template names for an input: `{stem}_half{suffix}`."""
+    if item.source.path == "-":
+        raise RequestError(f"{template} takes its words from the input's name, and stdin has none; name the file")
+    folder, name = os.path.split(item.relative)
+    stem = without_suffix(name)
+    words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
+    path = WORD.sub(lambda found: words[found[1]], template)
+    if not os.path.splitext(path)[1]:
+        whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
+        raise RequestError(f"{template}: names files without a suffix, such as {path}; write {whole}")
+    format_of(path)
+    return os.path.normpath(path)
+
+
+def _refuse_clashes(jobs: Collection[Job]) -> None:
+    """Compares names as the least careful file system does: without case and in one Unicode form."""
+    outputs = ((name, job.source.path, path, job.source.key) for job in jobs for name, path in _own_outputs(job))
+    for (name, first, _, key), (other, second, path, own) in pairwise(in_order(outputs, itemgetter(0))):
+        if name == other and key == own and os.path.realpath(first) == os.path.realpath(second):
+            raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
+        if name == other:
+            raise RequestError(
+                f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
+            )
+
+
+def _own_outputs(job: Job) -> list[tuple[str, str]]:
+    """The outputs of one job, each after the name that it is compared by; refuses one name for both."""
+    found = [(_folded(path), path) for path in job.outputs]
+    if len({name for name, _ in found}) < len(found):
+        both = f"{field('output')} and {field('indices')}"
+        raise RequestError(f"{both} are both {job.output}; name another file for one")
+    return found
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
+
+
+def _refuse_inputs(jobs: Collection[Job]) -> None:
+    """Only what exists can be an input; so where no output does, inputs need not be looked at."""
+    targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
+    outputs = Spool((found, True, str(target)) for target in targets for found in _identity(target.path))
+    if not outputs:
+        return
+    inputs = ((found, False, job.source.path) for job in jobs for found in _identity(job.source.path))
+    every = in_order((each for several in (inputs, outputs) for each in several), itemgetter(0))
+    for _, same in groupby(every, itemgetter(0)):
+        (_, is_output, name), *others = same
+        if not is_output and others and others[-1][1]:
+            raise RequestError(f"output {others[-1][2]} is the input {name}; name another file or folder")
+
+
+def _identity(path: str) -> Iterator[tuple[int, int, str]]:
+    """Device and inode of the file behind `path`, links followed; nothing where there is none. A URL is itself."""
+    if is_url(path):
+        yield 0, 0, path.rstrip("/")
+        return
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    yield status.st_dev, status.st_ino, ""

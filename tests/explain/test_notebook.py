@@ -1,0 +1,78 @@
+"""A plan shows itself: short in a console, with its table and picture in a notebook, and as files."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import poolcli
+from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.explain.picture.draw import draw
+
+AVG = AvgPool((3, 5), 2, (1, 2), (1, 0), exclude_pad=False)
+
+
+def test_a_plan_is_one_line_in_a_console() -> None:
+    plan = MaxPool(2, 2, like="pytorch").plan((1, 3, 8, 6), "uint8")
+    assert repr(plan) == "<Plan of max pooling, like pytorch: N=1 C=3 H=8 W=6 uint8 to N=1 C=3 H=4 W=3 uint8>"
+    assert repr(plan.picture()) == "<Picture of max pooling, as PyTorch: H=8 W=6 to H=4 W=3>"
+
+
+def test_in_a_notebook_it_is_its_table_its_notes_and_its_picture() -> None:
+    plan = AVG.plan((1, 3, 6, 8))
+    html = plan._repr_html_()
+    page = ET.fromstring(html)  # noqa: S314  # it is made here
+    assert [cell.text for cell in page.iter("th")] == [
+        "axis", "input", "kernel", "stride", "dilation", "pads", "output", "formula",
+    ]  # fmt: skip
+    assert [cell.text for cell in page.iter("td")] == [
+        "H", "6", "3", "2", "1", "1,1", "3", "(6+1+1-3)//2 + 1 = 3",
+        "W", "8", "5", "2", "1", "2,0", "3", "(8+2+0-5)//2 + 1 = 3",
+    ]  # fmt: skip
+    assert [note.text for note in page.iter("li")] == list(plan.notes) == [
+        "axis W: 1 of 8 input elements are read by no window"
+    ]  # fmt: skip
+    assert [p.text for p in page.iter("p")][1:] == ["auto_pad='explicit', rounding_type='floor', exclude_pad=False"]
+    assert draw(plan).svg() in html
+    bins = ET.fromstring(AdaptiveMaxPool(3).plan((1, 1, 7))._repr_html_())  # noqa: S314  # it is made here
+    assert [cell.text for cell in bins.iter("td")] == ["W", "7", "3", "bin i = [i*7//3, ceil((i+1)*7/3))"]
+
+
+def test_a_picture_is_had_as_text_as_bytes_and_as_files(tmp_path: Path) -> None:
+    plan = AVG.plan((1, 3, 6, 8))
+    picture = plan.picture(tmp_path / "plan.svg", theme="dark")
+    assert picture.svg() == picture._repr_svg_() == draw(plan).svg("dark") == (tmp_path / "plan.svg").read_text()
+    for name, content in (("plan.png", picture.png()), ("plan.html", picture.html().encode())):
+        picture.save(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == content
+    assert '"name":"TensorFlow"' in picture.html()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("plan.gif", {}, "picture='plan.gif' ends in .gif; use .svg, .png or .html"),
+        ("plan.svg", {"theme": "sepia"}, "theme is 'sepia', it must be one of auto, light, dark"),
+        ("there.svg", {}, "there.svg exists; use overwrite=True to replace it"),
+    ],
+)
+def test_python_is_told_in_its_own_words(
+    name: str, options: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.svg").write_text("kept")
+    with pytest.raises(poolcli.PoolError) as refused:
+        AVG.plan((1, 3, 6, 8)).picture(name, **options)  # type: ignore[arg-type]  # words of several options
+    assert str(refused.value) == message
+    assert [path.name for path in tmp_path.iterdir()] == ["there.svg"]
+
+
+def test_names_are_text_in_html_and_a_plan_goes_from_process_to_process() -> None:
+    plan = AVG.plan((1, 3, 6, 8))
+    assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301  # it is made here
+    assert plan.given == AVG
+    assert re.findall(r"&(?!amp;|lt;|gt;|quot;|#x27;)", plan._repr_html_()) == []
