@@ -11,9 +11,9 @@ from poolcli.message_fields import first_field, in_python, offered_to
 class PoolError(Exception):
     """Root of every refusal. The message is one line for a person.
 
-    `str(error)` names fields as Python does; `message` has them marked, for `poolcli.message_fields` to spell. `field` is
-    the one that the error is about: the first of the message where none is given, None where there is none. `bare` is
-    the message without the `place` that was put before it.
+    `str(error)` names fields as Python does; `message` has them marked, for `poolcli.message_fields` to spell. `field`
+    is the one that the error is about: the first of the message where none is given, None where there is none. `bare`
+    is the message without the `place` that was put before it.
     """
 
     kind = "error"

@@ -39,14 +39,18 @@ def _pages(table: Table) -> None:
     assert {target for row in table.rows for target in links(row[0])} == pages - {"README.md"}
 
 
-@table_of("docs/architecture.md", "room")
-def _rooms(table: Table) -> None:
-    rooms = [plain(row[0]).removesuffix("/") for row in table.rows]
-    assert set(rooms) == {path.parent.name for path in (ROOT / "poolcli").glob("*/__init__.py")}
+@table_of("docs/architecture.md", "package")
+def _packages(table: Table) -> None:
+    packages = [plain(row[0]).removesuffix("/") for row in table.rows]
+    assert set(packages) == {path.parent.name for path in (ROOT / "poolcli").glob("*/__init__.py")}
     drawn = re.findall(r'class="name">(\w+)<', (ROOT / "docs" / "architecture.svg").read_text())
-    assert drawn == rooms[::-1]
+    assert drawn == packages[::-1]
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    assert rules[0]["layers"] == ["__main__", *rooms[::-1]]
+    layers = ["__main__", *packages[::-1]]
+    modules = {path.stem for path in (ROOT / "poolcli").glob("*.py")} - {"__init__", "__main__"}
+    below = {name for layer in rules[0]["layers"] for name in layer.split(" | ")} - set(layers)
+    assert [layer for layer in rules[0]["layers"] if layer in layers] == layers
+    assert below == modules
 
 
 @table_of("docs/differences.md", "framework")
