@@ -14,7 +14,7 @@ import pytest
 from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
-from poolcli.formats.zarr.documents import made
+from poolcli.formats.zarr.documents import makings
 from poolcli.formats.zarr.store import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.blocks import Blocks
@@ -141,7 +141,9 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "TOPSECRET")
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
     writer = writer_of(
-        "s3://bucket/y.zarr", store_of("s3://bucket/y.zarr", read_only=False), made(spec, WriteOptions())
+        "s3://bucket/y.zarr",
+        store_of("s3://bucket/y.zarr", read_only=False),
+        makings("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
     parts = Parts(
         Source("s3://bucket/x.zarr"), ReadOptions(), plan, False, "numba", Blocks(plan, (1, 1, 8, 8)), (writer,)

@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError, said_by
 from poolcli.formats import npy
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import check_expansion, chosen
+from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     Header,
     Loaded,
@@ -127,13 +128,9 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 def _member_names(path: str, arrays: Sequence[Named]) -> list[str]:
     """What the arrays are called in the file: slashes become underscores, unless that made one name of two."""
-    keys = [named.spec.key or "arr_0" for named in arrays]
-    flat = [key.strip("/").replace("/", "_") for key in keys]
-    names = flat if len(set(flat)) == len(flat) else keys
-    if len(set(names)) < len(names):
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
-    return names
+    names = array_names(path, [named.spec.key for named in arrays])
+    flat = [name.replace("/", "_") for name in names]
+    return flat if len(set(flat)) == len(flat) else names
 
 
 def _translated(path: str) -> AbstractContextManager[None]:

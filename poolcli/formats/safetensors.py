@@ -13,6 +13,7 @@ from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import byte_count, chosen, human_bytes, named
+from poolcli.formats.names import array_names
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import Header, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
 
@@ -82,15 +83,15 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     ordered = sorted(
         arrays, key=lambda each: -each.array.dtype.itemsize
     )  # so that each begins at a multiple of its own
+    names = iter(array_names(path, [each.spec.key for each in ordered]))
     about, lost = _about(arrays)
     entries: dict[str, Any] = {ABOUT: about} if about else {}
     at = 0
     for each in ordered:
-        name, size = (each.spec.key or "data").strip("/"), each.array.nbytes
-        shape = list(each.spec.shape)
-        entries[name] = {"dtype": WRITTEN[each.spec.dtype], "shape": shape, "data_offsets": [at, at + size]}
+        shape, size = list(each.spec.shape), each.array.nbytes
+        entries[next(names)] = {"dtype": WRITTEN[each.spec.dtype], "shape": shape, "data_offsets": [at, at + size]}
         at += size
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNED)
     with byte_stream(path, options.overwrite) as stream:
         stream.write(len(text).to_bytes(LENGTH, "little") + text)

@@ -22,10 +22,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Naming:
+    """How files of a format name their arrays: `default` is the name of an array without one, `own` are names that the
+    format itself uses. With `nested` names a slash makes a group; `any_bytes` are names that need not be UTF-8.
+    """
+
+    default: str = "data"
+    own: tuple[str, ...] = ()
+    nested: bool = False
+    any_bytes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """A format as data: what its files look like, which module knows it, and what can be done with it.
 
-    `several` arrays have their keys in one file, and one that `adds` takes more of them later; a `picture` has
+    `several` arrays have their keys in one file, by the rules of its `naming`, and one that `adds` takes more of them
+    later; a `picture` has
     channels and pages; a format that is a folder names the `markers`, files of which one is in every such folder; one
     that is `chunked` has chunks that can be chosen, and a `remote` one is reached at
     URLs, too. Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more
@@ -45,6 +58,7 @@ class Format:
     reads: bool = True
     writes: bool = True
     several: bool = False
+    naming: Naming = Naming()
     adds: bool = False
     picture: bool = False
     streams: bool = False
@@ -118,10 +132,14 @@ FORMATS: dict[str, Format] = {
             streams=True, streams_from=0, resumable=True,
         ),
         Format("npy.gz", (".npy.gz",), "poolcli.formats.npy_gz", (b"\x1f\x8b",), writes=False, written_as=".npy"),
-        Format("npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"), several=True),
+        Format(
+            "npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"),
+            several=True, naming=Naming("arr_0"),
+        ),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
             several=True, adds=True, streams=True, streams_from=2**25 + 1, fragile=True,
+            naming=Naming(nested=True, any_bytes=True),
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
@@ -130,11 +148,12 @@ FORMATS: dict[str, Format] = {
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
             several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
+            naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),
         # A length below 2**40, and the JSON that it is the length of.
         Format(
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
-            several=True, streams=True, lacks=(),
+            several=True, streams=True, lacks=(), naming=Naming(own=("__metadata__",)),
         ),
         _picture("png", "Png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", loads=("imagecodecs", "imagecodecs._png")),
         _picture("jpeg", "Jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",

@@ -22,6 +22,7 @@ from poolcli.formats import (
     write_several,
 )
 from poolcli.formats.checks import byte_count, check_expansion, human_bytes, listing, named, usable
+from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
@@ -51,9 +52,11 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         with clock.phase("read"):
             headers = file.headers
             chosen = list(_chosen(job.source.path, headers, settings))
-        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
         pooled = {header.key for header in chosen}
         copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
+        for target in job.targets:
+            array_names(target.path, [header.key for header in (*chosen, *copied)])
+        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
         _check_sum(job.source.path, parts, copied, settings)
         notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
         left_out = () if settings.arrays else file.left_out

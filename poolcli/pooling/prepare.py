@@ -11,6 +11,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import Header, check_chunks, check_output
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import named
+from poolcli.formats.names import array_names
 from poolcli.formats.paths import check_apart
 from poolcli.layouts import check_layout, converted_shape
 from poolcli.message_fields import field
@@ -40,6 +41,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     if settings.rescale is not None:
         check_rescale(plan, job.output)
         dtype, mode = STORED, None
+    for target in job.targets:
+        array_names(target.path, [target.key or header.key])
     output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
     if output.path:
         check_chunks(output.path, output.shape, output.layout, settings.chunks, settings.shards)

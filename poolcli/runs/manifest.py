@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.names import below
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.job import Job
@@ -161,6 +162,7 @@ class Manifest:
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 content: dict[str, Any] = json.loads(line)
                 if isinstance(content["output"], str) and isinstance(content["indices"], str | None):
+                    below(content["output"])  # what lies elsewhere is no output of this folder
                     yield content
 
     @contextmanager

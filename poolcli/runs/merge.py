@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from heapq import merge as in_order
 from itertools import groupby
@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.names import below
 from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.sharded_output import finish
@@ -52,7 +53,11 @@ def merge(folder: str) -> Merged:
     outputs = 0
     with ExitStack() as stack:
         parts = [stack.enter_context(_opened(folder, shard)) for shard in shards]
-        lines = in_order(own, *(_lines(part, place) for place, part in enumerate(parts, 1)), key=itemgetter(0, 1))
+        read = (
+            _lines(part, place, os.path.join(folder, shard.manifest))
+            for place, (part, shard) in enumerate(zip(parts, shards, strict=True), 1)
+        )
+        lines = in_order(own, *read, key=itemgetter(0, 1))
         stream = stack.enter_context(byte_stream(path, True))
         for name, found in groupby(lines, key=itemgetter(0)):
             *_, (_, place, line) = found  # what a shard says counts more than what was known before
@@ -128,12 +133,23 @@ def _opened(folder: str, shard: Shard) -> BinaryIO:
         raise failed(path, error) from error
 
 
-def _lines(stream: BinaryIO, place: int) -> Iterator[Line]:
-    """The records of a part."""
+def _lines(stream: BinaryIO, place: int, where: str) -> Iterator[Line]:
+    """The records of a part, which is the file `where`."""
     while line := stream.readline(LONGEST_LINE):
         name = _content(line).get("output")
         if isinstance(name, str):
-            yield name, place, line
+            yield _checked(name, where), place, line
+
+
+def _checked(name: str, where: str) -> str:
+    """The name of an output, refused where that does not lie in the folder."""
+    with suppress(ValueError):
+        if below(name) == name:
+            return name
+    raise FileError(
+        f"{where}: names the output {name!a}, which does not lie in this folder; pool that shard again with "
+        f"{field('overwrite')}, then merge"
+    )
 
 
 def _content(line: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
+from poolcli.formats.names import array_names, below
 from poolcli.formats.paths import is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
@@ -66,6 +67,7 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
         return target, None
     if not source.key.strip("/"):
         raise RequestError(f"{target}: names no array in {source.path}")
+    array_names(source.path, [source.key], RequestError)
     if os.path.lexists(source.path) and not format_of(source.path).adds:
         able = " ".join(suffixes_of(lambda row: row.adds))
         raise RequestError(f"{target}: {source.path} exists, and arrays can be added to {able} files only")
@@ -84,6 +86,8 @@ def _path_for(
 ) -> str | None:
     if target is None:
         return None
+    if item.source.path != "-" and (in_folder or WORD.search(target)):
+        _refuse_name(item.relative, item)
     if WORD.search(target):
         return _filled(target, item)
     if in_folder:
@@ -131,12 +135,27 @@ def _filled(template: str, item: Item) -> str:
     folder, name = os.path.split(item.relative)
     stem = without_suffix(name)
     words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
-    path = WORD.sub(lambda found: words[found[1]], template)
+    steps = [WORD.sub(lambda found: words[found[1]], step) for step in template.split("/")]
+    for step, made in zip(template.split("/"), steps, strict=True):
+        if WORD.search(step) and not (made == "." and "{folder}" in step):
+            _refuse_name(made, item)
+    path = "/".join(steps)
     if not os.path.splitext(path)[1]:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
         raise RequestError(f"{template}: names files without a suffix, such as {path}; write {whole}")
     format_of(path)
     return os.path.normpath(path)
+
+
+def _refuse_name(name: str, item: Item) -> None:
+    """Refuses what an input would be called where it leads out of the folder of the outputs."""
+    try:
+        below(name)
+    except ValueError as reason:
+        raise RequestError(
+            f"{item.source.path}: would be called {name!r} among the outputs: {reason}; pool it by itself "
+            f"into a file that you name with {field('output')}"
+        ) from None
 
 
 def _refuse_clashes(jobs: Collection[Job]) -> None:

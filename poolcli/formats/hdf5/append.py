@@ -62,7 +62,7 @@ def place_of(file: Any, path: str, key: str) -> tuple[Any, bytes]:
         elif is_own(group, name) and isinstance(group[name], h5py.Group):
             group = group[name]
         else:
-            raise FileError(f"{path}:{key}: leads through something that is no group of the file; choose another name")
+            raise FileError(f"{path}:/{key}: leads through something that is no group of the file; choose another name")
     return group, last
 
 

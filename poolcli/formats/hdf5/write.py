@@ -14,6 +14,7 @@ from poolcli.formats.checks import byte_count, named
 from poolcli.formats.hdf5.append import added_to, is_own, make_room, place_of
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.names import bytes_of
+from poolcli.formats.names import array_names
 from poolcli.formats.records import Fresh, Named, Scale, Sink, Spec, WriteOptions, slices
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what netCDF calls a scale without values
@@ -21,12 +22,13 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what ne
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
+    names = array_names(path, [each.spec.key for each in arrays])
     if _is_added_to(path, options):
         with added_to(path, sum(each.array.nbytes for each in arrays)) as file:
-            return _filled(file, path, arrays, options)
+            return _filled(file, path, names, arrays, options)
     # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
     with translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        notes = _filled(file, path, arrays, options)
+        notes = _filled(file, path, names, arrays, options)
         file.flush()
         image = file.id.get_file_image()
     with byte_stream(path, options.overwrite) as stream:
@@ -34,12 +36,14 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     return notes
 
 
-def _filled(file: Any, path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def _filled(
+    file: Any, path: str, names: Sequence[str], arrays: Sequence[Named], options: WriteOptions
+) -> tuple[str, ...]:
     import numpy as np
 
     notes: list[str] = []
-    for each in arrays:
-        dataset, lost = _create(file, path, each.spec, options)
+    for name, each in zip(names, arrays, strict=True):
+        dataset, lost = _create(file, path, name, each.spec, options)
         dataset[...] = np.ascontiguousarray(each.array)
         notes += lost
     return tuple(dict.fromkeys(notes))
@@ -48,8 +52,9 @@ def _filled(file: Any, path: str, arrays: Sequence[Named], options: WriteOptions
 @contextmanager
 def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
     """Writes a dataset region by region, straight to the disk."""
+    (name,) = array_names(path, [spec.key])
     with _opened_for(path, spec, options) as file:
-        dataset, notes = _create(file, path, spec, options)
+        dataset, notes = _create(file, path, name, spec, options)
         yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array), notes)
 
 
@@ -67,12 +72,12 @@ def _is_added_to(path: str, options: WriteOptions) -> bool:
     return options.adds and os.path.lexists(path)
 
 
-def _create(file: Any, path: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
+def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset with all that goes with it, and notes on what cannot be kept; a file that it is added to keeps
     the attributes of its own groups.
     """
     metadata, lost = spec.metadata, list[str]()
-    group, name = place_of(file, path, spec.key or "data")
+    group, name = place_of(file, path, key)
     if options.adds:
         make_room(group, name, f"{path}:{spec.key}", options.overwrite)
     dataset, notes = _stored(group, name, spec)
@@ -126,7 +131,8 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
     """The dataset of a scale, which several axes can share; None where one of that name has other values."""
     import numpy as np
 
-    group, name = place_of(file, path, key)
+    (checked,) = array_names(path, [key])
+    group, name = place_of(file, path, checked)
     if group.id.links.exists(name):
         if not is_own(group, name):
             return None

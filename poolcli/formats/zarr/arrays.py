@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError
 from poolcli.formats.checks import byte_count, check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.names import below
 from poolcli.formats.nodata import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
@@ -73,7 +74,10 @@ class Stored:
     def only(self, axes: int | None) -> str:
         """The key of the array that is the whole store, or the only one of so many axes in it."""
         if self.options.first_level and (found := first_level(self.root)):
-            return found
+            try:
+                return "/" + below(found)
+            except ValueError as reason:
+                raise FileError(f"{self.path}: its OME-Zarr metadata names no level in it: {reason}") from None
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> Opened:
@@ -93,12 +97,13 @@ class Stored:
 
     def _node(self, key: str | None) -> Any:
         """The array of a name; None where there is none, or a group."""
-        bare = (key or "").strip("/")
+        if not (key or "").strip("/"):
+            return None if is_group(self.root) else self.root
         if not is_group(self.root):
-            return None if bare else self.root
+            return None
         try:
-            node = self.root[bare] if bare else self.root
-        except KeyError:
+            node = self.root[below(str(key))]
+        except (KeyError, ValueError):
             return None
         return None if is_group(node) else node
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import named
+from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.zarr.attributes import plain
 from poolcli.formats.zarr.chunks import Grid, grid_of
@@ -42,7 +43,13 @@ class Made:
         return _under(self.key, "zarr.json") in self.documents
 
 
-def made(spec: Spec, options: WriteOptions) -> Made:
+def makings(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[Made]:
+    """What the arrays of one store at `path` are to be; refuses names that lead out of it."""
+    names = array_names(path, [spec.key for spec in specs])
+    return [_made(path, name, spec, options) for name, spec in zip(names, specs, strict=True)]
+
+
+def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
     """What an array is to be: as its input was stored, as far as that fits its type and shape."""
     kept, lost = spec.metadata.store, list[str]()
     if options.shards and kept.get("version") == 2:
@@ -55,7 +62,6 @@ def made(spec: Spec, options: WriteOptions) -> Made:
         kept=kept,
         most=options.most,
     )
-    key = (spec.key or "").strip("/")
     names = _names(spec)
     attributes = plain(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
@@ -66,9 +72,10 @@ def made(spec: Spec, options: WriteOptions) -> Made:
     scales = {}
     if key:
         documents |= _groups(key, spec.metadata.groups, version, lost)
-        for place, scale in (item for dimension in spec.metadata.dimensions for item in dimension.scales.items()):
-            documents |= _scale(place.strip("/"), scale, version, lost)
-            scales[place.strip("/")] = scale
+        for each, scale in (item for dimension in spec.metadata.dimensions for item in dimension.scales.items()):
+            place, _ = array_names(path, [each, key])  # refused where one is the other, or a group of it
+            documents |= _scale(place, scale, version, lost)
+            scales[place] = scale
     notes = [*spec.metadata.notes, *grid.notes]
     if not has_fill:
         notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")

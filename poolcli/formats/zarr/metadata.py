@@ -12,6 +12,7 @@ from typing import Any
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import byte_count, named
 from poolcli.formats.hdf5.metadata import LARGEST_SCALES
+from poolcli.formats.names import below
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.formats.zarr.hierarchy import groups_above, is_group
 from poolcli.formats.zarr.library import KNOWN, zarr
@@ -108,7 +109,7 @@ def _dimensions(root: Any, key: str | None, array: Any, axes: Sequence[str | Non
 
 def _values(root: Any, place: str, length: int) -> Any:
     with suppress(*KNOWN):
-        node = root[place]
+        node = root[below(place)]
         if not is_group(node) and node.shape == (length,) and node.dtype.name in DTYPES:
             return node
     return None

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, RequestError, said_by
+from poolcli.formats.names import below
 from poolcli.formats.paths import filesystem, unreachable
 from poolcli.formats.resumable import Journal
 from poolcli.formats.sharded_output import ENDED, UNFINISHED, check_parts, note_of, numbers_of, only_work
@@ -56,8 +57,13 @@ def finish_store(path: str) -> int:
         names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
         ended = {numbers_of(name)[0]: name for name in names if name.endswith(ENDED)}
         count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
-        content = json.loads(system.cat_file(f"{notes}/{next(iter(ended.values()))}"))
-        write_documents(system, place, {name: text.encode() for name, text in content.items()})
+        note = f"{notes}/{next(iter(ended.values()))}"
+        try:
+            content = json.loads(system.cat_file(note))
+            documents = {below(name): text.encode() for name, text in content.items()}
+        except (ValueError, AttributeError) as error:
+            raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); make its part anew") from error
+        write_documents(system, place, documents)
         system.rm(notes, recursive=True)
     return count
 

@@ -20,7 +20,7 @@ from poolcli.formats.resumable import Journal, continued_folder
 from poolcli.formats.sharded_output import shared_folder
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.chunks import batches
-from poolcli.formats.zarr.documents import Made, encoded, made
+from poolcli.formats.zarr.documents import Made, encoded, makings
 from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, zarr
 from poolcli.formats.zarr.remote import remote_store
 from poolcli.formats.zarr.remote_shards import shared_store
@@ -38,12 +38,12 @@ ROOM = 2**28  # bytes of the units that are coded side by side
 
 def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, each under its key (the whole store without one), stored as the inputs' were."""
-    makings = [made(each.spec, options) for each in arrays]
-    with _store(path, makings, options) as (store, _):
-        for making, each in zip(makings, arrays, strict=True):
+    planned = makings(path, [each.spec for each in arrays], options)
+    with _store(path, planned, options) as (store, _):
+        for making, each in zip(planned, arrays, strict=True):
             writer_of(path, store, making)(whole_region(each.array.shape), each.array)
             check_stopped()
-    return tuple(dict.fromkeys(note for making in makings for note in making.notes))
+    return tuple(dict.fromkeys(note for making in planned for note in making.notes))
 
 
 @contextmanager
@@ -56,11 +56,11 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
 @contextmanager
 def sinks(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[StoreSink]]:
     """As `sink`, for several arrays of one store, of which each has a key."""
-    makings = [made(spec, options) for spec in specs]
-    units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(makings, specs, strict=True))
-    with _store(path, makings, options) as (store, journal), side_by_side(max(units), ROOM):
+    planned = makings(path, specs, options)
+    units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(planned, specs, strict=True))
+    with _store(path, planned, options) as (store, journal), side_by_side(max(units), ROOM):
         known = _Known(journal)
-        found = [StoreSink(writer_of(path, store, making), known, number) for number, making in enumerate(makings)]
+        found = [StoreSink(writer_of(path, store, making), known, number) for number, making in enumerate(planned)]
         yield found
         if options.part is not None:
             known.write()
@@ -203,9 +203,9 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 
 
 @contextmanager
-def _store(path: str, makings: Sequence[Made], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
+def _store(path: str, planned: Sequence[Made], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with all metadata and the values along axes; and a journal where one is kept."""
-    documents = encoded({name: content for making in makings for name, content in making.documents.items()})
+    documents = encoded({name: content for making in planned for name, content in making.documents.items()})
     if is_url(path):
         with opening(path):
             store = store_of(path, read_only=False)
@@ -215,22 +215,22 @@ def _store(path: str, makings: Sequence[Made], options: WriteOptions) -> Iterato
             else remote_store(path, options.overwrite, options.identity, documents)
         )
         with kept as journal:
-            _write_scales(path, store, makings)
+            _write_scales(path, store, planned)
             yield store, journal if options.identity else None
         return
     if options.part and options.identity:
         with shared_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
-            yield _begun(path, part, documents, makings), journal
+            yield _begun(path, part, documents, planned), journal
         return
     if options.identity is None:
         with whole_folder(path, options.overwrite) as part:
-            yield _begun(path, part, documents, makings), None
+            yield _begun(path, part, documents, planned), None
         return
     with continued_folder(path, options.overwrite, options.identity) as (part, journal):
-        yield _begun(path, part, documents, makings), journal
+        yield _begun(path, part, documents, planned), journal
 
 
-def _begun(path: str, part: str, documents: Mapping[str, bytes], makings: Sequence[Made]) -> Any:
+def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[Made]) -> Any:
     """A folder with the metadata in it, as a store."""
     for name, content in documents.items():
         file = Path(part, name)
@@ -238,7 +238,7 @@ def _begun(path: str, part: str, documents: Mapping[str, bytes], makings: Sequen
         file.write_bytes(content)
     with opening(path):
         store = store_of(part, read_only=False)
-    _write_scales(path, store, makings)
+    _write_scales(path, store, planned)
     return store
 
 
@@ -250,9 +250,9 @@ def _remove_torn(store: Any) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def _write_scales(path: str, store: Any, makings: Sequence[Made]) -> None:
+def _write_scales(path: str, store: Any, planned: Sequence[Made]) -> None:
     with opening(path):
-        for making in makings:
+        for making in planned:
             for key, scale in making.scales.items():
                 array_over(store, key, making.documents, True)[:] = scale.values
 

@@ -18,7 +18,7 @@ from poolcli.formats import Opened
 from poolcli.formats.checks import byte_count, human_bytes
 from poolcli.formats.fingerprint import check_at_rest, state_of
 from poolcli.formats.paths import is_url
-from poolcli.formats.zarr.documents import encoded, made
+from poolcli.formats.zarr.documents import encoded, makings
 from poolcli.formats.zarr.write import StoreSink, sinks
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -84,8 +84,8 @@ def is_made(pyramid: Pyramid) -> bool:
     """Whether the output is this very pyramid, and the source has not changed since it was made."""
     if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
         return False
-    made_of = (made(spec, pyramid.options(False, None)).documents for spec in pyramid.specs)
-    wanted = encoded({name: content for documents in made_of for name, content in documents.items()})
+    planned = makings(pyramid.output, pyramid.specs, pyramid.options(False, None))
+    wanted = encoded({name: content for making in planned for name, content in making.documents.items()})
     try:
         alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
         newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)

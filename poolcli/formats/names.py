@@ -1,0 +1,106 @@
+"""The gate for names: text from a file, a manifest or a template is data until a function here has made a name of it.
+
+Whatever becomes a path, or the name of an array in a file, passes before the first byte is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.formats.table import Naming, format_of
+from poolcli.message_fields import field
+
+LONGEST_STEP = 255  # bytes, of a name in a folder of any common file system
+LONGEST_NAME = 1024  # bytes, of a key in an object store
+_ELSEWHERE = re.compile(r"[A-Za-z]:[/\\]|\\")  # how a path begins that another system takes for an absolute one
+
+
+def below(name: str) -> str:
+    """A relative path that leads to something below the folder that it is put in, without slashes around it.
+
+    Raises a ValueError that says what is wrong with any other text.
+
+    >>> below("/a/b")
+    'a/b'
+    >>> below("a/../../b")
+    Traceback (most recent call last):
+        ...
+    ValueError: it has the step '..'
+    """
+    steps = name.strip("/").split("/")
+    if "\0" in name:
+        raise ValueError("it holds a NUL character")
+    for step in steps:
+        if step in ("", ".", ".."):
+            raise ValueError(f"it has the step {step!r}" if step else "it has an empty step")
+    return "/".join(steps)
+
+
+def array_names(path: str, keys: Sequence[str | None], error: type[PoolError] = FileError) -> list[str]:
+    """What arrays of these keys are called in the output at `path`, each checked; None is an array without a name.
+
+    Raises `error` for a key that cannot be a name there, and a RequestError for two that would be the same.
+    """
+    row = format_of(path)
+    if not row.several:
+        return ["" for _ in keys]
+    names = [_array_name(path, key, row.naming, error) for key in keys]
+    _refuse_clashes(path, names, row.naming.nested)
+    return names
+
+
+def _array_name(path: str, key: str | None, naming: Naming, error: type[PoolError]) -> str:
+    if not key:
+        return naming.default
+    try:
+        name = below(key)
+        _check(name, naming)
+    except ValueError as reason:
+        remedy = f"name it yourself: {field('output', f'{path}:/NAME')}"
+        raise error(f"{path}: cannot hold an array called {_quoted(key)}: {reason}; {remedy}") from None
+    return name
+
+
+def _check(name: str, naming: Naming) -> None:
+    """Raises a ValueError for a name that files of a format do not hold, or that others could not unpack."""
+    steps = name.split("/")
+    if _ELSEWHERE.match(name) or ".." in re.split(r"[/\\]", name):
+        raise ValueError("other systems take it for a path that leads elsewhere")
+    try:
+        encoded = name.encode("utf-8", "surrogateescape" if naming.any_bytes else "strict")
+    except UnicodeEncodeError:
+        raise ValueError("it is not valid UTF-8") from None
+    if len(encoded) > LONGEST_NAME:
+        raise ValueError(f"it has {len(encoded):,} bytes, at most {LONGEST_NAME:,} are possible")
+    longest = max(len(step.encode("utf-8", "surrogateescape")) for step in steps)
+    if longest > LONGEST_STEP:
+        raise ValueError(f"it has a step of {longest} bytes, at most {LONGEST_STEP} are possible")
+    own = next((step for step in steps if step in naming.own), None)
+    if own is not None:
+        raise ValueError(f"the format itself uses the name {own}")
+
+
+def _refuse_clashes(path: str, names: Sequence[str], nested: bool) -> None:
+    """Refuses two arrays of one name, and where names have groups an array that would be the group of another."""
+    seen = set(names)
+    if len(seen) < len(names):
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
+    inner = next((name for name in names if nested and _groups(name) & seen), None)
+    if inner is not None:
+        outer = min(_groups(inner) & seen, key=len)
+        raise RequestError(
+            f"{path}: {outer or 'the whole file'} would be both an array and the group of {inner}; pool one of them"
+        )
+
+
+def _groups(name: str) -> set[str]:
+    """The groups on the way to a name, the root among them."""
+    steps = name.split("/") if name else []
+    return {"/".join(steps[:depth]) for depth in range(len(steps))}
+
+
+def _quoted(name: str) -> str:
+    return ascii(name) if len(name) <= LONGEST_STEP else f"{name[:LONGEST_STEP]!a}..."

@@ -1,0 +1,382 @@
+"""Names from files never lead out of the output: every reader's names into every writer, the tree around compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from poolcli.errors import PoolError
+from poolcli.formats import FORMATS, Metadata, Source, Spec, WriteOptions, list_arrays, read, write
+from poolcli.formats.records import Dimension, Scale, whole_region
+from poolcli.formats.zarr.remote_shards import finish_store
+from tests.conftest import Cli, Result
+from tests.profiles import sized
+
+X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+HALVED = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
+HALVE = ("-k", "2", "-s", "2", "--engine", "numpy")
+SEVERAL = {row.suffixes[0]: name for name, row in FORMATS.items() if row.writes and row.several}
+WRITERS = [row.suffixes[0] for row in FORMATS.values() if row.writes and (row.several or not row.picture)]
+READERS = [name for name, row in FORMATS.items() if row.reads and row.several]
+
+NAMES = {
+    "up": "../../precious.zarr", "up one": "../precious.zarr", "up and down": "a/../../../precious.zarr",
+    "dots": "..", "dot": ".", "inner dot": "a/./b", "only slashes": "//", "doubled slash": "a//b", "slash": "/",
+    "empty": "", "leading slashes": "///a", "trailing slash": "a/", "absolute": "/ABSOLUTE/precious.zarr",
+    "three dots": "...", "dots and space": ".. ", "hidden": ".hidden", "tilde": "~/x", "NUL": "a\0b",
+    "long": "n" * 10_000, "deep": "a/" * 5_000 + "a", "longer than a file name": "é" * 200,
+    "drive": "C:\\precious.zarr", "drive and slash": "C:/precious.zarr", "share": "\\\\host\\share",
+    "backslashes": "..\\..\\precious.zarr", "with a colon": "kernel:0", "newline": "a\nb", "carriage return": "a\rb",
+    "escape": "a\x1b[31mb\x07", "right to left": "a\u202eb", "lone surrogate": "a\ud800b",
+    "not UTF-8": "a\udcff\udcfeb",
+    "Zarr 3": "zarr.json", "Zarr 2 array": ".zarray", "Zarr 2 group": "a/.zgroup", "Zarr attributes": ".zattrs",
+    "consolidated": ".zmetadata", "a chunk": "c/0", "a chunk of Zarr 2": "0.0", "unfinished": "x.partial",
+    "metadata": "__metadata__", "oddity": "__proto__", "quotes": "a'\"b", "braces": "{stem}", "markup": "[red]x[/]",
+    "glob": "*?[a]", "URL": "s3://bucket/x", "space": " ", "ordinary": "group/values",
+}  # fmt: skip
+REFUSED = {
+    "up", "up one", "up and down", "dots", "dot", "inner dot", "only slashes", "doubled slash", "slash", "NUL", "long",
+    "deep", "longer than a file name", "drive", "drive and slash", "share", "backslashes", "lone surrogate", "URL",
+}  # fmt: skip
+
+
+def write_npz(path: str, arrays: dict[str, Any]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            stream = BytesIO()
+            np.save(stream, array)
+            member = zipfile.ZipInfo("x")
+            member.filename = f"{name}.npy"  # a constructor would cut it at a NUL
+            archive.writestr(member, stream.getvalue())
+
+
+def write_hdf5(path: str, arrays: dict[str, Any], userblock: bytes = b"") -> None:
+    """Datasets of names in bytes, each link made by itself: `..` is a name like any other there."""
+    with h5py.File(path, "w", userblock_size=512 if userblock else 0) as file:
+        for name, array in arrays.items():
+            group = file
+            *groups, last = name.encode("utf-8", "surrogateescape").split(b"/")
+            for step in groups:
+                group = group.require_group(step) if step else group
+            group.create_dataset(last, data=array)
+    if userblock:
+        with open(path, "r+b") as stream:
+            stream.write(userblock)
+
+
+def write_matlab(path: str, arrays: dict[str, Any]) -> None:
+    write_hdf5(path, arrays, b"MATLAB 7.3 MAT-file, made by hand")
+
+
+def write_safetensors(path: str, arrays: dict[str, Any]) -> None:
+    entries, data = {}, b""
+    for name, array in arrays.items():
+        entries[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    header = json.dumps(entries).encode()
+    Path(path).write_bytes(len(header).to_bytes(8, "little") + header + data)
+
+
+def write_zarr(path: str, arrays: dict[str, Any]) -> None:
+    """Consolidated metadata, in which names need no folder."""
+    group: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    documents = {
+        name: {
+            "zarr_format": 3, "node_type": "array", "shape": array.shape, "data_type": "float32",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.shape}},
+            "chunk_key_encoding": {"name": "default"}, "fill_value": 0.0, "attributes": {},
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        }
+        for name, array in arrays.items()
+    }  # fmt: skip
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": documents}
+    os.mkdir(path)
+    Path(path, "zarr.json").write_text(json.dumps(group | {"consolidated_metadata": consolidated}))
+    for name, array in arrays.items():
+        if ".." not in name.split("/"):
+            place = Path(path, name.strip("/"))
+            Path(place, "c/0/0/0").mkdir(parents=True)
+            Path(place, "c/0/0/0/0").write_bytes(array.tobytes())
+            Path(place, "zarr.json").write_text(json.dumps(documents[name]))
+
+
+WRITE: dict[str, Callable[[str, dict[str, Any]], None]] = {
+    "npz": write_npz, "hdf5": write_hdf5, "matlab": write_matlab, "safetensors": write_safetensors, "zarr": write_zarr,
+}  # fmt: skip
+
+
+def bytes_of_npy() -> bytes:
+    stream = BytesIO()
+    np.save(stream, X)
+    return stream.getvalue()
+
+
+BYTES = bytes_of_npy()
+
+
+@pytest.fixture(autouse=True)
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with what hostile names point at; the working folder lies two folders below it."""
+    for name in ("precious.zarr/zarr.json", "work/precious.zarr/zarr.json", "work/zarr.json", "n/zarr.json"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text('{"precious": true}')
+    (tmp_path / "work/deep").mkdir()
+    monkeypatch.chdir(tmp_path / "work/deep")
+    return tmp_path
+
+
+def tree(folder: Path) -> dict[bytes, bytes | None]:
+    """Everything below a folder, by name: the bytes of files, None for folders."""
+    found: dict[bytes, bytes | None] = {}
+    for where, folders, files in os.walk(os.fsencode(folder)):
+        found |= dict.fromkeys(os.path.join(where, name) for name in folders)
+        for path in (os.path.join(where, name) for name in files):
+            found[path] = Path(os.fsdecode(path)).read_bytes()
+    return found
+
+
+def outside(folder: Path, *outputs: str) -> dict[bytes, bytes | None]:
+    """The tree without the outputs in the working folder."""
+    kept = tuple(os.fsencode(folder / "work/deep" / output) for output in outputs)
+    return {name: content for name, content in tree(folder).items() if not name.startswith(kept)}
+
+
+def check(result: Result, before: dict[bytes, bytes | None], folder: Path, output: str) -> None:
+    """Either a good output inside, or one clear line and nothing at all; and nothing else has changed."""
+    assert outside(folder, output) == before
+    assert not os.path.lexists("/zarr.json")
+    if result.code == 0:
+        headers = [header for header in list_arrays(output) if header.shape == HALVED.shape]
+        assert headers
+        for header in headers:
+            np.testing.assert_array_equal(read(Source(output, header.key)).array, HALVED)
+        return
+    assert result.code in (1, 2)
+    assert not os.path.lexists(output)
+    assert_one_line(result.err)
+
+
+def assert_one_line(text: str) -> None:
+    assert text.startswith("poolcli: ")
+    assert text.endswith("\n")
+    assert text[:-1].isprintable()
+    assert "unexpected" not in text
+    assert len(text) < 6_000
+
+
+def named(folder: Path) -> Iterator[tuple[str, str]]:
+    """The names by what they are; those that are absolute lead into the folder."""
+    for kind, name in NAMES.items():
+        yield kind, name.replace("/ABSOLUTE", str(folder))
+
+
+def made(reader: str, path: str, name: str) -> bool:
+    """Whether a file of the format can hold an array of the name at all, and does now."""
+    try:
+        WRITE[reader](path, {name: X})
+    except (UnicodeEncodeError, ValueError, OSError):
+        return False
+    return True
+
+
+def test_every_format_that_holds_names_has_a_hostile_file_here() -> None:
+    assert sorted(WRITE) == sorted(READERS)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("more", sized([()], [(), ("--all",)]), ids=" ".join)
+def test_names_of_files_stay_inside_the_output(
+    reader: str, suffix: str, more: tuple[str, ...], around: Path, cli: Cli
+) -> None:
+    tried = 0
+    for number, (_kind, name) in enumerate(named(around)):
+        source, output = f"x{number}{FORMATS[reader].suffixes[0]}", f"out{number}{suffix}"
+        if made(reader, source, name):
+            before = outside(around, output)
+            result = cli("avg", source, "-o", output, *HALVE, *more, "-q")
+            check(result, before, around, output)
+            tried += 1
+    assert tried > len(NAMES) // 2
+
+
+@pytest.mark.parametrize("suffix", SEVERAL)
+def test_writers_themselves_refuse_names_before_the_first_byte(suffix: str, around: Path) -> None:
+    for kind, name in named(around):
+        before = tree(around)
+        at_once = partial(write, f"out{suffix}", X, "NCHW", key=name)
+        by_region = partial(write_by_sink, f"out{suffix}", Spec(X.shape, "float32", "NCHW", name))
+        for wanted in (at_once, by_region):
+            try:
+                wanted()
+            except PoolError as error:
+                assert tree(around) == before
+                assert str(error).isprintable()
+            else:
+                assert kind not in REFUSED
+                assert outside(around, f"out{suffix}") == before
+                (header,) = list_arrays(f"out{suffix}")
+                np.testing.assert_array_equal(read(Source(f"out{suffix}", header.key)).array, X)
+                remove(f"out{suffix}")
+
+
+def write_by_sink(path: str, spec: Spec) -> None:
+    """Writes region by region where the format can, else at once."""
+    row = FORMATS[SEVERAL[os.path.splitext(path)[1]]]
+    taken = row.functions.sink(path, spec, WriteOptions()) if row.streams_from is not None else None
+    if taken is None:
+        write(path, X, spec.layout, key=spec.key)
+        return
+    with taken as take:
+        take(whole_region(X.shape), X)
+
+
+def remove(path: str) -> None:
+    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+
+@pytest.mark.parametrize("suffix", SEVERAL)
+def test_ordinary_names_are_kept(suffix: str) -> None:
+    for kind in ("ordinary", "with a colon", "newline", "oddity", "markup", "a chunk", "hidden"):
+        write(f"out{suffix}", X, "NCHW", key=NAMES[kind])
+        (header,) = list_arrays(f"out{suffix}")
+        kept = NAMES[kind].replace("/", "_") if suffix == ".npz" else NAMES[kind]
+        assert str(header.key).strip("/") == kept
+        remove(f"out{suffix}")
+
+
+@pytest.mark.parametrize("suffix", SEVERAL)
+def test_names_that_are_typed_stay_inside_the_output(suffix: str, around: Path, cli: Cli) -> None:
+    np.save("x.npy", X)
+    for kind, name in [*named(around), ("as it was found", "/../../n")]:
+        if "\0" in name or "\ud800" in name:
+            continue  # which no command line holds
+        before = outside(around, "out")
+        result = cli("avg", "x.npy", "-o", f"out{suffix}:{name}", *HALVE, "-q")
+        check(result, before, around, f"out{suffix}")
+        assert result.code == (2 if kind in REFUSED or result.code else 0)
+        if result.code == 0:
+            remove(f"out{suffix}")
+
+
+@pytest.mark.parametrize("suffix", SEVERAL)
+def test_values_along_axes_have_names_that_stay_inside(suffix: str, around: Path) -> None:
+    scale = Scale(np.arange(8.0), "", {})
+    for kind, name in named(around):
+        before = outside(around, "out")
+        metadata = Metadata(dimensions=tuple(Dimension(label, {name: scale}) for label in "abcd"))
+        try:
+            write(f"out{suffix}", X, "NCHW", key="group/x", metadata=metadata)
+        except PoolError as error:
+            assert kind not in ("ordinary", "with a colon", "newline", "space")
+            assert str(error).isprintable()
+            assert not os.path.lexists(f"out{suffix}")
+        else:
+            remove(f"out{suffix}")
+        assert outside(around, "out") == before
+
+
+@pytest.mark.parametrize("path", ["../../precious.zarr", "..", "/etc", "a\nb", 7, "n" * 10_000, "a\0b"])
+def test_levels_that_metadata_names_are_sought_in_the_store_alone(path: object, around: Path, cli: Cli) -> None:
+    write_zarr("x.zarr", {"0": X[0]})
+    document = json.loads(Path("x.zarr/zarr.json").read_text())
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    scale = [{"type": "scale", "scale": [1.0] * 3}]
+    level = {"path": path, "coordinateTransformations": scale}
+    document["attributes"] = {"ome": {"version": "0.5", "multiscales": [{"axes": axes, "datasets": [level]}]}}
+    Path("x.zarr/zarr.json").write_text(json.dumps(document))
+    before = outside(around, "out.zarr")
+    result = cli("pyramid", "x.zarr", "-o", "out.zarr")
+    assert outside(around, "out.zarr") == before
+    assert result.code in (1, 2)
+    assert_one_line(result.err)
+
+
+@pytest.mark.parametrize("suffix", [".npy", *SEVERAL])
+@pytest.mark.parametrize("template", [None, "out/{stem}/x{suffix}", "out/{folder}/{stem}", "out/{folder}{stem}/y"])
+def test_names_of_files_in_folders_stay_below_the_output(
+    template: str | None, suffix: str, around: Path, cli: Cli
+) -> None:
+    for number, name in enumerate(("...npy", "..npy", ". .npy", "a\nb.npy", "{stem}.npy", "C:\\x.npy", "b\udcff.npy")):
+        folder = f"in{number}"
+        os.mkdir(folder)
+        Path(folder, name).write_bytes(BYTES)
+        before = outside(around, "out")
+        if template is None:
+            result = cli("avg", f"{folder}/{name}", "-o", "out/", "--format", suffix, *HALVE, "-q")
+        else:
+            target = template.replace("{suffix}", suffix) + ("" if "{suffix}" in template else suffix)
+            result = cli("avg", f"{folder}/{name}", "-o", target, *HALVE, "-q")
+        assert outside(around, "out") == before
+        assert result.code in (0, 2)
+        if result.code:
+            assert_one_line(result.err)
+        shutil.rmtree("out", ignore_errors=True)
+
+
+def test_an_input_above_the_folder_of_a_glob_is_refused(around: Path, cli: Cli) -> None:
+    np.save("../up.npy", X)
+    os.mkdir("here")
+    before = tree(around)
+    result = cli("avg", "*/../../*.npy", "-o", "out/", *HALVE, "-q")
+    assert (result.code, tree(around)) == (2, before)
+    assert_one_line(result.err)
+
+
+def test_folder_runs_write_names_from_files_inside_their_outputs(around: Path, cli: Cli) -> None:
+    os.mkdir("in")
+    count = sum(made("npz", f"in/{number}.npz", name) for number, (_, name) in enumerate(named(around)))
+    before = outside(around, "out")
+    result = cli("avg", "in", "-o", "out/", "--format", "zarr", *HALVE, "-q", "--jobs", "1")
+    assert outside(around, "out") == before
+    assert result.code == 1
+    made_of = os.listdir("out")
+    assert 0 < len([name for name in made_of if name.endswith(".zarr")]) < count
+    assert all(line.isprintable() for line in result.err.splitlines())
+
+
+@pytest.mark.parametrize("name", ["../up.npy", "/etc/hostname", "..", "a/../../b.npy", "a\0b", "\ud800", "a//b.npy"])
+def test_entries_of_a_manifest_stay_in_its_folder(name: str, around: Path, cli: Cli) -> None:
+    os.mkdir("in")
+    np.save("in/a.npy", X)
+    assert cli("avg", "in", "-o", "out/", *HALVE, "-q", "--shard", "1/1").code == 0
+    part = Path("out/.poolcli-1-of-1.jsonl")
+    record, end = part.read_text().splitlines()
+    part.write_text(json.dumps(json.loads(record) | {"output": name}) + f"\n{end}\n")
+    before = tree(around)
+    result = cli("merge", "out")
+    assert (result.code, tree(around)) == (1, before)
+    assert_one_line(result.err)
+
+
+@pytest.mark.parametrize("name", ["../n/zarr.json", "a/../../../n/zarr.json", "", "a\0b", None])
+def test_documents_in_notes_of_shards_stay_in_their_store(name: str | None, around: Path) -> None:
+    notes = Path(".y.zarr.0123.shards")
+    notes.mkdir()
+    content = {name: "{}"} if name is not None else ["{}"]
+    Path(notes, ".shard-1-of-1.ended").write_text(json.dumps(content))
+    Path("y.zarr").mkdir()
+    before = tree(around)
+    with pytest.raises(PoolError):
+        finish_store(f"file://{around}/work/deep/y.zarr")
+    assert tree(around) == before
+
+
+def test_two_arrays_of_one_place_are_refused(cli: Cli) -> None:
+    for number, arrays in enumerate(({"a": X, "a/b": X}, {"a/b/c": X, "a": X}, {"": X, "a": X}, {"/a": X, "a": X})):
+        write_safetensors(f"x{number}.safetensors", arrays)
+        result = cli("avg", f"x{number}.safetensors", "-o", f"y{number}.zarr", *HALVE, "--all", "-q")
+        assert (result.code, os.path.exists(f"y{number}.zarr")) == (2, False)
+        assert_one_line(result.err)
