@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from poolcli.explain.convert import Conversion as Conversion
     from poolcli.explain.convert import convert as convert
     from poolcli.explain.diff_arrays import Difference as Difference
-    from poolcli.explain.diff_arrays import compare as compare
+    from poolcli.explain.diff_arrays import diff_arrays
     from poolcli.explain.identify.search import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
 
+    compare = diff_arrays
     __all__: list[str]
     __version__: str
 
@@ -31,7 +32,7 @@ _HOMES = {
     "RequestError": "errors",
     "Conversion": "explain.convert",
     "Difference": "explain.diff_arrays",
-    "compare": "explain.diff_arrays",
+    "compare": "explain.diff_arrays:diff_arrays",
     "check": "models.check",
     "convert": "explain.convert",
     "convert_layout": "layouts",
@@ -56,7 +57,8 @@ def _found(name: str) -> object:
     if name == "__all__":
         return sorted((*_HOMES, *import_module("poolcli.ops").__all__))
     if name in _HOMES:
-        return getattr(import_module(f"poolcli.{_HOMES[name]}"), name)
+        module, _, other = _HOMES[name].partition(":")
+        return getattr(import_module(f"poolcli.{module}"), other or name)
     if not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         return getattr(import_module("poolcli.ops"), name)
     raise AttributeError(f"module 'poolcli' has no attribute {name!r}")

@@ -66,21 +66,21 @@ PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads t
 
 
 # What OpenVINO, ONNX and C call them, for the command line alone: to numpy `u8` is not 8 bits but 8 bytes.
-SPOKEN = {
+ALIASES = {
     **{f"{prefix}{bits}": f"float{bits}" for prefix in ("f", "fp") for bits in (16, 32, 64)},
     **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
     "half": "float16", "double": "float64", "bf16": "bfloat16", "boolean": "bool",
 }  # fmt: skip
 
 
-def spoken(word: str) -> str | None:
+def dtype_from_alias(word: str) -> str | None:
     """The name of the type that people mean by `word` on the command line; None where it is none.
 
-    >>> spoken("FP16"), spoken("u8"), spoken("f4"), spoken("torch.half"), spoken("complex64")
+    >>> dtype_from_alias("FP16"), dtype_from_alias("u8"), dtype_from_alias("f4"), dtype_from_alias("torch.half"), dtype_from_alias("complex64")
     ('float16', 'uint8', 'float32', 'float16', None)
     """
     plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
-    found = SPOKEN.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
+    found = ALIASES.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
     return found if found in DTYPES else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Self
 
-from poolcli.message_fields import first_field, in_python, offered_to
+from poolcli.message_fields import first_field, hints_for, in_python
 
 
 class PoolError(Exception):
@@ -33,8 +33,8 @@ class PoolError(Exception):
 
     def to(self, names: Collection[str]) -> Self:
         """The same error for whoever has the fields `names`: without what it offers to others."""
-        made = self._saying(offered_to(names, self.message), self.field if self.field in names else None)
-        made.place, made.bare = self.place, offered_to(names, self.bare)
+        made = self._saying(hints_for(names, self.message), self.field if self.field in names else None)
+        made.place, made.bare = self.place, hints_for(names, self.bare)
         return made
 
     def _saying(self, message: str, field: str | None) -> Self:

@@ -2,7 +2,7 @@
 
 A message is written once, with `field(...)` where it names one. Both spellings are put there, between marks that no
 text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep the one that the reader can type. What
-only some commands have is an `offer(...)`, which is left out for whoever has no such field.
+only some commands have is an `hint(...)`, which is left out for whoever has no such field.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def field(name: str, value: object = None) -> str:
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
 
 
-def offer(text: str) -> str:
+def hint(text: str) -> str:
     """A part of a message for those alone who have all fields that it names.
 
     >>> named, whole = field("dataset", "x"), field("all")
-    >>> message = f"choose one: a.npz:x{offer(f' or {named}')}{offer(f', or take {whole}')}"
+    >>> message = f"choose one: a.npz:x{hint(f' or {named}')}{hint(f', or take {whole}')}"
     >>> print(on_command_line(message))
     choose one: a.npz:x or --dataset x, or take --all
-    >>> print(on_command_line(offered_to(["dataset"], message)))
+    >>> print(on_command_line(hints_for(["dataset"], message)))
     choose one: a.npz:x or --dataset x
     >>> print(in_python(message))
     choose one: a.npz:x
@@ -53,50 +53,50 @@ def offer(text: str) -> str:
     return f"{_OFFER}{text}{_END}"
 
 
-def or_another_dialect() -> str:
-    """The end of a message about what a framework lacks; `settled` leaves it out, where the framework is not asked for.
+def hint_other_dialect() -> str:
+    """The end of a message about what a framework lacks; `without_hints` leaves it out, where the framework is not asked for.
 
-    >>> message = f"PyTorch has no auto_pad same_lower; use explicit{or_another_dialect()}"
+    >>> message = f"PyTorch has no auto_pad same_lower; use explicit{hint_other_dialect()}"
     >>> print(on_command_line(message))
     PyTorch has no auto_pad same_lower; use explicit, or another --like
-    >>> print(on_command_line(settled(message)))
+    >>> print(on_command_line(without_hints(message)))
     PyTorch has no auto_pad same_lower; use explicit
     """
-    return offer(f", or another {field('like')}")
+    return hint(f", or another {field('like')}")
 
 
-def offered_to(names: Collection[str], message: str) -> str:
+def hints_for(names: Collection[str], message: str) -> str:
     """The message, as it is marked, without what it offers to others than those who have the fields `names`."""
     return _OFFERED.sub(lambda found: found[1] if _named(found[1]) <= {*names} else "", marked(message))
 
 
-def settled(message: str) -> str:
+def without_hints(message: str) -> str:
     """The message, as it is marked, for a reader who can choose nothing that it offers."""
-    return offered_to((), message)
+    return hints_for((), message)
 
 
-class Worded(str):
+class MarkedMessage(str):
     """A message as Python says it, which keeps how it is `marked` for whoever says it otherwise."""
 
     __slots__ = ("marked",)
     marked: str
 
 
-def worded(message: str) -> str:
+def marked_message(message: str) -> str:
     """The message as a text for Python; `on_command_line` still finds its fields.
 
-    >>> text = worded(f"use {field('kernel', 2)}")
+    >>> text = marked_message(f"use {field('kernel', 2)}")
     >>> print(text, "or", on_command_line(text))
     use kernel=2 or use --kernel 2
     """
-    text = Worded(in_python(message))
+    text = MarkedMessage(in_python(message))
     text.marked = marked(message)
     return text
 
 
 def marked(message: str) -> str:
     """The message with the marks of its fields, to be made part of another."""
-    return message.marked if isinstance(message, Worded) else message
+    return message.marked if isinstance(message, MarkedMessage) else message
 
 
 def in_python(message: str) -> str:

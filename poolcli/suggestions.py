@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-ALIKE = 0.7  # of difflib's ratio, 1 for the same word
+MIN_RATIO = 0.7  # of difflib's ratio, 1 for the same word
 MOST = 3  # words that are proposed at once
 NONE: Mapping[str, str] = {}
 
 
-def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
+def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """The known words that are most like `word`, where any is like it at all; several where they are equally so.
 
-    >>> nearest("kernal", ["kernel", "all"]), nearest("flot", ["int8", "float16", "float32"]), nearest("x", ["kernel"])
+    >>> closest("kernal", ["kernel", "all"]), closest("flot", ["int8", "float16", "float32"]), closest("x", ["kernel"])
     (('kernel',), ('float16', 'float32'), ())
     """
     from difflib import SequenceMatcher
@@ -21,7 +21,7 @@ def nearest(word: str, known: Iterable[str]) -> tuple[str, ...]:
     plain = _plain(word)
     likeness = {each: SequenceMatcher(None, _plain(each), plain).ratio() for each in dict.fromkeys(known)}
     best = max(likeness.values(), default=0)
-    if best < ALIKE:
+    if best < MIN_RATIO:
         begun = [each for each in likeness if len(plain) > 1 and f"-{_plain(each)}".find(f"-{plain}") >= 0]
         return tuple(begun) if len(begun) <= MOST else ()
     return tuple(each for each, ratio in likeness.items() if ratio == best)[:MOST]
@@ -33,7 +33,7 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     >>> did_you_mean("same", ["explicit", "same_upper", "same_lower"])
     '; did you mean same_upper or same_lower?'
     """
-    found = tuple(dict.fromkeys(short.get(each, each) for each in nearest(word, (*known, *short))))
+    found = tuple(dict.fromkeys(short.get(each, each) for each in closest(word, (*known, *short))))
     return f"; did you mean {listed(found)}?" if found else ""
 
 
@@ -47,7 +47,7 @@ def did_you_mean_file(path: str) -> str:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
         return ""
-    alike = {each: os.path.join(folder, each) for each in nearest(name, names)} if name else {}
+    alike = {each: os.path.join(folder, each) for each in closest(name, names)} if name else {}
     return f"; did you mean {listed(alike.values())}?" if alike else ""
 
 

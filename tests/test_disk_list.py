@@ -19,7 +19,7 @@ from poolcli.runs import run_all
 from poolcli.runs.record import name_in
 from poolcli.runs.task import Runner, Task
 from poolcli.system import disk_list
-from poolcli.system.disk_list import Spool, in_order
+from poolcli.system.disk_list import DiskList, externally_sorted
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.lists(st.integers(0, 9), max_size=200))
 def test_what_lies_on_disk_comes_back_and_is_sorted_as_in_memory(small: None, numbers: list[int]) -> None:
     items = list(enumerate(numbers))
-    found = Spool(items)
+    found = DiskList(items)
     assert (len(found), list(found), list(found)) == (len(items), items, items)
-    assert list(in_order(items, lambda item: item[1])) == sorted(items, key=lambda item: item[1])
+    assert list(externally_sorted(items, lambda item: item[1])) == sorted(items, key=lambda item: item[1])
 
 
 def test_a_full_disk_of_temporary_files_is_named(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_full_disk_of_temporary_files_is_named(small: None, monkeypatch: pytes
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(FileError) as caught:
-        Spool(range(100))
+        DiskList(range(100))
     assert str(caught.value) == ("the folder of temporary files: No space left on device; name another one with TMPDIR")
 
 
@@ -52,7 +52,7 @@ def test_a_full_disk_of_temporary_files_is_named(small: None, monkeypatch: pytes
 def test_the_file_of_a_list_that_nobody_holds_is_closed_before_python_warns_of_it(small: None, circle: bool) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found: list[Any] = [Spool(range(100))]
+        found: list[Any] = [DiskList(range(100))]
         if circle:
             found[0].circle = found
         del found

@@ -13,7 +13,7 @@ import pytest
 
 import poolcli
 from poolcli import LpPool, RequestError
-from poolcli.explain.compare_dialects import compare
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import convert
 from tests.conftest import Cli
 from tests.profiles import by_engine, slow
@@ -113,11 +113,11 @@ def test_a_power_below_1_is_refused_and_a_whole_one_is_an_integer() -> None:
 
 def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
-    rows = {row.like: row for row in compare(odd, odd.plan((1, 1, 8)))}
+    rows = {row.like: row for row in compare_dialects(odd, odd.plan((1, 1, 8)))}
     assert rows["pytorch"].causes == (
         "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum",
     )
-    causes = {row.like: row.causes for row in compare(even, even.plan((1, 1, 8))) if row.plan}
+    causes = {row.like: row.causes for row in compare_dialects(even, even.plan((1, 1, 8))) if row.plan}
     assert causes == {"onnx": (), "pytorch": ()}
     assert convert(even.plan((1, 1, 8, 8)), "pytorch").text == (
         "torch.nn.functional.lp_pool2d(x, 2, 2, stride=2, ceil_mode=False)"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poolcli.system.process_id import is_gone, own_owner, owner_of
+from poolcli.system.process_id import has_exited, process_token, token_of
 from poolcli.system.subprocesses import CONTEXT, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="where processes tell when they began")
@@ -17,28 +17,28 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="where processes
 
 def changed(part: int) -> str:
     """The owner that this process is, with another place or another start."""
-    fields = owner_of(os.getpid()).split("-")
+    fields = token_of(os.getpid()).split("-")
     fields[part] = "01234567"
     return "-".join(fields)
 
 
 def ended() -> str:
     with subprocess.Popen(["sleep", "9"]) as process:
-        owner = owner_of(process.pid)
+        owner = token_of(process.pid)
         process.kill()
     return owner
 
 
 OWNERS: dict[str, tuple[Callable[[], str], bool]] = {
-    "this process": (lambda: owner_of(os.getpid()), False),
-    "its parent": (lambda: owner_of(os.getppid()), False),
+    "this process": (lambda: token_of(os.getpid()), False),
+    "its parent": (lambda: token_of(os.getppid()), False),
     "one that has ended": (ended, True),
     "one whose number another has now": (lambda: changed(2), True),
     "one of another host or namespace": (lambda: changed(0), False),
     "one of another host, of a number that is free here": (lambda: "01234567" + ended()[8:], False),
     "a number": (lambda: "4194304", False),
-    "a huge number": (lambda: f"{owner_of(1)[:9]}{10**20}-01234567", False),
-    "no number": (lambda: f"{owner_of(1)[:9]}²-01234567", False),
+    "a huge number": (lambda: f"{token_of(1)[:9]}{10**20}-01234567", False),
+    "no number": (lambda: f"{token_of(1)[:9]}²-01234567", False),
     "nothing": (lambda: "", False),
 }
 
@@ -46,10 +46,10 @@ OWNERS: dict[str, tuple[Callable[[], str], bool]] = {
 @pytest.mark.parametrize("name", OWNERS)
 def test_only_a_process_of_this_place_can_be_known_to_be_gone(name: str) -> None:
     make, gone = OWNERS[name]
-    assert is_gone(make()) is gone
+    assert has_exited(make()) is gone
 
 
-UNSHARED = "import os; from poolcli.system.process_id import owner_of; print(owner_of(os.getpid()), end='')"
+UNSHARED = "import os; from poolcli.system.process_id import token_of; print(token_of(os.getpid()), end='')"
 
 
 @pytest.mark.parametrize("spaces", [["--pid", "--fork"], ["--pid", "--fork", "--mount-proc"]])
@@ -58,12 +58,12 @@ def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[s
     if done.returncode:
         pytest.skip("this user may make no namespace")
     assert len(done.stdout.split("-")) == 3
-    assert not is_gone(done.stdout)
+    assert not has_exited(done.stdout)
 
 
 def test_a_process_that_is_forked_is_an_owner_of_its_own() -> None:
-    assert own_owner() == owner_of(os.getpid())
+    assert process_token() == token_of(os.getpid())
     here, there = CONTEXT.Pipe()
-    process = start(lambda: there.send(own_owner()))
-    assert here.recv() == owner_of(process.pid) != own_owner()
+    process = start(lambda: there.send(process_token()))
+    assert here.recv() == token_of(process.pid) != process_token()
     process.join()

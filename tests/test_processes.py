@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.system.memory_limit import room_for
+from poolcli.system.memory_limit import limit_memory
 from poolcli.system.signals import install_handlers
 from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
@@ -43,7 +43,7 @@ def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
 
 
 def _limit() -> int:
-    with room_for("x.h5", 1):
+    with limit_memory("x.h5", 1):
         return resource.getrlimit(resource.RLIMIT_DATA)[0]
 
 

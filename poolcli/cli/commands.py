@@ -10,7 +10,7 @@ from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
-from poolcli.system.gc import without_collector
+from poolcli.system.gc import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
 
@@ -50,7 +50,7 @@ class Command:
 def _named(path: str) -> Any:
     """What a module of this package calls so."""
     module, name = path.rsplit(".", 1)
-    with without_collector():
+    with gc_disabled():
         return getattr(import_module(f"poolcli.cli.{module}"), name)
 
 

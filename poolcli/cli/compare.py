@@ -1,4 +1,4 @@
-"""The `compare` command: how far two files are from each other, and where."""
+"""The `diff_arrays` command: how far two files are from each other, and where."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.cli.requests.compare import CompareRequest
 from poolcli.errors import FileError, RequestError
-from poolcli.explain.diff_arrays import Difference, check_tolerances, compare
+from poolcli.explain.diff_arrays import Difference, check_tolerances, diff_arrays
 from poolcli.formats import ReadOptions, Source, parse_source, read
-from poolcli.formats.isolated import guarded
+from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout
 
 
@@ -24,7 +24,7 @@ def compare_command(request: CompareRequest) -> int:
     options = whole_options(request, sources)
     look = partial(_compared, sources[0], sources[1], options, request.atol, request.rtol)
     for source in sources:
-        look = partial(guarded, source.path, look)
+        look = partial(in_subprocess_if_fragile, source.path, look)
     try:
         layout, found = look()
     except FileError as error:  # 1 would say that they differ
@@ -46,7 +46,7 @@ def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: flo
     """The difference, and the layout that both are in: pictures are compared with tensors as N,C,H,W."""
     (x, _), (y, layout) = (_read(source, options) for source in (a, b))
     try:
-        return layout, compare(x, y, atol=atol, rtol=rtol)
+        return layout, diff_arrays(x, y, atol=atol, rtol=rtol)
     except RequestError as error:
         raise error.at(f"{a.path} and {b.path}") from None
 

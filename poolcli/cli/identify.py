@@ -10,7 +10,7 @@ from poolcli.cli.requests.identify import IdentifyRequest
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.identify.search import identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
-from poolcli.formats.isolated import guarded
+from poolcli.formats.isolated import in_subprocess_if_fragile
 
 
 def identify_command(request: IdentifyRequest) -> int:
@@ -38,6 +38,6 @@ def identify_command(request: IdentifyRequest) -> int:
 def _array(source: Source, options: ReadOptions) -> Tensor:
     """The whole array of a file; one that cannot be read is nothing to compare (exit 2)."""
     try:
-        return guarded(source.path, partial(read, source, options))
+        return in_subprocess_if_fragile(source.path, partial(read, source, options))
     except FileError as error:
         raise RequestError(error.message) from error

@@ -11,7 +11,7 @@ from poolcli.cli.requests.info import InfoRequest
 from poolcli.errors import PoolError
 from poolcli.formats import Header, ReadOptions, list_arrays, parse_source
 from poolcli.formats.checks import choose
-from poolcli.formats.isolated import guarded
+from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.paths import shown
 from poolcli.layouts import named_shape
 from poolcli.report.text import printable
@@ -22,7 +22,7 @@ def info(request: InfoRequest) -> int:
     failed, options = False, header_options(request, [parse_source(path) for path in request.files])
     for path in request.files:
         try:
-            headers = guarded(path, partial(_headers, path, options))
+            headers = in_subprocess_if_fragile(path, partial(_headers, path, options))
         except PoolError as error:
             if request.debug:
                 raise

@@ -15,11 +15,11 @@ Listing = Callable[[str], list[str]]
 def keys_in(file: str) -> list[str]:
     """The keys of the arrays in a file; of what cannot be read, none."""
     from poolcli.formats import list_arrays, parse_source
-    from poolcli.formats.isolated import guarded
+    from poolcli.formats.isolated import in_subprocess_if_fragile
 
     path = parse_source(file).path
     try:
-        return [header.key for header in guarded(path, partial(list_arrays, path)) if header.key]
+        return [header.key for header in in_subprocess_if_fragile(path, partial(list_arrays, path)) if header.key]
     except PoolError:
         return []
 
@@ -29,9 +29,9 @@ def begun(file: str) -> Listing:
     everything else that is to be known of the line."""
     if sys.platform != "linux" or not os.path.isfile(file):
         return keys_in
-    from poolcli.system.peek import apart
+    from poolcli.system.peek import run_in_subprocess
 
-    found = apart(file, partial(keys_in, file))
+    found = run_in_subprocess(file, partial(keys_in, file))
 
     def listed(asked: str) -> list[str]:
         if asked != file:

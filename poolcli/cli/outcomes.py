@@ -9,7 +9,7 @@ from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.cli.requests.pool import PoolRequest
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome, Tally
-from poolcli.system.disk_list import Spool
+from poolcli.system.disk_list import DiskList
 
 
 class Reporter:
@@ -19,7 +19,7 @@ class Reporter:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
-        self._planned = Spool[Outcome]()
+        self._planned = DiskList[Outcome]()
         self._lists = request.dry_run and not (request.quiet or request.verbose or request.json)
         self.tally = Tally(passed_over)
 

@@ -12,7 +12,7 @@ from poolcli.cli.commands import Command
 from poolcli.cli.options import ELEMENTS, OPTIONS, TYPES, Argument, Option
 from poolcli.cli.requests.request import Request
 from poolcli.cli.words import OPERATOR_WORDS, operator_called
-from poolcli.dtypes import spoken
+from poolcli.dtypes import dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field as field_called
 from poolcli.ops import OPERATORS
@@ -111,7 +111,7 @@ def _read_word(parameter: Parameter, word: str) -> Any:
     if parameter.name in ("op", "pooling"):
         return operator_called(word, parameter.name)
     if parameter.row.words == TYPES:
-        return spoken(word) or one_of(parameter.name, word, TYPES)
+        return dtype_from_alias(word) or one_of(parameter.name, word, TYPES)
     if parameter.row.words:
         return one_of(parameter.name, word, parameter.row.words)
     if parameter.kind not in (int, float):

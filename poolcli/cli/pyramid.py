@@ -12,8 +12,8 @@ from poolcli.cli.requests.pyramid import PyramidRequest
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.formats import ReadOptions, Source, opened, parse_source
-from poolcli.formats.isolated import guarded
+from poolcli.formats import ReadOptions, Source, open_array, parse_source
+from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.paths import check_url, exists
 from poolcli.message_fields import field
 from poolcli.pooling.failures import failure
@@ -36,7 +36,7 @@ def pyramid(request: PyramidRequest) -> int:
         try:
             look = partial(_made, asked, source, output, settings, bytes_done, request.cluster)
             # A cluster has processes, which one that may crash cannot have.
-            found, made = look() if request.cluster else guarded(source.path, look)
+            found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
             raise failure(error, source.path) from error
     _report(request, found, made)
@@ -48,7 +48,7 @@ def _made(
 ) -> tuple[Pyramid, Made | None]:
     """What was planned, and how it was made: None where nothing had to be."""
     options = settings.read_options
-    with opened(source, _of_levels(options)) as file:
+    with open_array(source, _of_levels(options)) as file:
         metadata = file.metadata if file.streams else None
         found = prepare(asked, source, file.header, metadata, output, settings)
         if settings.dry_run or (settings.resume and is_made(found)):

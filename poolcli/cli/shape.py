@@ -154,14 +154,14 @@ def _input_of(request: ShapeRequest) -> tuple[tuple[int, ...], str, str | None, 
         return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
     from poolcli.cli.reading import NONE_OF_SEVERAL, header_options, holds_several_named
     from poolcli.formats import parse_source, read_header
-    from poolcli.formats.isolated import guarded
+    from poolcli.formats.isolated import in_subprocess_if_fragile
 
     source = parse_source(target, next(iter(request.dataset), None))
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
         refuse_shape(target)
     if request.dataset and not holds_several_named(source.path):
         raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
-    header = guarded(source.path, partial(read_header, source, header_options(request, [source])))
+    header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
-from poolcli.message_fields import field, or_another_dialect
+from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
     from poolcli.dialects.planned import Planned
@@ -38,7 +38,7 @@ def refuses(call: Call) -> str | None:
             if kernel > size:
                 return (
                     f"avg_pool3d takes no kernel that is longer than the input without its pads: axis {axis} is "
-                    f"{size} long, the kernel {kernel}; use {field('kernel', size)}{or_another_dialect()}"
+                    f"{size} long, the kernel {kernel}; use {field('kernel', size)}{hint_other_dialect()}"
                 )
     if call.options.get("divisor_override") is not None and len(call.axes) == 1:
         return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"

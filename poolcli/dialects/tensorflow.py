@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from poolcli.dialects.dialect import Call, Dialect, There
 from poolcli.dialects.words import numbers, too_many_axes
-from poolcli.message_fields import field, or_another_dialect
+from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
     from poolcli.dialects.planned import Planned
@@ -39,7 +39,7 @@ def refuses(call: Call) -> str | None:
         if max(pads) >= kernel:
             return (
                 f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
-                f"use pads of at most {kernel - 1}{or_another_dialect()}"
+                f"use pads of at most {kernel - 1}{hint_other_dialect()}"
             )
     return None
 

@@ -9,7 +9,7 @@ from math import prod
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.explain.equivalence import same_divisors, same_reduction
-from poolcli.message_fields import settled, worded
+from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
 from poolcli.windows import Sliding
@@ -41,7 +41,7 @@ class Row:
         return bool(self.causes) or (self.plan is None and not self.chosen)
 
 
-def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
+def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
     """The rows of all frameworks; `plan` is the chosen one's, of `op`."""
     rows = []
     for dialect, rounding in _variants(op):
@@ -53,7 +53,7 @@ def compare(op: Attributes, plan: Plan) -> tuple[Row, ...]:
             under = _under(op, like, word)
             other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            rows.append(Row(title, like, word, None, worded(settled(error.message)), None, chosen, ()))
+            rows.append(Row(title, like, word, None, marked_message(without_hints(error.message)), None, chosen, ()))
             continue
         causes = () if chosen else tuple(_causes(plan, other))
         rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))

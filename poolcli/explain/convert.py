@@ -10,10 +10,10 @@ from typing import Any
 
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import one_divisor, ratio, same, same_reads
+from poolcli.explain.equivalence import one_divisor, ratio, reads_same_elements, same
 from poolcli.explain.equivalents import equivalents
 from poolcli.explain.searched import Searched, axis_searched, told
-from poolcli.message_fields import settled, worded
+from poolcli.message_fields import marked_message, without_hints
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
@@ -83,7 +83,7 @@ def convert(plan: Plan, like: str) -> Conversion:
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            reason = reason or worded(settled(error.message))
+            reason = reason or marked_message(without_hints(error.message))
             continue
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
@@ -146,7 +146,7 @@ def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
     for record in _records(plan, dialect):
         if issubclass(record, BinAttributes):
             bins = tuple(Bins(w.size, w.output) for w in plan.windows)
-            if all(map(same_reads, bins, plan.windows)):
+            if all(map(reads_same_elements, bins, plan.windows)):
                 yield record(tuple(w.output for w in bins), like=dialect.name)
         else:
             yield from _fixed(plan, dialect, record)
@@ -231,7 +231,7 @@ def _fitting(
                 )
             except RequestError:
                 continue
-            if same_reads(alone.windows[0], w) and dialect.cannot_write(alone) is None:
+            if reads_same_elements(alone.windows[0], w) and dialect.cannot_write(alone) is None:
                 found.setdefault(_factors(plan, plan.windows[i], alone), axis)
                 if not plan.reducer.divides:
                     return [axis]

@@ -49,13 +49,13 @@ class Difference:
         return not self.different
 
 
-def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
+def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
     """How far `a` is from `b`, and where.
 
     Two elements are equal where their difference is at most `atol + rtol * abs(b)`; both are 0 by default. Arrays of
     different shapes, and of other types than numbers, are refused with a RequestError.
 
-    >>> found = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
+    >>> found = diff_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))
     """

@@ -40,7 +40,7 @@ def corners(w: AxisWindows) -> set[int] | None:
     return {o for o in found if 0 <= o <= last}
 
 
-def same_reads(a: AxisWindows, b: AxisWindows) -> bool:
+def reads_same_elements(a: AxisWindows, b: AxisWindows) -> bool:
     """Whether each window of `a` reads what that of `b` reads."""
     if (a.size, a.output) != (b.size, b.output):
         return False
@@ -98,7 +98,7 @@ def same(a: Plan, b: Plan) -> bool:
     return (
         same_reduction(a, b)
         and a.output_shape == b.output_shape
-        and all(same_reads(v, w) for v, w in zip(a.windows, b.windows, strict=True))
+        and all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
         and not (a.reducer.divides and b.reducer.divides and not same_divisors(a, b))
     )
 

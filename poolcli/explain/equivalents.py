@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from poolcli.explain.equivalence import corners, same_reads
+from poolcli.explain.equivalence import corners, reads_same_elements
 from poolcli.windows import AxisWindows, Sliding, ceil_div
 
 FREE = 5  # values that are tried, from the least on, where the windows leave a number free
@@ -31,7 +31,7 @@ def equivalents(w: AxisWindows) -> Iterator[Sliding]:
             for begin, last in _ends(w, spans, stride, dilation):
                 moves, rest = divmod(begin + last, dilation)
                 made = Sliding(w.size, w.output, moves + 1, stride, dilation if moves else 1, begin, 0)
-                if not rest and moves >= 0 and made not in found and same_reads(w, made):
+                if not rest and moves >= 0 and made not in found and reads_same_elements(w, made):
                     found[made] = None
                     yield made
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from poolcli.explain.thumbnail import Look, look, paint
-from poolcli.formats import ReadOptions, Source, opened
+from poolcli.explain.thumbnail import Thumbnail, paint, thumbnail
+from poolcli.formats import ReadOptions, Source, open_array
 from poolcli.layouts import named_shape
 from poolcli.pooling.outcome import Outcome
 from poolcli.system.lazy_imports import Lazy
@@ -29,7 +29,7 @@ ROOM = 16  # around them
 class Preview:
     """Two looks with their titles, and what is to be said of both."""
 
-    looks: tuple[Look, Look]
+    looks: tuple[Thumbnail, Thumbnail]
     titles: tuple[str, str]
     notes: tuple[str, ...]
 
@@ -48,11 +48,11 @@ def preview_of(outcome: Outcome, options: ReadOptions, tiles: int) -> Preview | 
     plan, header, stored = outcome.plan, outcome.header, outcome.output
     if plan is None or header is None or stored is None or stored.path is None or outcome.engine is None:
         return None
-    with opened(outcome.job.source, options) as file:
-        before = look(file, plan.layout, _mode(header.mode, plan.layout), tiles)
-    with opened(Source(stored.path, outcome.job.output_key or header.key)) as file:
+    with open_array(outcome.job.source, options) as file:
+        before = thumbnail(file, plan.layout, _mode(header.mode, plan.layout), tiles)
+    with open_array(Source(stored.path, outcome.job.output_key or header.key)) as file:
         mode = file.header.mode or (header.mode if stored.dtype == plan.dtype else None)
-        after = look(file, file.header.layout or stored.layout, _mode(mode, stored.layout), tiles)
+        after = thumbnail(file, file.header.layout or stored.layout, _mode(mode, stored.layout), tiles)
     titles = (
         f"input  {named_shape(plan.layout, plan.input_shape)}",
         f"output  {named_shape(stored.layout, stored.shape)}",
@@ -65,7 +65,7 @@ def _mode(mode: str | None, layout: str) -> str | None:
     return mode if mode not in ("F", "I", "LAB", "bands") and "H" in layout and "W" in layout else None
 
 
-def _notes(before: Look, after: Look) -> list[str]:
+def _notes(before: Thumbnail, after: Thumbnail) -> list[str]:
     import numpy as np
 
     notes = [*before.of]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from poolcli.formats import Opened
+from poolcli.formats import ArrayReader
 from poolcli.layouts import SPATIAL
 from poolcli.system.lazy_imports import Lazy
 
@@ -24,7 +24,7 @@ GAP = 1  # pixels between tiles
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Thumbnail:
     """Some planes of an array: of a picture its colours as they are stored (`mode`), else channels; `of` tells which of
     the array they are, for what is left out.
     """
@@ -43,7 +43,7 @@ class Look:
         return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def look(file: Opened, layout: str, mode: str | None, tiles: int = TILES) -> Look:
+def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TILES) -> Thumbnail:
     """Planes of an open array: rows H and columns W (of one spatial axis, channels are the rows); of other axes the
     middle, of N the first.
     """
@@ -75,10 +75,10 @@ def look(file: Opened, layout: str, mode: str | None, tiles: int = TILES) -> Loo
     rest = [i for i in range(len(layout)) if i not in order]
     tall = values.shape[layout.index(down)] if down in layout else 1
     planes = np.transpose(values, rest + order).reshape((-1, tall, values.shape[layout.index(across)]))
-    return Look(planes, mode, tuple(said))
+    return Thumbnail(planes, mode, tuple(said))
 
 
-def _read(file: Opened, region: tuple[range, ...], rows: int) -> NDArray[Any]:
+def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:
     """The region, or some of its rows, evenly spaced, where it is large."""
     import numpy as np
 
@@ -90,15 +90,16 @@ def _read(file: Opened, region: tuple[range, ...], rows: int) -> NDArray[Any]:
     return np.concatenate(parts, axis=rows)
 
 
-def paint(look: Look, width: int, height: int, ends: tuple[float, float]) -> NDArray[np.uint8]:
+def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, float]) -> NDArray[np.uint8]:
     """The look in at most `width` by `height` pixels of red, green and blue; `ends` are black and white of numbers."""
     import numpy as np
 
-    if look.mode:
-        return _sized(_coloured(look.planes, look.mode), width, height)
-    side = isqrt(len(look.planes) - 1) + 1
+    if thumbnail.mode:
+        return _sized(_coloured(thumbnail.planes, thumbnail.mode), width, height)
+    side = isqrt(len(thumbnail.planes) - 1) + 1
     tiles = [
-        _sized(_grey(plane, ends), (width + GAP) // side - GAP, (height + GAP) // side - GAP) for plane in look.planes
+        _sized(_grey(plane, ends), (width + GAP) // side - GAP, (height + GAP) // side - GAP)
+        for plane in thumbnail.planes
     ]
     tall, wide = tiles[0].shape[:2]
     lines = -(-len(tiles) // side)

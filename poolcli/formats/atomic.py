@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
 from poolcli.formats.table import suffixes_of
-from poolcli.system.process_id import is_gone, own_owner
+from poolcli.system.process_id import has_exited, process_token
 from poolcli.system.signals import check_stopped
 
 LONGEST_NAME = 255  # bytes, on every usual file system
@@ -40,7 +40,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             yield path
             return
         make_folder(os.path.dirname(target))
-        part = part_name(target, own_owner())
+        part = part_name(target, process_token())
         sweep(os.path.dirname(target))
         mode = mode_for(target)
         try:
@@ -65,7 +65,7 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
     with reported(path):
         target = os.path.realpath(path)
         make_folder(os.path.dirname(target))
-        part = part_name(target, own_owner())
+        part = part_name(target, process_token())
         sweep(os.path.dirname(target))
         try:
             os.mkdir(part)
@@ -137,7 +137,7 @@ def sweep(folder: str) -> None:
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
             if not entry.name.endswith(".part") or not name.lower().endswith(own):
                 continue
-            if is_gone(owner.removeprefix(ASIDE)):
+            if has_exited(owner.removeprefix(ASIDE)):
                 _take_back(entry.path, name.removeprefix(".")) if owner.startswith(ASIDE) else remove(entry.path)
 
 
@@ -207,7 +207,7 @@ def move_folder(part: str, target: str, overwrite: bool) -> None:
     if os.path.isdir(target):
         os.chmod(part, mode_for(target))
     if not _exchanged(part, target):
-        aside = part_name(target, ASIDE + own_owner())
+        aside = part_name(target, ASIDE + process_token())
         os.rename(target, aside)
         try:
             os.rename(part, target)

@@ -7,9 +7,9 @@ from math import prod
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.records import Header, Opened, Several, Source
+from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
-from poolcli.message_fields import field, offer
+from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean
 
 FEWEST_AXES = 3  # of an array whose layout is not given
@@ -53,13 +53,13 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
             f"choose one: {source.path}:{first}"
-            + offer(f" or {field('dataset', first)}")
-            + offer(f", or take {field('all')}")
+            + hint(f" or {field('dataset', first)}")
+            + hint(f", or take {field('all')}")
         )
     return headers[0]
 
 
-def chosen(file: Several, source: Source, axes: int | None) -> Opened:
+def chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
     """The array of a file that `choose` chooses."""
     return file.array(str(choose(source, file.headers, axes).key))
 

@@ -13,16 +13,16 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import raw
 from poolcli.formats.checks import byte_count, human_bytes, tensor_layout
-from poolcli.formats.isolated import guarded
+from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.recognise import recognise, refuse_known_format
 from poolcli.formats.records import (
+    ArrayContainer,
+    ArrayReader,
     Header,
     Metadata,
-    Named,
-    Opened,
+    NamedArray,
     ReadOptions,
-    Several,
-    Sink,
+    RegionWriter,
     Source,
     Spec,
     Tensor,
@@ -39,34 +39,34 @@ DEFAULTS = ReadOptions()
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
     """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
     if options.raw is not None:
         refuse_known_format(source.path)
-        with raw.opened(source, options.raw) as file:
+        with raw.open_array(source, options.raw) as file:
             yield file
         return
     row, notes = recognise(source.path)
-    with row.functions.opened(source, options) as file:
+    with row.functions.open_array(source, options) as file:
         if notes:
             file.header = replace(file.header, notes=(*notes, *file.header.notes))
         yield file
 
 
-def opened_several(path: str, options: ReadOptions) -> AbstractContextManager[Several]:
+def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
     """All arrays of a file of a format that holds several."""
-    return recognise(path)[0].functions.opened_several(path, options)
+    return recognise(path)[0].functions.open_container(path, options)
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
     """What a file's header says; its data is not read."""
-    with opened(source, options) as file:
+    with open_array(source, options) as file:
         return file.header
 
 
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """The whole array of a file; refused where that takes more memory than may be used."""
-    with opened(source, options) as file:
+    with open_array(source, options) as file:
         needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize)
         if options.limit is not None and needed > options.limit:
             raise FileError(
@@ -81,9 +81,9 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """All arrays of a file that can be pooled."""
     row = recognise(path)[0]
     if row.several:
-        with row.functions.opened_several(path, options) as held:
+        with row.functions.open_container(path, options) as held:
             return list(held.headers)
-    with row.functions.opened(Source(path), options) as file:
+    with row.functions.open_array(Source(path), options) as file:
         return [file.header]
 
 
@@ -94,7 +94,7 @@ def holds_several(path: str) -> bool:
 
 def holds_array(source: Source) -> bool:
     """Whether a file, of a format that more arrays can be added to, has something of the name already."""
-    return guarded(source.path, partial(format_of(source.path).functions.holds, source))
+    return in_subprocess_if_fragile(source.path, partial(format_of(source.path).functions.holds, source))
 
 
 def check_holds_several(path: str) -> None:
@@ -145,18 +145,18 @@ def write(
 ) -> tuple[str, ...]:
     """Writes one array whole or not at all, `adds` it to what the file holds; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    return format_of(path).functions.write(path, [Named(spec, array)], options or WriteOptions(overwrite))
+    return format_of(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
 
 
-def write_several(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write_several(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays under their names into one file, whole or not at all; returns notes on what could not be kept."""
     check_holds_several(path)
     return format_of(path).functions.write(path, arrays, options)
 
 
-def sink(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[Sink] | None:
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
     """A file that takes an array region by region; None where the format is written from memory."""
     row = format_of(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None
-    return row.functions.sink(path, spec, options)
+    return row.functions.open_writer(path, spec, options)

@@ -17,7 +17,7 @@ from poolcli.formats.table import FORMATS
 BLOCK = 2**18  # bytes that are read at once
 
 
-class State(NamedTuple):
+class Fingerprint(NamedTuple):
     """What tells cheaply that a file has changed; of a folder, the sum of sizes, and the newest time of all in it."""
 
     size: int
@@ -25,32 +25,32 @@ class State(NamedTuple):
     inode: int
 
 
-def state_of(path: str) -> State:
+def fingerprint_of(path: str) -> Fingerprint:
     """The state of the file or folder at `path`, of standard input always the same; an OSError where there is none."""
     if path == "-":
-        return State(0, 0, 0)
+        return Fingerprint(0, 0, 0)
     if is_url(path):
-        return _state_of_url(path)
+        return _fingerprint_of_url(path)
     whole = os.stat(path)
     if not os.path.isdir(path):
-        return State(whole.st_size, whole.st_mtime_ns, whole.st_ino)
+        return Fingerprint(whole.st_size, whole.st_mtime_ns, whole.st_ino)
     size, newest = 0, whole.st_mtime_ns
     for status in _states_in(path):
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
-    return State(size, newest, whole.st_ino)
+    return Fingerprint(size, newest, whole.st_ino)
 
 
-def check_at_rest(path: str, before: State) -> None:
+def check_unchanged(path: str, before: Fingerprint) -> None:
     """Refuses what was read where its state is no longer that of `before`."""
     try:
-        changed = state_of(path) != before
+        changed = fingerprint_of(path) != before
     except OSError:
         changed = True
     if changed:
         raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
 
 
-def _state_of_url(path: str) -> State:
+def _fingerprint_of_url(path: str) -> Fingerprint:
     """What an object store tells of the metadata of a Zarr store; its chunks are too many to be asked for."""
     system, place = filesystem(path)
     found = []
@@ -60,7 +60,7 @@ def _state_of_url(path: str) -> State:
             found.append((name, about.get("size"), *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
     if not found:
         raise FileNotFoundError(path)
-    return State(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
+    return Fingerprint(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
 
 
 def checksum_of(path: str) -> str:

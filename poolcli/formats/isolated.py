@@ -12,7 +12,7 @@ from poolcli.formats.recognise import can_crash
 Result = TypeVar("Result")
 
 
-def guarded(path: str, look: Callable[[], Result]) -> Result:
+def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
     """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
     if _is_worker() or not can_crash(path, None) or sys.platform != "linux":
         try:
@@ -21,9 +21,9 @@ def guarded(path: str, look: Callable[[], Result]) -> Result:
             raise
         except Exception as error:
             raise unexpected(error, path) from error
-    from poolcli.system.peek import apart
+    from poolcli.system.peek import run_in_subprocess
 
-    return apart(path, look)()
+    return run_in_subprocess(path, look)()
 
 
 def _is_worker() -> bool:

@@ -19,19 +19,19 @@ from poolcli.errors import FileError
 from poolcli.formats.atomic import byte_stream, is_device
 from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes
 from poolcli.formats.records import (
+    ArrayReader,
     Header,
-    Loaded,
+    InMemoryReader,
     Metadata,
-    Named,
-    Opened,
+    NamedArray,
     ReadOptions,
-    Sink,
+    RegionWriter,
     Source,
     Spec,
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.regions import Done, runs
+from poolcli.formats.regions import CoveredRegions, contiguous_runs
 from poolcli.formats.resumable import Journal, continued_file
 from poolcli.system.lazy_imports import loading
 
@@ -50,7 +50,7 @@ _DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The array, read region by region; refuses a header that claims more than the file holds."""
     if source.path == "-":
         yield streamed("-", sys.stdin.buffer)
@@ -64,7 +64,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
         file = Flat(header, stream, descr, fortran, start)
         if fortran and len(header.shape) > 1:  # a part of it lies in pieces of a few elements all over the file
-            yield Loaded(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
+            yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
             return
         yield file
 
@@ -99,7 +99,7 @@ class Flat:
 
     def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
         done = 0
-        for first, length in runs(shape, region):
+        for first, length in contiguous_runs(shape, region):
             self._read_run(target[done : done + length * itemsize], self.start + first * itemsize)
             done += length * itemsize
 
@@ -109,11 +109,11 @@ class Flat:
             raise FileError(f"{self.stream.name}: became shorter while it was being read")
 
 
-def streamed(name: str, stream: BinaryIO) -> Loaded:
+def streamed(name: str, stream: BinaryIO) -> InMemoryReader:
     """The array in a stream that cannot go back: of its header, and then of as many bytes as that claims."""
     descr, header, fortran = parse_header(name, stream)
     check_size(name, header, _bytes(header))  # how much there is, is known when it has been read
-    return Loaded(header, lambda: (_read_rest(name, stream, descr, header, fortran), Metadata()))
+    return InMemoryReader(header, lambda: (_read_rest(name, stream, descr, header, fortran), Metadata()))
 
 
 def _read_rest(name: str, stream: BinaryIO, descr: str, header: Header, fortran: bool) -> NDArray[Any]:
@@ -137,7 +137,7 @@ def _numbers(array: NDArray[Any], header: Header) -> NDArray[Any]:
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes the one array in C order; `-` is standard output."""
     import numpy as np
 
@@ -147,7 +147,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 
 @contextmanager
-def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Writes an array region by region; with an identity, what a stopped run of the same identity has written is kept.
 
     Standard output, a pipe or a device is a stream, which takes regions from front to back alone.
@@ -187,7 +187,7 @@ class _Sink:
 
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         done = 0
-        for first, length in runs(self._shape, region):
+        for first, length in contiguous_runs(self._shape, region):
             place, size = self._start + first * self._itemsize, length * self._itemsize
             if place != self._at:
                 if self._front_to_back:
@@ -205,7 +205,7 @@ class _Kept(_Sink):
     ) -> None:
         stream.seek(0)
         super().__init__(stream, header, shape, itemsize)
-        self._journal, self._held, self._done = journal, Done(), Done()
+        self._journal, self._held, self._done = journal, CoveredRegions(), CoveredRegions()
         for region in filter(self._is_there, journal.read()):
             self._held.add(region)
             self._done.add(region)
@@ -217,7 +217,7 @@ class _Kept(_Sink):
         )
         if not inside:
             return False
-        *_, (first, length) = runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
+        *_, (first, length) = contiguous_runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
         return self._start + (first + length) * self._itemsize <= self._journal.size
 
     def holds(self, region: Ranges) -> bool:

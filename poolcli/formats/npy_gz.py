@@ -13,14 +13,14 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats import npy
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.records import Loaded, Metadata, Opened, ReadOptions, Source
+from poolcli.formats.records import ArrayReader, InMemoryReader, Metadata, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The array, unpacked when it is first read."""
     path = source.path
     with gzip.open(path, "rb") as stream:
@@ -35,7 +35,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
                 stream.read(1)  # the checksum is compared at the end
             return found
 
-        yield Loaded(file.header, load)
+        yield InMemoryReader(file.header, load)
 
 
 @contextmanager

@@ -18,11 +18,11 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import check_expansion, chosen
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
+    ArrayReader,
     Header,
-    Loaded,
+    InMemoryReader,
     Metadata,
-    Named,
-    Opened,
+    NamedArray,
     ReadOptions,
     Source,
     WriteOptions,
@@ -40,7 +40,7 @@ _BROKEN = (
 
 
 @contextmanager
-def opened_several(path: str, options: ReadOptions) -> Iterator[_Archive]:
+def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
     """The archive; its members are inflated when they are first read."""
     with _translated(path):
         archive = zipfile.ZipFile(path)
@@ -76,7 +76,7 @@ class _Archive:
         members = self.archive.NameToInfo
         return members.get(f"{key}.npy") or members.get(key)
 
-    def array(self, key: str) -> Opened:
+    def array(self, key: str) -> ArrayReader:
         info = self.member(key)
         assert info is not None  # noqa: S101  # a key that the headers have
         with _translated(self.path):
@@ -84,7 +84,7 @@ class _Archive:
         where = f"{self.path}:{key}"
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
-        return Loaded(header, lambda: (self._inflated(where, info), Metadata()))
+        return InMemoryReader(header, lambda: (self._inflated(where, info), Metadata()))
 
     def _header(self, info: zipfile.ZipInfo) -> Header:
         with self.archive.open(info) as stream:
@@ -105,14 +105,14 @@ def _key_of(info: zipfile.ZipInfo) -> str:
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, inflated when it is first read."""
-    with opened_several(source.path, options) as file:
+    with open_container(source.path, options) as file:
         named = source.key is not None and file.member(source.key) is not None
         yield file.array(str(source.key)) if named else chosen(file, source, options.axes)
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
     import numpy as np
 
@@ -126,7 +126,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     return ()
 
 
-def _member_names(path: str, arrays: Sequence[Named]) -> list[str]:
+def _member_names(path: str, arrays: Sequence[NamedArray]) -> list[str]:
     """What the arrays are called in the file: slashes become underscores, unless that made one name of two."""
     names = array_names(path, [named.spec.key for named in arrays])
     flat = [name.replace("/", "_") for name in names]

@@ -13,7 +13,7 @@ from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import byte_count, check_rank, human_bytes
 from poolcli.formats.npy import Flat
-from poolcli.formats.records import Header, Opened, Source
+from poolcli.formats.records import ArrayReader, Header, Source
 from poolcli.message_fields import field
 
 EXAMPLE = "1,3,64,64,uint8"
@@ -43,7 +43,7 @@ def raw_from(text: str) -> Raw:
 
 
 @contextmanager
-def opened(source: Source, raw: Raw) -> Iterator[Opened]:
+def open_array(source: Source, raw: Raw) -> Iterator[ArrayReader]:
     """The array, read region by region; refuses a file that is shorter."""
     path = source.path
     if path == "-":

@@ -11,7 +11,7 @@ from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.raw import EXAMPLE
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
-from poolcli.message_fields import field, offer
+from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean_file
 
 LONGEST_MAGIC = 16  # bytes
@@ -35,7 +35,7 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         if path.lower().endswith(MODELS):
             raise FileError(f"{path}: is a model, no array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
-        plain = offer(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}")
+        plain = hint(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}")
         raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")
     return found, ()
 

@@ -125,7 +125,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedArray:
     """An array with what is to be written of it."""
 
     spec: Spec
@@ -154,7 +154,7 @@ class WriteOptions:
     resume: bool = False
 
 
-class Sink(Protocol):
+class RegionWriter(Protocol):
     """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back.
 
     `notes` say what else of the output could not be kept. A sink with a `unit` takes regions of whole units alone:
@@ -175,7 +175,7 @@ class Sink(Protocol):
 
 
 @dataclass(slots=True)
-class Fresh:
+class CallbackWriter:
     """A sink that holds nothing yet."""
 
     put: Callable[[Ranges, NDArray[Any]], None]
@@ -189,7 +189,7 @@ class Fresh:
         self.put(region, array)
 
 
-class Opened(Protocol):
+class ArrayReader(Protocol):
     """An open input: what it is, and its data, region by region."""
 
     header: Header
@@ -210,7 +210,7 @@ class Opened(Protocol):
         """The region as an array of its own shape; raises FileError where the file ends early."""
 
 
-class Several(Protocol):
+class ArrayContainer(Protocol):
     """An open file that can hold several arrays."""
 
     @property
@@ -221,12 +221,12 @@ class Several(Protocol):
     def left_out(self) -> Sequence[str]:
         """The names of what else the file holds, which is neither pooled nor copied."""
 
-    def array(self, key: str) -> Opened:
+    def array(self, key: str) -> ArrayReader:
         """The one of a name that the headers have; refused where it cannot be read."""
 
 
 @dataclass(slots=True)
-class Loaded:
+class InMemoryReader:
     """An input that can only be read whole, which happens once."""
 
     header: Header

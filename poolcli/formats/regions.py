@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
 
 
-def runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
+def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
     """The runs of elements that make up a region: the first element and the length of each.
 
     Trailing axes that are taken whole make one run with the axis before them.
 
-    >>> list(runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
+    >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
     [(16, 8)]
-    >>> list(runs((2, 3, 4), (range(2), range(1), range(1, 3))))
+    >>> list(contiguous_runs((2, 3, 4), (range(2), range(1), range(1, 3))))
     [(1, 2), (13, 2)]
     """
     last = len(shape) - 1
@@ -33,7 +33,7 @@ def runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
         yield place * unit, length
 
 
-class Done:
+class CoveredRegions:
     """The regions that are done, joined wherever two make a longer one, so that they stay few in any usual order."""
 
     def __init__(self) -> None:

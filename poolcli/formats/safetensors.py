@@ -15,7 +15,7 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import byte_count, chosen, human_bytes, named
 from poolcli.formats.names import array_names
 from poolcli.formats.npy import Flat
-from poolcli.formats.records import Header, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
+from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ WRITTEN = {name: code for code, name in TYPES.items()}
 
 
 @contextmanager
-def opened_several(path: str, options: ReadOptions) -> Iterator[_File]:
+def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
     """The file; its arrays are read region by region."""
     with open(path, "rb") as stream:
         entries, start = _parse(path, stream)
@@ -55,7 +55,7 @@ class _File:
     def left_out(self) -> list[str]:
         return [name for name in self.entries if name != ABOUT and not self._is_of_numbers(name)]
 
-    def array(self, key: str) -> Opened:
+    def array(self, key: str) -> ArrayReader:
         header, about = self._header(key), self.entries.get(ABOUT, {})
         place = self.start + self.entries[key]["data_offsets"][0]
         metadata = Metadata(groups={"/": about} if about else {})
@@ -72,13 +72,13 @@ class _File:
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
-    with opened_several(source.path, options) as file:
+    with open_container(source.path, options) as file:
         yield chosen(file, source, options.axes)
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays under their names (`data` without one), with what the inputs say of themselves in words."""
     ordered = sorted(
         arrays, key=lambda each: -each.array.dtype.itemsize
@@ -100,7 +100,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
     return (f"left out, for they are no words: the attributes {named(lost)}",) if lost else ()
 
 
-def _about(arrays: Sequence[Named]) -> tuple[dict[str, str], list[str]]:
+def _about(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list[str]]:
     """What the inputs' files say of themselves in words, and the names of what else is said there or of the arrays."""
     about, lost = dict[str, str](), dict[str, None]()
     for metadata in (each.spec.metadata for each in arrays):

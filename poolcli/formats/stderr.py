@@ -18,7 +18,7 @@ if hasattr(os, "register_at_fork"):  # what two processes write into one file wo
 
 
 @contextmanager
-def native_messages() -> Iterator[list[str]]:
+def captured_stderr() -> Iterator[list[str]]:
     """A list that holds, at the end, the lines that native code wrote to file descriptor 2 meanwhile."""
     lines: list[str] = []
     sys.stderr.flush()

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from poolcli.formats.records import Named, Opened, ReadOptions, Several, Sink, Source, Spec, WriteOptions
+    from poolcli.formats.records import (
+        ArrayContainer,
+        ArrayReader,
+        NamedArray,
+        ReadOptions,
+        RegionWriter,
+        Source,
+        Spec,
+        WriteOptions,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +95,22 @@ class Format:
 
 
 class Functions(Protocol):
-    """What the module of every format has. `sink` is needed of those that stream out, `write` of those that write,
-    `opened_several` of those that hold several, `holds` of those that add."""
+    """What the module of every format has. `open_writer` is needed of those that stream, `write` of those that write,
+    `open_container` of those that hold several, `holds` of those that add."""
 
-    def opened(self, source: Source, options: ReadOptions) -> AbstractContextManager[Opened]:
+    def open_array(self, source: Source, options: ReadOptions) -> AbstractContextManager[ArrayReader]:
         """An input; refuses with a FileError what cannot be read."""
 
-    def opened_several(self, path: str, options: ReadOptions) -> AbstractContextManager[Several]:
+    def open_container(self, path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
         """All arrays of a file of a format that holds several."""
 
     def holds(self, source: Source) -> bool:
         """Whether a file of a format that adds has something of the name already."""
 
-    def write(self, path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+    def write(self, path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
         """Writes arrays, whole or not at all; returns notes on what could not be kept."""
 
-    def sink(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[Sink]:
+    def open_writer(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter]:
         """An output that takes an array region by region, whole or not at all."""
 
 

@@ -10,11 +10,11 @@ from poolcli.errors import RequestError
 AT_ONCE = 1 << 16  # bytes that are read where some are needed
 
 
-class TornError(RequestError):
+class TruncatedError(RequestError):
     """The bytes are not what the format has there."""
 
 
-class Pieces:
+class ByteReader:
     """Random access to an open file of `length` bytes; what is not asked for is not read."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -25,9 +25,9 @@ class Pieces:
         """The bytes from `start` to `stop`; TornError where the file does not have them."""
         if not self._start <= start <= stop <= self._start + len(self._piece):
             if not 0 <= start <= stop <= self.length:
-                raise TornError(f"nothing lies at byte {max(start, stop):,}")
+                raise TruncatedError(f"nothing lies at byte {max(start, stop):,}")
             self._stream.seek(start)
             self._start, self._piece = start, self._stream.read(max(AT_ONCE, stop - start))
             if stop - start > len(self._piece):
-                raise TornError("the file became shorter while it was read")
+                raise TruncatedError("the file became shorter while it was read")
         return self._piece[start - self._start : stop - self._start]

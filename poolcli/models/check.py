@@ -11,9 +11,9 @@ from typing import Literal, cast
 from poolcli.arguments import LARGEST, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.layouts import default_layout
-from poolcli.message_fields import field, marked, worded
+from poolcli.message_fields import field, marked, marked_message
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Dim, Layer, Shape, is_number
@@ -102,7 +102,7 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
         return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     if layer.input_shape is None:
         why = f"the rank of its input is not known; {field('input_shape')} gives the model's inputs their lengths"
-        return Finding(layer, None, "unknown", worded(why), layer.warnings)
+        return Finding(layer, None, "unknown", marked_message(why), layer.warnings)
     try:
         made = pooled(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
@@ -132,7 +132,7 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
     open_ones = [name for name, stated, right in pairs if is_number(stated) and not is_number(right)]
     if open_ones:
         why = f"{_axes(open_ones)}: declared, but dynamic in the input; {field('input_shape')} gives its lengths"
-        return "unknown", worded(why)
+        return "unknown", marked_message(why)
     return "agrees", None
 
 
@@ -207,7 +207,7 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
     if plan is None or made.op is None:
         if against and not made.short:
             why = f"not compared, because axes are dynamic; use {field('input_shape')}"
-            yield worded(f"{DIALECTS[against].title}: {why}")
+            yield marked_message(f"{DIALECTS[against].title}: {why}")
         return
     yield from (str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty))
     strange = DIALECTS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
@@ -220,10 +220,12 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
 def _read_by(op: Attributes, plan: Plan, like: str) -> list[str]:
     """How `like` reads the same attributes: each difference in a sentence."""
     title = DIALECTS[like].title
-    rows = [row for row in compare(without_indices(op), plan) if row.like == like]
+    rows = [row for row in compare_dialects(without_indices(op), plan) if row.like == like]
     same_word = [row for row in rows if row.rounding == getattr(op, "rounding_type", None)]
     return [
-        worded(f"{title}: {text}") for row in (same_word or rows)[:1] for text in row.causes or _refusals(row.refusal)
+        marked_message(f"{title}: {text}")
+        for row in (same_word or rows)[:1]
+        for text in row.causes or _refusals(row.refusal)
     ]
 
 

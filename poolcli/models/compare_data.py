@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
@@ -104,13 +104,13 @@ def _answer_of(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Arr
 
 def _others(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
     """The plans of the same attributes under other rules."""
-    for row in compare(without_indices(op), plan):
+    for row in compare_dialects(without_indices(op), plan):
         if row.plan is not None and not row.chosen:
             yield row.title, row.plan
     if isinstance(op, DividingAttributes):
         exclude = not plan.attributes["exclude_pad"]
         word = "padding not counted" if exclude else "padding counted"
-        for row in compare(replace(op, exclude_pad=exclude), plan):
+        for row in compare_dialects(replace(op, exclude_pad=exclude), plan):
             if row.plan is not None:
                 yield f"{row.title} with {word}", row.plan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from poolcli.models.byte_reader import Pieces, TornError
+from poolcli.models.byte_reader import ByteReader, TruncatedError
 
 MOST = 1 << 24  # items of a vector
 
@@ -14,7 +14,7 @@ MOST = 1 << 24  # items of a vector
 class Table:
     """A table at a place in the file; fields are called by the numbers of the schema."""
 
-    data: Pieces
+    data: ByteReader
     at: int
 
     def _place(self, number: int) -> int | None:
@@ -70,15 +70,15 @@ class Table:
         start = place + _unpack(self.data, "I", place)
         count = _unpack(self.data, "I", start)
         if count > MOST:
-            raise TornError(f"a list of {count:,} items at byte {start:,}")
+            raise TruncatedError(f"a list of {count:,} items at byte {start:,}")
         return start + 4, count
 
 
-def root(data: Pieces) -> Table:
+def root(data: ByteReader) -> Table:
     """The table that the file begins with."""
     return Table(data, _unpack(data, "I", 0))
 
 
-def _unpack(data: Pieces, code: str, at: int) -> int:
+def _unpack(data: ByteReader, code: str, at: int) -> int:
     found: int = struct.unpack("<" + code, data.bytes(at, at + struct.calcsize("<" + code)))[0]
     return found

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.message_fields import in_words, settled
+from poolcli.message_fields import in_words, without_hints
 from poolcli.plan.attributes import Attributes
 
 # How the files of each framework spell the fields, and the settings, that messages name.
@@ -31,7 +31,7 @@ WORDS = {
 
 def in_words_of(framework: str, message: str) -> str:
     """The message as whoever changes the model's file reads it."""
-    return in_words(settled(message), WORDS[framework])
+    return in_words(without_hints(message), WORDS[framework])
 
 
 class InvalidError(RequestError):

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.models.onnx_protobuf import DEEPEST, Lean
+from poolcli.models.onnx_protobuf import DEEPEST, StrippedGraph
 from poolcli.models.onnx_values import bodies, holds_graphs, text, with_bodies
 
 MOST_NODES = 1_000_000  # after functions were put in the places of their calls
@@ -71,7 +71,7 @@ class Function:
     """A function of the model: its head as protobuf, and its nodes."""
 
     head: Any
-    lean: Lean
+    lean: StrippedGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Item:
     scope: str
     number: int
     holds: bool
-    bodies: tuple[Lean, ...]
+    bodies: tuple[StrippedGraph, ...]
     names: Names
     opsets: Mapping[str, int]
 
@@ -92,7 +92,7 @@ class Item:
 class Calls:
     """Goes through nodes, and through those of functions where they are called."""
 
-    def __init__(self, onnx: Any, functions: list[Lean], path: str) -> None:
+    def __init__(self, onnx: Any, functions: list[StrippedGraph], path: str) -> None:
         self._onnx, self._path, self._numbers = onnx, path, count()
         self._known: dict[Key, Function] = {}
         for lean in functions:
@@ -100,7 +100,9 @@ class Calls:
             key = text(head.domain), text(head.name), text(getattr(head, "overload", ""))
             self._known[key] = Function(head, lean)
 
-    def items(self, lean: Lean, scope: str, names: Names, opsets: Mapping[str, int], depth: int = 0) -> Iterator[Item]:
+    def items(
+        self, lean: StrippedGraph, scope: str, names: Names, opsets: Mapping[str, int], depth: int = 0
+    ) -> Iterator[Item]:
         """The nodes of a graph."""
         once = names is AS_THEY_ARE
         for number, raw in enumerate(lean.taken() if once else lean.nodes):
@@ -127,12 +129,12 @@ class Calls:
         given = {text(each.name): each for each in (*head.attribute_proto, *node.attribute)}
         return Names(known, prefix, given)
 
-    def check(self, lean: Lean) -> None:
+    def check(self, lean: StrippedGraph) -> None:
         """Refuses functions that call themselves, or each other to more nodes or deeper than can be read."""
         if self._known and self._size(lean, (), {}) > MOST_NODES:
             raise RequestError(f"{self._path}: its functions call each other to more than {MOST_NODES:,} nodes")
 
-    def _size(self, lean: Lean, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
+    def _size(self, lean: StrippedGraph, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
         """How many nodes a graph has, with those of the functions that it calls."""
         if len(within) > DEEPEST:
             raise RequestError(f"{self._path}: its functions call each other more than {DEEPEST} deep")
@@ -145,7 +147,7 @@ class Calls:
             total += times * sizes.get(key, 1)
         return min(total, MOST_NODES + 1)
 
-    def _counted(self, lean: Lean) -> Counter[Key]:
+    def _counted(self, lean: StrippedGraph) -> Counter[Key]:
         """What the nodes of a graph call, those in the graphs that they hold too."""
         found: Counter[Key] = Counter()
         for raw in lean.nodes:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.models.byte_reader import TornError
+from poolcli.models.byte_reader import TruncatedError
 from poolcli.models.layer import Shape
 from poolcli.models.onnx_calls import Calls, opsets_of
 from poolcli.models.onnx_parts import Part, Parts, nothing_around, state
-from poolcli.models.onnx_protobuf import lean_of
+from poolcli.models.onnx_protobuf import stripped
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, merged, shapes, text
 from poolcli.system.lazy_imports import need
 
@@ -46,11 +46,11 @@ def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
     onnx, _, protobuf = need("onnx", "onnx.shape_inference", "google.protobuf.message", why=f"{path}: {WHY}")
     try:
         with open(path, "rb") as stream:
-            lean = lean_of(stream)
+            lean = stripped(stream)
         head = onnx.ModelProto.FromString(lean.head)
         calls = Calls(onnx, lean.functions, path)
         calls.check(lean.graph)
-    except (TornError, protobuf.DecodeError) as error:
+    except (TruncatedError, protobuf.DecodeError) as error:
         raise _torn(path, error) from None
     if not lean.graph.nodes or not head.opset_import:
         raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")

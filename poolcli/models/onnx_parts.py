@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
-from poolcli.models.onnx_protobuf import MARK, Lean
+from poolcli.models.onnx_protobuf import MARK, StrippedGraph
 from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, text, with_bodies
 
 AT_ONCE = 1000  # nodes of a part
@@ -62,7 +62,7 @@ class Parts:
         self._onnx, self._head, self._calls, self._moved = onnx, head, calls, moved
 
     def of(
-        self, graph: Any, lean: Lean, around: Around, opsets: Mapping[str, int], scope: str = "",
+        self, graph: Any, lean: StrippedGraph, around: Around, opsets: Mapping[str, int], scope: str = "",
         names: Names = AS_THEY_ARE,
     ) -> Iterator[Part]:  # fmt: skip
         """The graph with this head, part by part; what is found out of its values is added to `around`."""
@@ -82,7 +82,7 @@ class Parts:
         if batch:
             yield from self._part(before, batch, around)
 
-    def _begin(self, graph: Any, lean: Lean, around: Around, names: Names) -> None:
+    def _begin(self, graph: Any, lean: StrippedGraph, around: Around, names: Names) -> None:
         """Adds what the graph itself says of its values."""
         for kind, pieces, table in (
             (self._onnx.ValueInfoProto, lean.values, around.stated),

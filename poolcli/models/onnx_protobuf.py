@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import BinaryIO
 
-from poolcli.models.byte_reader import Pieces, TornError
+from poolcli.models.byte_reader import ByteReader, TruncatedError
 
 SMALL = 512  # bytes: what is not longer is copied as it is; the shapes and axes that nodes read are shorter
 LONGEST = 1 << 16  # bytes of a text or a list that is kept
@@ -55,7 +55,7 @@ MARK = token_hex(8)  # begins the names of graphs that are laid apart; no file k
 
 
 @dataclass(slots=True)
-class Lean:
+class StrippedGraph:
     """A graph, or a function, as protobuf, its tensors of more than 512 bytes without their numbers: `head`, and what
     it has many of: each node, initializer and stated value by itself.
 
@@ -67,9 +67,9 @@ class Lean:
     nodes: list[bytes] = field(default_factory=list)
     initializers: list[bytes] = field(default_factory=list)
     values: list[bytes] = field(default_factory=list)
-    bodies: dict[int, list[Lean]] = field(default_factory=dict)
+    bodies: dict[int, list[StrippedGraph]] = field(default_factory=dict)
 
-    def add(self, number: int, part: bytes, bodies: list[Lean]) -> None:
+    def add(self, number: int, part: bytes, bodies: list[StrippedGraph]) -> None:
         """Adds one of what there are many of, as the field `number` of a graph."""
         {NODES: self.nodes, INITIALIZERS: self.initializers, VALUES: self.values}[number].append(part)
         if bodies:
@@ -92,30 +92,30 @@ class Lean:
 
 
 @dataclass(slots=True)
-class LeanModel:
+class StrippedModel:
     """A model: `head` is what it has besides the nodes, initializers and values of its graph, and its functions."""
 
     head: bytes = b""
-    graph: Lean = field(default_factory=Lean)
-    functions: list[Lean] = field(default_factory=list)
+    graph: StrippedGraph = field(default_factory=StrippedGraph)
+    functions: list[StrippedGraph] = field(default_factory=list)
 
 
-def lean_of(stream: BinaryIO) -> LeanModel:
+def stripped(stream: BinaryIO) -> StrippedModel:
     """The model without its weights; TornError where the file is torn or is something else."""
-    data, model, out = Pieces(stream), LeanModel(), bytearray()
+    data, model, out = ByteReader(stream), StrippedModel(), bytearray()
     for start, number, begin, at in _fields(data, 0, data.length):
         if begin < at and number == GRAPH_OF_MODEL:  # a message that comes twice is one of all its fields
             out += _message(number, _copy(data, begin, at, GRAPH, 1, model.graph, []))
         elif begin < at and number == FUNCTIONS:
-            model.functions.append(_lean(data, begin, at, FUNCTION, 1))
+            model.functions.append(_stripped(data, begin, at, FUNCTION, 1))
         elif at - start <= LONGEST:
             out += data.bytes(start, at)
     model.head = bytes(out)
     return model
 
 
-def _lean(data: Pieces, begin: int, at: int, message: Message, depth: int) -> Lean:
-    made = Lean()
+def _stripped(data: ByteReader, begin: int, at: int, message: Message, depth: int) -> StrippedGraph:
+    made = StrippedGraph()
     made.head = _copy(data, begin, at, message, depth, made, [])
     return made
 
@@ -124,7 +124,7 @@ def _message(number: int, content: bytes) -> bytes:
     return _to_varint(number << 3 | LENGTH) + _to_varint(len(content)) + content
 
 
-def _number(data: Pieces, at: int, stop: int) -> tuple[int, int]:
+def _number(data: ByteReader, at: int, stop: int) -> tuple[int, int]:
     """The number that begins at `at`, and where it ends."""
     value = shift = 0
     for byte in data.bytes(at, min(at + LONGEST_NUMBER, stop)):
@@ -132,10 +132,10 @@ def _number(data: Pieces, at: int, stop: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
-    raise TornError(f"a number at byte {at:,} does not end")
+    raise TruncatedError(f"a number at byte {at:,} does not end")
 
 
-def _field(data: Pieces, at: int, stop: int) -> tuple[int, int, int]:
+def _field(data: ByteReader, at: int, stop: int) -> tuple[int, int, int]:
     """The key of the field that lies at `at`, where its content begins, and where it ends."""
     key, begin = _number(data, at, stop)
     kind, end = key & 7, begin
@@ -147,13 +147,13 @@ def _field(data: Pieces, at: int, stop: int) -> tuple[int, int, int]:
     elif kind in (BITS_64, BITS_32):
         end += 8 if kind == BITS_64 else 4
     else:
-        raise TornError(f"a field of kind {kind} at byte {at:,}")
+        raise TruncatedError(f"a field of kind {kind} at byte {at:,}")
     if end > stop:
-        raise TornError(f"a field at byte {at:,} goes past the end of what it is in")
+        raise TruncatedError(f"a field at byte {at:,} goes past the end of what it is in")
     return key, begin, end
 
 
-def _fields(data: Pieces, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: ByteReader, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """Each field: where it lies, its number, where its content begins (where it ends, if that is no message), where it
     ends.
     """
@@ -163,22 +163,24 @@ def _fields(data: Pieces, at: int, stop: int) -> Iterator[tuple[int, int, int, i
         yield start, key >> 3, begin if key & 7 == LENGTH else at, at
 
 
-def _copy(data: Pieces, at: int, stop: int, message: Message, depth: int, into: Lean, bodies: list[Lean]) -> bytes:
+def _copy(
+    data: ByteReader, at: int, stop: int, message: Message, depth: int, into: StrippedGraph, bodies: list[StrippedGraph]
+) -> bytes:
     """The message that lies from `at` to `stop`, copied field by field; those that it lays apart go `into` the graph
     that it is in, and large graphs that it holds to the `bodies` of its node.
     """
     if depth > DEEPEST:
-        raise TornError(f"more than {DEEPEST} messages within each other")
+        raise TruncatedError(f"more than {DEEPEST} messages within each other")
     out = bytearray()
     for start, number, begin, end in _fields(data, at, stop):
         length = end - begin
         inner = message.inner.get(number) if length else None
         if inner and number in message.apart:
-            own: list[Lean] = []
+            own: list[StrippedGraph] = []
             part = data.bytes(begin, end) if length <= SMALL else _copy(data, begin, end, inner, depth + 1, into, own)
             into.add(message.apart[number], part, own)
         elif inner is GRAPH and length > SMALL:
-            body = _lean(data, begin, end, GRAPH, depth + 1)
+            body = _stripped(data, begin, end, GRAPH, depth + 1)
             whole = body.joined
             if whole is None:
                 whole = body.head + _message(NAME_OF_GRAPH, f"{MARK}{len(bodies)}".encode())

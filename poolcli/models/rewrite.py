@@ -8,7 +8,7 @@ from typing import cast
 from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.layouts import default_layout, spatial_axes
-from poolcli.message_fields import field, worded
+from poolcli.message_fields import field, marked_message
 from poolcli.models.dims import pooled
 from poolcli.models.invalid import in_words_of
 from poolcli.models.layer import Layer, Shape, is_number
@@ -51,7 +51,7 @@ def written(layer: Layer, like: str) -> Written:
             return one
         if one.text != first.text:
             why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
-            return Written(like, None, worded(why))
+            return Written(like, None, marked_message(why))
     any_length = isinstance(layer.op, BinAttributes) and layer.op.output_size in (1, (1,))
     note = None if any_length else f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
     told = "; ".join(each for each in (first.note if first else None, note) if each)

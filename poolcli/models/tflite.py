@@ -8,7 +8,7 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models.byte_reader import Pieces, TornError
+from poolcli.models.byte_reader import ByteReader, TruncatedError
 from poolcli.models.flatbuffer import Table, root
 from poolcli.models.layer import Layer, Shape, Whole
 from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
@@ -40,8 +40,8 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     with open(path, "rb") as stream:
         try:
-            return list(_layers(root(Pieces(stream))))
-        except (TornError, struct.error) as error:
+            return list(_layers(root(ByteReader(stream))))
+        except (TruncatedError, struct.error) as error:
             raise RequestError(f"{path}: no TensorFlow Lite model that can be read: {error}") from None
 
 

@@ -118,7 +118,7 @@ class Plan:
         >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
         [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
         """
-        rows: tuple[Row, ...] = _explained("compare_dialects").compare(self.given, self) if self.given else ()
+        rows: tuple[Row, ...] = _explained("compare_dialects").compare_dialects(self.given, self) if self.given else ()
         return rows
 
     def to(self, dialect: str) -> Conversion:

@@ -9,7 +9,7 @@ from math import inf, prod
 from poolcli.arguments import per_axis
 from poolcli.dialects import DIALECTS, Call, Dialect, There
 from poolcli.errors import RequestError
-from poolcli.message_fields import field, or_another_dialect
+from poolcli.message_fields import field, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
     Attributes,
@@ -123,12 +123,12 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
     """Refuses words that the dialect does not know; returns the rounding rule that the word means in it."""
     if op.auto_pad not in dialect.auto_pads:
         raise RequestError(
-            f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{or_another_dialect()}"
+            f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{hint_other_dialect()}"
         )
     if op.rounding_type not in dialect.rounding_types:
         known = " or ".join(dialect.rounding_types)
         raise RequestError(
-            f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}{or_another_dialect()}"
+            f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}{hint_other_dialect()}"
         )
     return dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
 
@@ -141,14 +141,14 @@ def _resolve_numbers(
     dilations = per_axis("dilations", op.dilations, axes)
     if not there.dilations and max(dilations) > 1:
         raise RequestError(
-            f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{or_another_dialect()}"
+            f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
         )
     begin = per_axis("pads_begin", op.pads_begin, axes)
     end = per_axis("pads_end", op.pads_end, axes)
     if op.auto_pad == "explicit":
         if not there.pads and any(begin + end):
             words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
-            remedy = f"use {' or '.join(words)}" if words else f"leave them out{or_another_dialect()}"
+            remedy = f"use {' or '.join(words)}" if words else f"leave them out{hint_other_dialect()}"
             raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
         return _Numbers(kernel, strides, dilations, begin, end)
     if any(begin) or any(end):
@@ -193,7 +193,7 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, there: There) -> b
         return None
     if op.exclude_pad is False and not there.include_pad:
         raise RequestError(
-            f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{or_another_dialect()}"
+            f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{hint_other_dialect()}"
         )
     return dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
 
@@ -222,13 +222,13 @@ def _check_pad_limit(dialect: Dialect, axis: str, kernel: int, begin: int, end: 
     if dialect.symmetric_pads and begin != end:
         raise RequestError(
             f"{dialect.title} pads both ends alike: axis {axis} has pads {begin},{end}; "
-            f"use equal pads{or_another_dialect()}"
+            f"use equal pads{hint_other_dialect()}"
         )
     most = _most_pads(dialect, kernel)
     if max(begin, end) > most:
         raise RequestError(
             f"{dialect.title} allows pads of at most {most} for a kernel of {kernel}: axis {axis} "
-            f"has pads {begin},{end}; use smaller pads{or_another_dialect()}"
+            f"has pads {begin},{end}; use smaller pads{hint_other_dialect()}"
         )
 
 

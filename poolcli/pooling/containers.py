@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
+    ArrayContainer,
     Header,
     Metadata,
-    Named,
-    Several,
+    NamedArray,
     Source,
     Spec,
     WriteOptions,
     check_holds_several,
-    opened_several,
+    open_container,
     write_several,
 )
 from poolcli.formats.checks import byte_count, check_expansion, human_bytes, listing, named, usable
@@ -48,7 +48,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         if target.key is not None:
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
         check_holds_several(target.path)
-    with opened_several(job.source.path, settings.read_options) as file:
+    with open_container(job.source.path, settings.read_options) as file:
         with clock.phase("read"):
             headers = file.headers
             chosen = list(_chosen(job.source.path, headers, settings))
@@ -69,7 +69,9 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
 
 
-def _prepared(job: Job, op: Attributes, settings: Settings, file: Several, header: Header, clock: Clock) -> Outcome:
+def _prepared(
+    job: Job, op: Attributes, settings: Settings, file: ArrayContainer, header: Header, clock: Clock
+) -> Outcome:
     part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
     try:
         return prepare_job(part, op, settings, file.array(str(header.key)).header)
@@ -91,10 +93,10 @@ def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], se
 
 
 def _pooled_and_written(
-    job: Job, settings: Settings, file: Several, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
+    job: Job, settings: Settings, file: ArrayContainer, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
 ) -> tuple[list[Outcome], tuple[str, ...]]:
     """The outcomes, and notes on what could not be kept."""
-    ran, values, positions = [], list[Named](), list[Named]()
+    ran, values, positions = [], list[NamedArray](), list[NamedArray]()
     for part in parts:
         key = part.job.source.key
         try:
@@ -117,15 +119,15 @@ def _pooled_and_written(
     return ran, notes
 
 
-def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata) -> Named:
+def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata) -> NamedArray:
     assert stored is not None  # noqa: S101  # set by prepare_job
-    return Named(Spec(stored.shape, stored.dtype, stored.layout, key, metadata), array)
+    return NamedArray(Spec(stored.shape, stored.dtype, stored.layout, key, metadata), array)
 
 
-def _copied(file: Several, header: Header) -> Named:
+def _copied(file: ArrayContainer, header: Header) -> NamedArray:
     array = file.array(str(header.key))
     values = array.read(whole_region(header.shape))
-    return Named(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
+    return NamedArray(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
 
 
 def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:

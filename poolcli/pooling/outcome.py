@@ -14,7 +14,7 @@ from poolcli.plan import Plan
 from poolcli.pooling.colour import PLAIN, Colour
 from poolcli.pooling.job import Job
 from poolcli.pooling.rescale import Limits
-from poolcli.system.disk_list import Spool
+from poolcli.system.disk_list import DiskList
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Tally:
     done: int = 0
     skipped: int = 0
     notes: dict[str, Noted] = field(default_factory=dict)
-    errors: Spool[PoolError] = field(default_factory=Spool)
+    errors: DiskList[PoolError] = field(default_factory=DiskList)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from poolcli.formats import opened
-from poolcli.formats.records import ReadOptions, Sink, Source
+from poolcli.formats import open_array
+from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region
 from poolcli.pooling.tiles import Work, bytes_of, pool_aligned
@@ -46,7 +46,7 @@ class Parts:
     def __call__(self, numbers: Sequence[int]) -> list[None]:
         """Reads, pools and writes some parts, one after the other."""
         work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
-        with opened(self.source, self.options) as file:
+        with open_array(self.source, self.options) as file:
             for number in numbers:
                 region = self.regions[number]
                 results = pool_aligned(work, region, file.read(region.aligned.reads))
@@ -72,7 +72,12 @@ Spread = Callable[[Share], None]  # has it computed wherever it likes
 
 
 def pool_spread(
-    spread: Spread, work: Work, source: Source, options: ReadOptions, sinks: Sequence[Sink], regions: Sequence[Region]
+    spread: Spread,
+    work: Work,
+    source: Source,
+    options: ReadOptions,
+    sinks: Sequence[RegionWriter],
+    regions: Sequence[Region],
 ) -> None:
     """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
     shared = [sink for sink in sinks if isinstance(sink, Shared)]

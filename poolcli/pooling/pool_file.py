@@ -9,9 +9,9 @@ from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import Metadata, Opened, Sink
+from poolcli.formats import ArrayReader, Metadata, RegionWriter
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.fingerprint import State, check_at_rest, state_of
+from poolcli.formats.fingerprint import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import whole_region
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
@@ -32,7 +32,12 @@ Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
 def pool_file(
-    outcome: Outcome, settings: Settings, file: Opened, clock: Clock, progress: Progress, spread: Spread | None = None
+    outcome: Outcome,
+    settings: Settings,
+    file: ArrayReader,
+    clock: Clock,
+    progress: Progress,
+    spread: Spread | None = None,
 ) -> Outcome:
     """Reads, pools and writes what the outcome has been prepared for."""
     work = _work(outcome, settings, file.streams, clock, progress)
@@ -42,13 +47,13 @@ def pool_file(
 
 
 def pool_to_memory(
-    outcome: Outcome, settings: Settings, file: Opened, clock: Clock
+    outcome: Outcome, settings: Settings, file: ArrayReader, clock: Clock
 ) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
     """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
     work = _work(outcome, settings, False, clock, lambda done, total: None)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
-    values, positions = _pool_whole(work, outcome, file, state_of(outcome.job.source.path))
+    values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
     turned = convert_layout(values, plan.layout, output.layout)
     where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
     return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
@@ -82,12 +87,12 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
 
 
 def _read_pool_write(
-    work: Work, outcome: Outcome, settings: Settings, file: Opened, spread: Spread | None
+    work: Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: Spread | None
 ) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     path = outcome.job.source.path
-    before = state_of(path)
+    before = fingerprint_of(path)
     writer = Writer(outcome, work.plan, settings, before)
     if settings.part and not file.streams:
         raise RequestError(
@@ -100,7 +105,7 @@ def _read_pool_write(
                 writer.write(target, array, None if i else file.metadata)
         return writer.notes
     with ExitStack() as stack:
-        sinks = [writer.sink(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
+        sinks = [writer.open_writer(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
         parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
         if settings.part is not None:
             parts = _own(parts, sinks, settings.part, writer.notes)
@@ -108,12 +113,16 @@ def _read_pool_write(
             pool_spread(spread, work, outcome.job.source, settings.read_options, sinks, parts)
         else:
             pool_in_tiles(work, file.read, sinks, parts)
-        check_at_rest(path, before)
+        check_unchanged(path, before)
     return writer.notes
 
 
 def _parts(
-    plan: Plan, limit: int | None, sinks: Sequence[Sink], chunks: tuple[int, ...] | None, targets: Sequence[Stored]
+    plan: Plan,
+    limit: int | None,
+    sinks: Sequence[RegionWriter],
+    chunks: tuple[int, ...] | None,
+    targets: Sequence[Stored],
 ) -> Iterable[Region]:
     """The parts that all sinks can take."""
     units = [sink.unit for sink in sinks if sink.unit]
@@ -121,7 +130,9 @@ def _parts(
     return parts_for(plan, limit, unit, chunks, front_to_back=any(target.path == "-" for target in targets))
 
 
-def _own(parts: Iterable[Region], sinks: Sequence[Sink], part: tuple[int, int], notes: list[str]) -> Iterable[Region]:
+def _own(
+    parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
+) -> Iterable[Region]:
     """Those that are this process's own: one behind the other."""
     if not isinstance(parts, Sequence) or not all(isinstance(sink, Shared) for sink in sinks):
         raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
@@ -131,13 +142,15 @@ def _own(parts: Iterable[Region], sinks: Sequence[Sink], part: tuple[int, int], 
     return (parts[place] for place in range(first, stop))
 
 
-def _pool_whole(work: Work, outcome: Outcome, file: Opened, before: State) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _pool_whole(
+    work: Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Reads and pools all at once; refused where the input is not as it was `before`."""
     from poolcli.engine.ahead import meanwhile_loaded
 
     with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
-    check_at_rest(outcome.job.source.path, before)
+    check_unchanged(outcome.job.source.path, before)
     if outcome.colour.is_plain:
         return pool_part(work, whole(work.plan), x)
 

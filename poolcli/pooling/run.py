@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from poolcli.errors import FileError
-from poolcli.formats import holds_several, opened
+from poolcli.formats import holds_several, open_array
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.containers import run_bundle
 from poolcli.pooling.failures import failure
@@ -37,7 +37,7 @@ def run_job(
             return run_bundle(job, op, settings)
         with ExitStack() as stack:
             with clock.phase("read"):
-                file = stack.enter_context(opened(job.source, settings.read_options))
+                file = stack.enter_context(open_array(job.source, settings.read_options))
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.records import Sink
+from poolcli.formats.records import RegionWriter
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
@@ -45,7 +45,9 @@ class Work:
     reasons: list[str] = dataclasses.field(default_factory=list)
 
 
-def pool_in_tiles(work: Work, read: Callable[[Ranges], Array], sinks: Sequence[Sink], parts: Iterable[Region]) -> None:
+def pool_in_tiles(
+    work: Work, read: Callable[[Ranges], Array], sinks: Sequence[RegionWriter], parts: Iterable[Region]
+) -> None:
     """Hands the values to the first sink and the positions to the second, part by part, without those that the sinks
     hold already.
     """
@@ -113,7 +115,7 @@ def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array 
     return values[inside], None if places is None else places[inside]
 
 
-def _append(sinks: Sequence[Sink], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
+def _append(sinks: Sequence[RegionWriter], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
     for sink, array in zip(sinks, results, strict=False):
         if array is not None:
             sink(outputs, array)

@@ -8,9 +8,9 @@ from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.formats import Metadata, Sink, Spec, WriteOptions, format_of, sink, write
-from poolcli.formats.fingerprint import State
-from poolcli.formats.records import Fresh, slices
+from poolcli.formats import Metadata, RegionWriter, Spec, WriteOptions, format_of, open_writer, write
+from poolcli.formats.fingerprint import Fingerprint
+from poolcli.formats.records import CallbackWriter, slices
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
@@ -32,7 +32,7 @@ class Writer:
     outcome: Outcome
     plan: Plan
     settings: Settings
-    source: State
+    source: Fingerprint
     notes: list[str] = field(default_factory=list)
 
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
@@ -56,15 +56,15 @@ class Writer:
     def _rescales(self, target: Stored) -> bool:
         return self.settings.rescale is not None and target is self.outcome.output
 
-    def sink(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> Sink:
+    def open_writer(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> RegionWriter:
         """Takes one result region by region; it is written when the stack is left."""
         import numpy as np
 
         direct = self._direct(target, metadata)
         if direct is not None:
-            sink = stack.enter_context(direct)
-            self.notes += sink.notes
-            return sink
+            open_writer = stack.enter_context(direct)
+            self.notes += open_writer.notes
+            return open_writer
         dtype = self.plan.output_dtype if self._rescales(target) else target.dtype
         whole = np.empty(self.plan.output_shape, dtype)
 
@@ -76,16 +76,16 @@ class Writer:
             whole[slices(region)] = array
 
         stack.push(finish)
-        return Fresh(put)
+        return CallbackWriter(put)
 
-    def _direct(self, target: Stored, metadata: Metadata | None) -> AbstractContextManager[Sink] | None:
+    def _direct(self, target: Stored, metadata: Metadata | None) -> AbstractContextManager[RegionWriter] | None:
         """The file itself as a sink, None where it takes no regions or has its axes in another order."""
         if target.layout != self.plan.layout:
             return None
         path = str(target.path)
         kept = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
         spec = Spec(target.shape, target.dtype, target.layout, self._key(target), kept)
-        return sink(path, spec, self._options(self._identity(path), target.key is not None))
+        return open_writer(path, spec, self._options(self._identity(path), target.key is not None))
 
     def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
         asked = self.settings

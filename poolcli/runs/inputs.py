@@ -19,7 +19,7 @@ from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.runs.shards import WHOLE, Shard
 from poolcli.suggestions import did_you_mean_file
-from poolcli.system.disk_list import Spool, in_order
+from poolcli.system.disk_list import DiskList, externally_sorted
 
 BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
 SOME = 3  # names in a message
@@ -55,7 +55,7 @@ def find_inputs(
     """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
     them.
     """
-    items, passed_over = Spool[Item](), Spool[str]()
+    items, passed_over = DiskList[Item](), DiskList[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
@@ -128,7 +128,7 @@ def _is_pattern(text: str) -> bool:
 def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
     root = _fixed_part(pattern)
     several = False  # whether something is a shard's, or another's
-    for path in in_order(glob.iglob(pattern, recursive=True)):
+    for path in externally_sorted(glob.iglob(pattern, recursive=True)):
         relative = os.path.relpath(path, root)
         if not shard.takes(relative):
             several = True
@@ -173,7 +173,7 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: Spool[str]
+    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: DiskList[str]
 ) -> Iterator[Item]:
     """The shard's inputs in a folder; its names in it that are none are added to those that were passed over."""
     readable = [row for row in FORMATS.values() if row.reads]
@@ -229,7 +229,7 @@ class _Entry(NamedTuple):
 def _entries(folder: str) -> Iterator[_Entry]:
     try:
         with os.scandir(folder) as entries:
-            yield from in_order(
+            yield from externally_sorted(
                 _Entry(entry.name, _leads_to_folder(entry), entry.is_dir(follow_symlinks=False)) for entry in entries
             )
     except OSError as error:

@@ -33,7 +33,7 @@ from poolcli.pooling.outcome import Record, Settings
 from poolcli.runs.record import name_in
 from poolcli.runs.shards import Shard
 from poolcli.runs.task import Task
-from poolcli.system.disk_list import Spool, in_order
+from poolcli.system.disk_list import DiskList, externally_sorted
 from poolcli.version import VERSION
 
 NAME = ".poolcli.jsonl"
@@ -99,29 +99,29 @@ class Manifest:
 
     def _own(self) -> Iterator[Record]:
         """All records in this file, in the order of their names, and of each name in that of the file."""
-        return in_order(filter(None, map(_record, self._contents())), BY_OUTPUT)
+        return externally_sorted(filter(None, map(_record, self._contents())), BY_OUTPUT)
 
     def tasks(self, jobs: Iterable[Job]) -> Collection[Task]:
         """A task of each job, with the last record of its output where there is one."""
         wanted = (_Wanted(self._name(job.output) or "", number, job) for number, job in enumerate(jobs))
         known = (_Wanted(record.output, -1, record) for record in self.records())
-        found: Spool[tuple[int, Task]] = Spool()
-        for _, same in groupby(merge(known, in_order(wanted, BY_OUTPUT), key=BY_OUTPUT), BY_OUTPUT):
+        found: DiskList[tuple[int, Task]] = DiskList()
+        for _, same in groupby(merge(known, externally_sorted(wanted, BY_OUTPUT), key=BY_OUTPUT), BY_OUTPUT):
             record: Record | None = None
             for each in same:
                 if isinstance(each.what, Record):
                     record = each.what
                 else:
                     found.add((each.number, Task(each.what, record)))
-        return Spool(task for _, task in in_order(found, itemgetter(0)))
+        return DiskList(task for _, task in externally_sorted(found, itemgetter(0)))
 
     def not_its_own(self, paths: Iterable[str]) -> Iterator[str]:
         """Those of some outputs that no run has made, or begun to."""
-        asked = in_order(((self._name(path) or "", path) for path in paths), itemgetter(0))
+        asked = externally_sorted(((self._name(path) or "", path) for path in paths), itemgetter(0))
         first = next(asked, None)
         if first is None:
             return
-        own = ((name, "") for name in in_order(self._begun()))
+        own = ((name, "") for name in externally_sorted(self._begun()))
         for _, same in groupby(merge(own, chain([first], asked), key=itemgetter(0)), itemgetter(0)):
             (_, path), *_ = same
             if path:

@@ -20,8 +20,8 @@ from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suf
 from poolcli.message_fields import field
 from poolcli.pooling.job import Job
 from poolcli.runs.inputs import Item
-from poolcli.suggestions import did_you_mean, nearest
-from poolcli.system.disk_list import Spool, in_order
+from poolcli.suggestions import closest, did_you_mean
+from poolcli.system.disk_list import DiskList, externally_sorted
 
 TENSOR_SUFFIX = ".npy"
 WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
@@ -43,7 +43,7 @@ def plan_jobs(
     in_folders = _is_folder(output), _is_folder(indices)
     if several and (output_key or indices_key):
         raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
-    jobs = Spool(
+    jobs = DiskList(
         Job(
             item.source,
             _path_for(item, output, in_folders[0], several, suffix, "output"),
@@ -124,7 +124,7 @@ def _refuse_suffix(suffix: str) -> None:
 def _refuse_words(target: str | None, several: bool) -> None:
     """Refuses a template with a word that no input's name has."""
     unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
-    if target and unknown and (several or "" in unknown or WORD.search(target) or nearest(unknown[0], ALIKE)):
+    if target and unknown and (several or "" in unknown or WORD.search(target) or closest(unknown[0], ALIKE)):
         raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {IN_BRACES}")
 
 
@@ -161,7 +161,7 @@ def _refuse_name(name: str, item: Item) -> None:
 def _refuse_clashes(jobs: Collection[Job]) -> None:
     """Compares names as the least careful file system does: without case and in one Unicode form."""
     outputs = ((name, job.source.path, path, job.source.key) for job in jobs for name, path in _own_outputs(job))
-    for (name, first, _, key), (other, second, path, own) in pairwise(in_order(outputs, itemgetter(0))):
+    for (name, first, _, key), (other, second, path, own) in pairwise(externally_sorted(outputs, itemgetter(0))):
         if name == other and key == own and os.path.realpath(first) == os.path.realpath(second):
             raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
         if name == other:
@@ -186,11 +186,11 @@ def _folded(path: str) -> str:
 def _refuse_inputs(jobs: Collection[Job]) -> None:
     """Only what exists can be an input; so where no output does, inputs need not be looked at."""
     targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
-    outputs = Spool((found, True, str(target)) for target in targets for found in _identity(target.path))
+    outputs = DiskList((found, True, str(target)) for target in targets for found in _identity(target.path))
     if not outputs:
         return
     inputs = ((found, False, job.source.path) for job in jobs for found in _identity(job.source.path))
-    every = in_order((each for several in (inputs, outputs) for each in several), itemgetter(0))
+    every = externally_sorted((each for several in (inputs, outputs) for each in several), itemgetter(0))
     for _, same in groupby(every, itemgetter(0)):
         (_, is_output, name), *others = same
         if not is_output and others and others[-1][1]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 
-from poolcli.formats.fingerprint import checksum_of, state_of
+from poolcli.formats.fingerprint import checksum_of, fingerprint_of
 from poolcli.pooling.job import Job
 from poolcli.pooling.outcome import Record
 
 
 def record_of(job: Job, options: str, folder: str) -> Record:
     """The record of a job that is done."""
-    state = state_of(job.source.path)
+    state = fingerprint_of(job.source.path)
     return Record(
         output=str(name_in(folder, job.output)),
         indices=name_in(folder, job.indices),
@@ -33,7 +33,7 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
     if (record.options, record.input, record.indices) != asked:
         return False
     try:
-        state = state_of(job.source.path)
+        state = fingerprint_of(job.source.path)
         if (state.size, state.mtime_ns) != (record.input_size, record.input_mtime_ns):
             return False
         return (record.output_hash, record.indices_hash) == (_checksum(job.output), _checksum(job.indices))

@@ -19,7 +19,7 @@ from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.table import EXECUTORS, Outcomes
 from poolcli.runs.shards import Shard
 from poolcli.runs.task import Runner, Task
-from poolcli.system.disk_list import Each
+from poolcli.system.disk_list import MappedView
 
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest
@@ -45,7 +45,7 @@ def run_all(
     """
     run = EXECUTORS[executor].run_on(cluster)
     if folder is None or settings.dry_run:
-        yield from _in_order(run(Each(Task, jobs), Runner(op, settings), count, progress))
+        yield from _in_order(run(MappedView(Task, jobs), Runner(op, settings), count, progress))
         return
     from poolcli.runs.manifest import Manifest, options_of
 
@@ -54,7 +54,7 @@ def run_all(
     with manifest.held():
         manifest.begin(job for job in jobs if not (settings.skip_existing and any(existing_outputs((job,)))))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
-        tasks = manifest.tasks(jobs) if settings.resume else Each(Task, jobs)
+        tasks = manifest.tasks(jobs) if settings.resume else MappedView(Task, jobs)
         failed = False
         for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
             failed = failed or outcome.error is not None

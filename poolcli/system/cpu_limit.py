@@ -16,14 +16,14 @@ RATE = 2**18  # bytes for which there is another one: a hundredth of what the sl
 _may_be_ended = False
 
 
-def allow_to_be_ended() -> None:
+def allow_cpu_limit() -> None:
     """Says that this process is one that another waits for, and that it may end."""
     global _may_be_ended
     _may_be_ended = True
 
 
 @contextmanager
-def patience_for(size: int) -> Iterator[None]:
+def limit_cpu_time(size: int) -> Iterator[None]:
     """Ends the process where what is done inside computes far longer than so many bytes can take."""
     if not (_may_be_ended and hasattr(signal, "setitimer")):
         yield

@@ -20,10 +20,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Spool(Collection[Item]):
+class DiskList(Collection[Item]):
     """A list that only grows, and can be gone through any number of times; its items can be pickled.
 
-    >>> spool = Spool(range(10_000))
+    >>> spool = DiskList(range(10_000))
     >>> len(spool), sum(spool), 9_999 in spool
     (10000, 49995000, True)
     """
@@ -39,14 +39,14 @@ class Spool(Collection[Item]):
         self._held.append(item)
         self._count += 1
         if len(self._held) == HELD:
-            self.put_down()
+            self.flush()
 
     def extend(self, items: Iterable[Item]) -> None:
         """Adds items."""
         for item in items:
             self.add(item)
 
-    def put_down(self) -> int:
+    def flush(self) -> int:
         """Brings all items to the file; returns where that ends now."""
         import pickle
         from tempfile import TemporaryFile  # as pickle, what a short list does not need
@@ -65,7 +65,7 @@ class Spool(Collection[Item]):
         return self._end
 
     def between(self, start: int, stop: int) -> Iterator[Item]:
-        """The items from one place of the file to another, both as `put_down` gave them."""
+        """The items from one place of the file to another, both as `flush` gave them."""
         import pickle
 
         while start < stop:
@@ -85,10 +85,10 @@ class Spool(Collection[Item]):
         return any(each == item for each in self)
 
 
-class Each(Collection[Result]):
+class MappedView(Collection[Result]):
     """What a function makes of each of some items, made when it is asked for.
 
-    >>> list(Each(str, [1, 2])), len(Each(str, [1, 2]))
+    >>> list(MappedView(str, [1, 2])), len(MappedView(str, [1, 2]))
     (['1', '2'], 2)
     """
 
@@ -110,10 +110,10 @@ def _itself(item: Any) -> Any:
     return item
 
 
-def in_order(items: Iterable[Item], key: Callable[[Item], Any] = _itself) -> Iterator[Item]:
+def externally_sorted(items: Iterable[Item], key: Callable[[Item], Any] = _itself) -> Iterator[Item]:
     """The items sorted by their key, those of one key in the order in which they came.
 
-    >>> list(in_order(["b", "a", "c"]))
+    >>> list(externally_sorted(["b", "a", "c"]))
     ['a', 'b', 'c']
     """
     waiting = iter(items)
@@ -121,10 +121,10 @@ def in_order(items: Iterable[Item], key: Callable[[Item], Any] = _itself) -> Ite
     if len(run) < RUN:
         yield from run
         return
-    spool, places = Spool[Item](), [0]
+    spool, places = DiskList[Item](), [0]
     while run:
         spool.extend(run)
-        places.append(spool.put_down())
+        places.append(spool.flush())
         run = _sorted(waiting, key)
     yield from merge(*(spool.between(start, stop) for start, stop in pairwise(places)), key=key)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """Without the search: of what importing and compiling bring nearly all is kept, and it takes an eighth of that."""
     collects = gc.isenabled()
     gc.disable()
@@ -20,7 +20,7 @@ def without_collector() -> Iterator[None]:
 
 
 @contextmanager
-def shared_objects() -> Iterator[None]:
+def gc_frozen() -> Iterator[None]:
     """Lets a process that is forked meanwhile leave what is there alone: to search it would be to copy it."""
     gc.freeze()
     try:

@@ -14,7 +14,7 @@ LARGER = 16  # times what is unpacked: what some decoders take for what lies in 
 
 
 @contextmanager
-def room_for(where: str, unpacked: int, beside: int = 0) -> Iterator[None]:
+def limit_memory(where: str, unpacked: int, beside: int = 0) -> Iterator[None]:
     """Lets the process take `beside` bytes more than now, and as many as it may take to unpack so many at a time.
 
     A library that asks for more gets none, and says so as it can; where it is by a MemoryError, that becomes a

@@ -11,7 +11,7 @@ from poolcli.system.subprocesses import CONTEXT, ending, start
 Result = TypeVar("Result")
 
 
-def apart(path: str, look: Callable[[], Result]) -> Callable[[], Result]:
+def run_in_subprocess(path: str, look: Callable[[], Result]) -> Callable[[], Result]:
     """Begins to look into the file at `path`, and returns at once; the function that comes back waits for what `look`
     returns or raises: a PoolError, also for a crash or an odd exception."""
     here, there = CONTEXT.Pipe(duplex=False)

@@ -16,22 +16,22 @@ from pathlib import Path
 _OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
 
 
-def owner_of(process: int) -> str:
+def token_of(process: int) -> str:
     """The owner that a process of this place is, which is running."""
     return f"{_place()}-{process}-{_short(_start(process))}"
 
 
 @cache
-def own_owner() -> str:
+def process_token() -> str:
     """The owner that this process is."""
-    return owner_of(os.getpid())
+    return token_of(os.getpid())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=own_owner.cache_clear)
+    os.register_at_fork(after_in_child=process_token.cache_clear)
 
 
-def is_gone(owner: str) -> bool:
+def has_exited(owner: str) -> bool:
     """Whether the process is known to have ended; False for what is no owner at all."""
     match = _OWNER.fullmatch(owner)
     if match is None or match[1] != _place():

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # importing typing would take as long as all else before 
 if TYPE_CHECKING:
     from types import FrameType
 
-WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
 AT_ONCE = 1.0  # seconds in which a signal that comes again is the same one, sent to a group and to its processes
 
 _heard: tuple[int, float] | None = None  # the first signal, and when it came
@@ -33,7 +33,7 @@ class Stopped(BaseException):
 
 def install_handlers() -> None:
     """SIGINT ends with 130, SIGTERM with 143; a second signal, when the first has been given time, ends at once."""
-    for number in WORDS:
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     sys.unraisablehook = _report
@@ -47,7 +47,7 @@ def is_own_process() -> bool:
 def remove_handlers() -> None:
     """From here on a signal ends the process as the system does it, unless it is ending for one already."""
     global _heard
-    for number in WORDS:
+    for number in SIGNALS:
         if signal.getsignal(number) is _stop:
             signal.signal(number, signal.SIG_DFL if _heard is None else signal.SIG_IGN)
     _heard = None
@@ -58,13 +58,13 @@ def check_stopped() -> None:
     """Raises what a signal has asked for, if one has."""
     if _heard is not None:
         number = _heard[0]
-        raise Stopped(128 + number, WORDS[signal.Signals(number)])
+        raise Stopped(128 + number, SIGNALS[signal.Signals(number)])
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def signals_blocked() -> Iterator[None]:
     """Lets signals wait until the end: what is begun inside is finished, or known to whoever has to end it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, WORDS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from poolcli.message_fields import field
-from poolcli.system.cpu_limit import allow_to_be_ended
-from poolcli.system.signals import WORDS, Stopped, held
+from poolcli.system.cpu_limit import allow_cpu_limit
+from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
 # A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
 ENDLESS = "SIGVTALRM"
@@ -35,7 +35,7 @@ def start(target: Callable[..., None], *arguments: object) -> Any:
     """A process that runs `target`; it ends with this one, which alone hears SIGINT from a terminal."""
     process = CONTEXT.Process(target=_begin, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
-    with held(), warnings.catch_warnings():
+    with signals_blocked(), warnings.catch_warnings():
         # Python warns of forks beside other threads; poolcli has none when it forks.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
@@ -47,8 +47,8 @@ def _begin(target: Callable[..., None], *arguments: object) -> None:
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
-        allow_to_be_ended()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        allow_cpu_limit()
         target(*arguments)
         sys.stdout.flush()
         code = 0

@@ -88,9 +88,9 @@ def broken(*_: object) -> Iterator[Any]:
 
 
 PLACES: dict[str, tuple[str, Any]] = {
-    "opening": ("opened", broken),
+    "opening": ("open_array", broken),
     "reading the header": ("_header", lambda *_: 1 // 0),
-    "preparing the output": ("sink", broken),
+    "preparing the output": ("open_writer", broken),
 }
 
 
@@ -112,7 +112,7 @@ def test_looking_into_a_file_is_one_line_too(cli: Cli, monkeypatch: pytest.Monke
 
 
 def test_a_library_in_a_process_of_its_own_may_raise_anything(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.hdf5.opened_several", lambda *_: deep())
+    monkeypatch.setattr("poolcli.formats.hdf5.open_container", lambda *_: deep())
     Path("x.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
     result = cli("info", "x.h5")
     assert (result.code, result.err) == (1, line("x.h5", "RecursionError: maximum recursion depth exceeded"))
@@ -137,4 +137,4 @@ def test_debug_shows_where() -> None:
     assert result.returncode == 1
     assert "UnexpectedError: in/b.toy: could not be done" in result.stderr
     assert 'tests/formats/toy.py", line' in result.stderr
-    assert "in opened" in result.stderr
+    assert "in open_array" in result.stderr

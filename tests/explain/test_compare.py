@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
-from poolcli.explain.compare_dialects import compare, sentences
+from poolcli.explain.compare_dialects import compare_dialects, sentences
 from tests.explain.drawn import ops
 from tests.profiles import sized
 
 
 def test_comparison_names_the_rule_that_makes_the_difference() -> None:
     op = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
-    rows = {row.title: row for row in compare(op, op.plan((1, 3, 4, 7)))}
+    rows = {row.title: row for row in compare_dialects(op, op.plan((1, 3, 4, 7)))}
     assert [row.title for row in rows.values() if row.chosen] == ["OpenVINO ceil"]
     assert {title: row.divisors for title, row in rows.items()} == {
         "OpenVINO floor": (9, 9), "OpenVINO ceil": (9, 9), "OpenVINO ceil_torch": (9, 9), "ONNX": (9, 6),
@@ -28,13 +28,13 @@ def test_comparison_names_the_rule_that_makes_the_difference() -> None:
 
 def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
     op = AvgPool(1, 2, 0, 0, rounding_type="ceil")
-    (dropped,) = [r for r in compare(op, op.plan((1, 1, 4))) if r.title == "OpenVINO ceil_torch"]
+    (dropped,) = [r for r in compare_dialects(op, op.plan((1, 1, 4))) if r.title == "OpenVINO ceil_torch"]
     assert dropped.causes == (
         "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)",
     )
-    rows = {row.title: row for row in compare(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
+    rows = {row.title: row for row in compare_dialects(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
     assert rows["PyTorch"].causes == ("PyTorch takes 3 as strides where none are given",)
-    rows = {row.title: row for row in compare(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
+    rows = {row.title: row for row in compare_dialects(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
     assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor where nothing is said",)
 
 
@@ -46,7 +46,7 @@ def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataO
         plan = op.plan((1, 1, size))
     except RequestError:
         return
-    for row in compare(op, plan):
+    for row in compare_dialects(op, plan):
         if row.plan is None:
             assert row.refusal
         elif not row.differs:

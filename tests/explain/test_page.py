@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.explain.compare_dialects import compare
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.picture.page import MOST, page
 from poolcli.message_fields import on_command_line
 from poolcli.plan import Plan
@@ -28,13 +28,15 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is insta
 
 def document(op: Any, shape: tuple[int, ...]) -> Any:
     plan = op.plan(shape)
-    (text,) = re.findall(r'<script type="application/json" id="plans">(.*)</script>', page(plan, compare(op, plan)))
+    (text,) = re.findall(
+        r'<script type="application/json" id="plans">(.*)</script>', page(plan, compare_dialects(op, plan))
+    )
     return json.loads(text)
 
 
 def test_the_page_holds_every_window_of_every_framework() -> None:
     held, plan = document(CEIL, (1, 1, 6, 7)), CEIL.plan((1, 1, 6, 7))
-    rows = compare(CEIL, plan)
+    rows = compare_dialects(CEIL, plan)
     assert [(rule["name"], rule["refusal"]) for rule in held["rules"]] == [
         (row.title, row.refusal and on_command_line(row.refusal)) for row in rows
     ]
@@ -66,7 +68,7 @@ def test_the_page_loads_nothing_and_says_what_it_is_without_a_script() -> None:
 
 
 def test_names_cannot_leave_the_data() -> None:
-    text = page(CEIL.plan((1, 1, 6, 7)), compare(CEIL, CEIL.plan((1, 1, 6, 7))))
+    text = page(CEIL.plan((1, 1, 6, 7)), compare_dialects(CEIL, CEIL.plan((1, 1, 6, 7))))
     data = text[text.index('id="plans">') : text.index("</script>", text.index('id="plans">'))]
     assert "<" not in data
 
@@ -110,7 +112,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     def open_page(op: Any, shape: tuple[int, ...], **options: Any) -> Any:
         plan = op.plan(shape)
         file = tmp_path / "page.html"
-        file.write_text(page(plan, compare(op, plan)))
+        file.write_text(page(plan, compare_dialects(op, plan)))
         tab = browser.new_page(**options)
         tab.on("request", lambda request: faults.append(request.url) if request.url != file.as_uri() else None)
         tab.on("console", lambda message: faults.append(message.text))
@@ -190,7 +192,7 @@ def test_a_touch_selects(opened: Callable[..., Any]) -> None:
 @pytest.mark.slow
 def test_other_rules_can_be_chosen_and_say_why_they_differ_or_refuse(opened: Callable[..., Any]) -> None:
     tab = opened(CEIL, (1, 1, 6, 7))
-    rows = {row.title: row for row in compare(CEIL, CEIL.plan((1, 1, 6, 7)))}
+    rows = {row.title: row for row in compare_dialects(CEIL, CEIL.plan((1, 1, 6, 7)))}
     tab.locator('#output td[data-at="3,3"]').hover()
     tab.get_by_label("PyTorch").check()
     torch = rows["PyTorch"].plan

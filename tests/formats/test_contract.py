@@ -22,15 +22,15 @@ from poolcli.formats import (
     WriteOptions,
     check_output,
     list_arrays,
-    opened,
+    open_array,
     read,
     read_header,
     write,
 )
 from poolcli.formats.atomic import sweep
-from poolcli.formats.isolated import guarded
+from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.records import slices
-from poolcli.system.process_id import owner_of
+from poolcli.system.process_id import token_of
 from tests.formats import toy
 from tests.profiles import sized
 
@@ -109,7 +109,7 @@ def test_regions_are_written_in_any_order(name: str) -> None:
     x = np.random.default_rng(0).random((2, 3, 5, 7), np.float32)
     row = FORMATS[name]
     options = WriteOptions(chunks=(1, 2, 2, 4))
-    with row.functions.sink(path_of(name), Spec(x.shape, "float32", "NCHW"), options) as sink:
+    with row.functions.open_writer(path_of(name), Spec(x.shape, "float32", "NCHW"), options) as sink:
         for region in regions_of(x.shape, sink.unit):
             assert not sink.holds(region)
             sink(region, x[slices(region)])
@@ -120,7 +120,7 @@ def test_regions_are_written_in_any_order(name: str) -> None:
 def test_regions_are_read_in_any_order(name: str) -> None:
     x = np.random.default_rng(0).random((2, 3, 5, 7), np.float32)
     write(path_of(name), x, "NCHW")
-    with opened(Source(path_of(name))) as file:
+    with open_array(Source(path_of(name))) as file:
         assert file.streams
         for region in regions_of(x.shape):
             np.testing.assert_array_equal(file.read(region), x[slices(region)])
@@ -197,7 +197,7 @@ def test_flipped_bytes_never_end_in_another_exception(name: str) -> None:
             damaged[at] = rng.integers(256)
         data_of(name).write_bytes(damaged)
         try:
-            tensor = guarded(path_of(name), partial(read, Source(path_of(name))))
+            tensor = in_subprocess_if_fragile(path_of(name), partial(read, Source(path_of(name))))
         except PoolError as error:
             assert str(error).startswith(path_of(name))
         else:
@@ -220,7 +220,7 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
 
 def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> None:
     x, layout = array_for(name)
-    gone, running = owner_that_is_gone(), owner_of(os.getppid())
+    gone, running = owner_that_is_gone(), token_of(os.getppid())
     elsewhere = "00000000" + gone[8:]
     others = [f".movie.mkv.{gone}.part"]
     others += [f".{path_of(name)}.{owner}.part" for owner in (running, elsewhere, gone + "0", "4194304", "²", "x")]
@@ -274,7 +274,7 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
 
 
 def owner_that_is_gone() -> str:
-    code = "import os; from poolcli.system.process_id import owner_of; print(owner_of(os.getpid()), end='')"
+    code = "import os; from poolcli.system.process_id import token_of; print(token_of(os.getpid()), end='')"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

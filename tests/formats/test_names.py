@@ -235,7 +235,7 @@ def test_writers_themselves_refuse_names_before_the_first_byte(suffix: str, arou
 def write_by_sink(path: str, spec: Spec) -> None:
     """Writes region by region where the format can, else at once."""
     row = FORMATS[SEVERAL[os.path.splitext(path)[1]]]
-    taken = row.functions.sink(path, spec, WriteOptions()) if row.streams_from is not None else None
+    taken = row.functions.open_writer(path, spec, WriteOptions()) if row.streams_from is not None else None
     if taken is None:
         write(path, X, spec.layout, key=spec.key)
         return

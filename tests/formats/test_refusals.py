@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from poolcli.errors import FileError, PoolError
-from poolcli.formats import ReadOptions, Source, opened, parse_source, read
+from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
 from poolcli.message_fields import on_command_line
 from tests.formats.npy_headers import fields, npy
 
@@ -153,7 +153,7 @@ def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr("poolcli.formats.checks.LARGEST_EXPANSION", 1000)
     bomb()
     assert "which may be a decompression bomb; if it is meant to, allow it with --max-memory" in refusal_of("x.npz")
-    with opened(Source("x.npz"), ReadOptions(allowed=2**30)) as file:
+    with open_array(Source("x.npz"), ReadOptions(allowed=2**30)) as file:
         assert file.header.dtype == "uint8"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poolcli.errors import FileError
 from poolcli.formats import Spec, WriteOptions, npy
-from poolcli.formats.regions import Done, runs
+from poolcli.formats.regions import CoveredRegions, contiguous_runs
 
 SHAPE = (3, 4, 5)
 
@@ -28,12 +28,12 @@ def regions(draw: st.DrawFn) -> tuple[range, ...]:
 @given(regions())
 def test_runs_are_the_elements_of_the_region_in_order(region: tuple[range, ...]) -> None:
     flat = np.arange(60).reshape(SHAPE)[np.ix_(*region)].ravel().tolist()
-    assert [i for first, length in runs(SHAPE, region) for i in range(first, first + length)] == flat
+    assert [i for first, length in contiguous_runs(SHAPE, region) for i in range(first, first + length)] == flat
 
 
 @given(regions())
 def test_runs_are_as_long_as_they_can_be(region: tuple[range, ...]) -> None:
-    found = list(runs(SHAPE, region))
+    found = list(contiguous_runs(SHAPE, region))
     whole = all(len(axis) == size for axis, size in zip(region[1:], SHAPE[1:], strict=True))
     assert not whole or len(found) <= 1
 
@@ -41,7 +41,7 @@ def test_runs_are_as_long_as_they_can_be(region: tuple[range, ...]) -> None:
 @given(st.lists(regions(), max_size=8), regions())
 def test_what_is_said_to_be_done_was_done(done: list[tuple[range, ...]], asked: tuple[range, ...]) -> None:
     """Also where regions meet, as they do when two runs cut them differently."""
-    made, joined = np.zeros(SHAPE, bool), Done()
+    made, joined = np.zeros(SHAPE, bool), CoveredRegions()
     for region in done:
         made[np.ix_(*region)] = True
         joined.add(region)
@@ -53,7 +53,7 @@ def test_what_is_said_to_be_done_was_done(done: list[tuple[range, ...]], asked: 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1, 3), (1, 2, 5), (3, 4, 5)])
 def test_regions_in_c_order_join_to_few_and_all_to_one(sizes: tuple[int, ...]) -> None:
     cuts = [[range(a, min(a + k, n)) for a in range(0, n, k)] for n, k in zip(SHAPE, sizes, strict=True)]
-    joined = Done()
+    joined = CoveredRegions()
     for region in product(*cuts):
         joined.add(region)
         assert len(list(joined)) <= len(SHAPE)
@@ -61,7 +61,7 @@ def test_regions_in_c_order_join_to_few_and_all_to_one(sizes: tuple[int, ...]) -
 
 
 def test_regions_in_any_order_are_all_held_in_fewer() -> None:
-    joined, cells = Done(), list(product(*([range(i, i + 1) for i in range(n)] for n in SHAPE)))
+    joined, cells = CoveredRegions(), list(product(*([range(i, i + 1) for i in range(n)] for n in SHAPE)))
     np.random.default_rng(0).shuffle(cells)
     for cell in cells:
         joined.add(tuple(cell))
@@ -71,7 +71,7 @@ def test_regions_in_any_order_are_all_held_in_fewer() -> None:
 
 def test_a_stream_takes_regions_from_front_to_back_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     x = np.arange(60, dtype=np.uint8).reshape(SHAPE)
-    with npy.sink("-", Spec(SHAPE, "uint8", "NCW"), WriteOptions()) as sink:
+    with npy.open_writer("-", Spec(SHAPE, "uint8", "NCW"), WriteOptions()) as sink:
         sink((range(1), range(4), range(5)), x[:1])
         with pytest.raises(FileError, match=r"^a stream takes an array from front to back alone"):
             sink((range(2, 3), range(4), range(5)), x[2:])
@@ -92,16 +92,16 @@ def test_a_short_journal_is_believed_only_as_far_as_the_file_goes(
     x = np.arange(60, dtype=np.uint8).reshape(SHAPE)
     spec, options = Spec(SHAPE, "uint8", "NCW"), WriteOptions(identity="same")
     parts = [(range(i, i + 1), range(4), range(5)) for i in (2, 0)]
-    with stopped(), npy.sink("y.npy", spec, options) as sink:
+    with stopped(), npy.open_writer("y.npy", spec, options) as sink:
         for part in parts:
             sink(part, x[part[0].start : part[0].stop])
         raise KeyboardInterrupt
-    with stopped(), npy.sink("y.npy", spec, options) as sink:
+    with stopped(), npy.open_writer("y.npy", spec, options) as sink:
         assert [sink.holds((range(i, i + 1), range(4), range(5))) for i in range(3)] == [True, False, True]
         raise KeyboardInterrupt
     kept = Path(".y.npy.same.kept.part")
     kept.write_bytes(kept.read_bytes()[:-1])
-    with npy.sink("y.npy", spec, options) as sink:
+    with npy.open_writer("y.npy", spec, options) as sink:
         assert [sink.holds((range(i, i + 1), range(4), range(5))) for i in range(3)] == [True, False, False]
         for i in (2, 1):
             sink((range(i, i + 1), range(4), range(5)), x[i : i + 1])

@@ -15,7 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from poolcli.errors import FileError
-from poolcli.formats import Source, list_arrays, opened, read
+from poolcli.formats import Source, list_arrays, open_array, read
 from poolcli.formats.safetensors import TYPES
 from tests.conftest import Cli
 
@@ -38,7 +38,7 @@ def test_every_type_is_read_in_parts_and_written(dtype: str, cli: Cli) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     values = (np.arange(96) % 2 if dtype == "bool" else np.arange(96)).reshape(1, 2, 6, 8).astype(kind)
     saved(a=values, other=np.zeros((2, 2), np.int8))
-    with opened(Source("x.safetensors")) as file:
+    with open_array(Source("x.safetensors")) as file:
         assert (file.header.dtype, file.header.shape, file.streams) == (dtype, (1, 2, 6, 8), True)
         part = file.read((range(1), range(1, 2), range(2, 5), range(3, 8)))
     np.testing.assert_array_equal(part, values[:, 1:2, 2:5, 3:8])

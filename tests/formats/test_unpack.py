@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from poolcli.errors import FileError
-from poolcli.formats import Source, opened
+from poolcli.formats import Source, open_array
 from poolcli.formats.records import slices
 from tests.processes import fresh
 from tests.profiles import sized, slow
@@ -72,7 +72,7 @@ def test_any_region_is_what_h5py_reads(data: st.DataObject) -> None:
         filled = region_of(shape, draw)  # chunks outside of it are not there
         dataset[slices(filled)] = values[slices(filled)]
         expected = dataset[slices(region)]
-    with opened(Source("x.h5")) as opened_file:
+    with open_array(Source("x.h5")) as opened_file:
         found = opened_file.read(region)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
@@ -98,7 +98,7 @@ def stored(mask: int, data: bytes, pipeline: str) -> None:
 
 
 def read() -> Any:
-    with opened(Source("x.h5")) as file:
+    with open_array(Source("x.h5")) as file:
         return file.read(tuple(map(range, (1, 1, SIDE, SIDE))))
 
 

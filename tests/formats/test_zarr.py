@@ -12,7 +12,7 @@ import pytest
 import zarr
 from zarr.codecs import BytesCodec, TransposeCodec
 
-from poolcli.formats import Source, opened, read
+from poolcli.formats import Source, open_array, read
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, document, group, halved, made, whole
 
@@ -76,7 +76,7 @@ def test_names_of_dimensions_decide_the_layout_where_all_are_known(
     x = np.zeros((2,) * len(names), np.float32)
     how = {"dimension_names": names} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": list(names)}}
     made("x.zarr", x, chunks=x.shape, zarr_format=version, **how)
-    with opened(Source("x.zarr")) as file:
+    with open_array(Source("x.zarr")) as file:
         assert file.header.layout == layout
 
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli.errors import FileError, PoolError
-from poolcli.formats import ReadOptions, Source, opened
+from poolcli.formats import ReadOptions, Source, open_array
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, document, made
@@ -119,7 +119,7 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_pa
     made(path, X[:4, :4, :4], zarr_format=2 if name == ".zarray" else 3)
     Path(path, name).write_bytes(data.draw(mutated(Path(path, name).read_bytes())))
     try:
-        with opened(Source(path), ReadOptions(limit=2**24)) as file:
+        with open_array(Source(path), ReadOptions(limit=2**24)) as file:
             shape = file.header.shape
             if prod(shape) < 2**20:
                 assert file.read(whole_region(shape)).shape == shape
@@ -167,7 +167,7 @@ def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pyte
             ended.append(key)
         return await whole_get(self, key, *args, **kwargs)
 
-    with opened(Source("x.zarr"), ReadOptions()) as file:
+    with open_array(Source("x.zarr"), ReadOptions()) as file:
         whole_get = zarr.storage.LocalStore.get
         monkeypatch.setattr(zarr.storage.LocalStore, "get", get)
         monkeypatch.delattr(zarr.storage.LocalStore, "get_sync", raising=False)

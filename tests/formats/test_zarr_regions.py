@@ -13,7 +13,7 @@ import zarr
 
 from poolcli import MaxPool
 from poolcli.formats import Spec, WriteOptions
-from poolcli.formats.zarr.write import Writer, sink
+from poolcli.formats.zarr.write import Writer, open_writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, halved, made, whole
@@ -70,7 +70,7 @@ def test_a_region_that_would_cut_a_shard_is_refused(cli: Cli) -> None:
     spec, options = Spec((8, 8), "uint8", "HW"), WriteOptions(chunks=(2, 2), shards=(4, 4))
     with (
         pytest.raises(ValueError, match="a region 2:8 of 8 would cut shards of 4"),
-        sink("y.zarr", spec, options) as put,
+        open_writer("y.zarr", spec, options) as put,
     ):
         put((range(4), range(2, 8)), np.zeros((4, 6), np.uint8))
 

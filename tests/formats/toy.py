@@ -16,13 +16,13 @@ import numpy as np
 from poolcli.errors import FileError
 from poolcli.formats.atomic import whole_folder
 from poolcli.formats.records import (
-    Fresh,
+    ArrayReader,
+    CallbackWriter,
     Header,
     Metadata,
-    Named,
-    Opened,
+    NamedArray,
     ReadOptions,
-    Sink,
+    RegionWriter,
     Source,
     Spec,
     WriteOptions,
@@ -36,7 +36,7 @@ CHUNK = 3  # elements along every axis
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The array, read chunk by chunk."""
     yield _Folder(_header(source.path), source.path)
 
@@ -59,15 +59,15 @@ class _Folder:
         return array
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes the array as one region."""
-    with sink(path, arrays[0].spec, options) as take:
+    with open_writer(path, arrays[0].spec, options) as take:
         take(whole_region(arrays[0].array.shape), arrays[0].array)
     return ()
 
 
 @contextmanager
-def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Takes regions in any order, of whole chunks or not."""
 
     def put(region: Ranges, array: Any) -> None:
@@ -81,7 +81,7 @@ def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
 
     with whole_folder(path, options.overwrite) as part:
         Path(part, "toy.json").write_text(json.dumps({"shape": spec.shape, "dtype": spec.dtype, "layout": spec.layout}))
-        yield Fresh(put)
+        yield CallbackWriter(put)
 
 
 def _header(path: str) -> Header:

@@ -10,7 +10,7 @@ from poolcli.engine.compiled import spent, store
 from poolcli.engine.compiled.ability import is_switched_off
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 from poolcli.engine.fallback import KernelError, kernel_errors
-from poolcli.system.gc import without_collector
+from poolcli.system.gc import gc_disabled
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Choice
@@ -66,7 +66,7 @@ def _built(choice: Choice) -> LoadedKernel:
     with store.writing(choice.variant) as keep:
         kernel = _kept(choice)
         if kernel is None:
-            with without_collector():
+            with gc_disabled():
                 from poolcli.engine.compiled.build import build
 
                 spent.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")

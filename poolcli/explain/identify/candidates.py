@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.explain.identify.constraints import Held
+from poolcli.explain.identify.constraints import Constraints
 from poolcli.explain.identify.filter import UNLIKE, Combination, sieved
-from poolcli.explain.identify.hypotheses import Guess, guesses
+from poolcli.explain.identify.hypotheses import Hypothesis, hypotheses
 from poolcli.explain.identify.samples import OVERRIDDEN, Plane, Rule, divided, further_places, hits, places, rules
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, BinAttributes
@@ -25,7 +25,7 @@ NEAREST = 12
 VOTED = 100  # guesses whose votes are counted
 
 
-def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
+def likely(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     """Operators that give what the probed windows show, for each rule the plainest first."""
     axes = _axes(plane, held)
     allowed = _sieve(plane, axes)
@@ -36,20 +36,20 @@ def likely(plane: Plane, held: Held) -> Iterator[Attributes]:
     yield from _bins(plane, held)
 
 
-def overridden(plane: Plane, held: Held) -> Iterator[Attributes]:
+def overridden(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     """The same for averages that are divided by a number of their own."""
     if held.takes(OPERATORS["avg"]):
         for combination, divisor in _sieve(plane, _axes(plane, held))(OVERRIDDEN):
             yield from _operators(divided(divisor), combination, held)
 
 
-def _sieve(plane: Plane, axes: Sequence[Sequence[Guess]]) -> Callable[[Rule], list[tuple[Combination, int]]]:
+def _sieve(plane: Plane, axes: Sequence[Sequence[Hypothesis]]) -> Callable[[Rule], list[tuple[Combination, int]]]:
     """What a rule allows at the outputs that are looked at, which are the same for every rule."""
     at, further = places(plane), further_places(plane)
     return lambda rule: sieved(plane, rule, axes, at, further, VERIFIED)
 
 
-def nearest(plane: Plane, held: Held) -> Iterator[Attributes]:
+def nearest(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     """Operators that give most of what the probed windows show."""
     axes, scored = [axis[: SCORED.get(plane.x.ndim, FEW)] for axis in _axes(plane, held)], []
     costs = _costs(axes)
@@ -63,17 +63,17 @@ def nearest(plane: Plane, held: Held) -> Iterator[Attributes]:
     yield from _bins(plane, held)
 
 
-def _rules(held: Held) -> list[Rule]:
+def _rules(held: Constraints) -> list[Rule]:
     return [rule for rule in rules() if held.takes(OPERATORS[rule.op])]
 
 
-def _axes(plane: Plane, held: Held) -> list[list[Guess]]:
+def _axes(plane: Plane, held: Constraints) -> list[list[Hypothesis]]:
     rank = plane.x.ndim
     sizes = zip(plane.x.shape, plane.y.shape, strict=True)
-    return [guesses(n, t, held.numbers(i, rank)) for i, (n, t) in enumerate(sizes)]
+    return [hypotheses(n, t, held.numbers(i, rank)) for i, (n, t) in enumerate(sizes)]
 
 
-def _bins(plane: Plane, held: Held) -> Iterator[Attributes]:
+def _bins(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     for record in OPERATORS.values():
         if issubclass(record, BinAttributes) and held.takes(record):
             op = held.kept(record(tuple(plane.y.shape)))
@@ -81,12 +81,12 @@ def _bins(plane: Plane, held: Held) -> Iterator[Attributes]:
                 yield op
 
 
-def _shared(axes: Sequence[Sequence[Guess]]) -> list[Combination]:
+def _shared(axes: Sequence[Sequence[Hypothesis]]) -> list[Combination]:
     keyed = [{g.numbers: g for g in axis} for axis in axes]
     return [tuple(one[key] for one in keyed) for key in keyed[0] if all(key in one for one in keyed)]
 
 
-def _costs(axes: Sequence[Sequence[Guess]]) -> Any:
+def _costs(axes: Sequence[Sequence[Hypothesis]]) -> Any:
     """How seldom each combination is used: the sum over its axes, and more where these are not alike."""
     rank = len(axes)
     total: Any = np.zeros([len(axis) for axis in axes])
@@ -102,7 +102,7 @@ def _along(i: int, rank: int) -> list[int]:
     return [-1 if axis == i else 1 for axis in range(rank)]
 
 
-def _voted(plane: Plane, axes: Sequence[Sequence[Guess]], held: Held) -> Iterator[Attributes]:
+def _voted(plane: Plane, axes: Sequence[Sequence[Hypothesis]], held: Constraints) -> Iterator[Attributes]:
     """Operators that take what occurs most often, with the same numbers on every axis."""
     if plane.stored[0].dtype.kind not in "biu" or plane.stored[0].dtype != plane.stored[1].dtype:
         return
@@ -120,7 +120,7 @@ def _vote(plane: Plane, at: tuple[int, ...], combination: Combination) -> float:
     return float(values[counts.argmax()]) if len(values) else float("nan")
 
 
-def _operators(rule: Rule, combination: Combination, held: Held) -> Iterator[Attributes]:
+def _operators(rule: Rule, combination: Combination, held: Constraints) -> Iterator[Attributes]:
     """The rule on these windows: as OpenVINO pads them; where an overhang may be counted otherwise, as ONNX does."""
     windows = [guess.windows for guess in combination]
     numbers = {
@@ -145,7 +145,7 @@ def _operators(rule: Rule, combination: Combination, held: Held) -> Iterator[Att
                 yield op
 
 
-def _shorter(guess: Guess) -> list[int]:
+def _shorter(guess: Hypothesis) -> list[int]:
     """Pads at the end under which rounding up gives as many windows, the last of them overhanging."""
     low = max(0, guess.overhang - guess.stride + 1)
     ends = [end for end in (guess.pad_begin, 0, low, *range(low, guess.overhang + 1)) if low <= end <= guess.overhang]

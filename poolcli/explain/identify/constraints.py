@@ -17,7 +17,7 @@ NUMBERS = ("kernel", "strides", "pads_begin", "dilations")  # those that guesses
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Constraints:
     """The operator and the attributes that stay; refused where no operator has them."""
 
     op: str | None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.explain.diff_arrays import compare
+from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.plan import Plan
 from poolcli.system.lazy_imports import Lazy
 
@@ -41,7 +41,7 @@ def deviation(made: Array, given: Array, plan: Plan, room: Array | float = 0.0) 
     wrong = off > room
     where = _where(wrong, plan) if wrong.any() else None
     largest = float(off.max(initial=0.0))
-    ulps = compare(made, given).max_ulp
+    ulps = diff_arrays(made, given).max_ulp
     return Deviation(largest == 0, largest, ulps, int(wrong.sum()), off.size, where)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import corners, same, same_reads
+from poolcli.explain.equivalence import corners, reads_same_elements, same
 from poolcli.plan import AxisPlan, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 
 FURTHER = 12  # lengths beyond those of the input that are tried
 
 
-def told_apart(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
+def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
     """A window that reads or divides differently, or the length of an axis at which the two part."""
     if not same(plan, other):
         return _here(plan, other)
@@ -25,7 +25,7 @@ def told_apart(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
 
 def _here(plan: Plan, other: Plan) -> str:
     for axis, theirs in zip(plan.axes, other.axes, strict=True):
-        if not same_reads(axis.windows, theirs.windows):
+        if not reads_same_elements(axis.windows, theirs.windows):
             return _window(axis, theirs)
     return "other data: windows that reach past the input are divided by other numbers"
 

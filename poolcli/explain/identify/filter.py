@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from poolcli.explain.identify.hypotheses import Guess
+from poolcli.explain.identify.hypotheses import Hypothesis
 from poolcli.explain.identify.samples import Plane, Rule, Seen, Window, agrees, divisors, seen, totals
 from poolcli.system.lazy_imports import Lazy
 
@@ -23,8 +23,8 @@ OPEN = 2**12  # combinations, the plainest, that are held against further window
 DECIDED = 4  # combinations that need no further windows
 UNLIKE = 3  # what it costs that two axes have different numbers
 
-Group = Sequence[Guess]  # alike in all windows that were looked at, the plainest first
-Combination = tuple[Guess, ...]
+Group = Sequence[Hypothesis]  # alike in all windows that were looked at, the plainest first
+Combination = tuple[Hypothesis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Sieve:
 def sieved(
     plane: Plane,
     rule: Rule,
-    axes: Sequence[Sequence[Guess]],
+    axes: Sequence[Sequence[Hypothesis]],
     at: Iterable[tuple[int, ...]],
     further: Iterable[tuple[Plane, tuple[int, ...]]],
     few: int,
@@ -119,7 +119,7 @@ def _parted(groups: Sequence[Group], o: int, is_whole: bool) -> list[list[Group]
     """Each group in those that read the same at output `o`, and count the same where that matters."""
     found: list[list[Group]] = []
     for group in groups:
-        parts: dict[object, list[Guess]] = {}
+        parts: dict[object, list[Hypothesis]] = {}
         for guess in group:
             window = seen(guess, o)
             parts.setdefault(window if is_whole else window.span, []).append(guess)

@@ -13,7 +13,7 @@ DILATIONS = 3  # up to which dilations are tried
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class Hypothesis:
     """Kernel, stride, dilation and padding at the beginning of one axis; what ends it follows from the lengths."""
 
     size: int
@@ -48,7 +48,7 @@ class Guess:
         )  # fmt: skip
 
 
-def guesses(size: int, output: int, given: Mapping[str, int]) -> list[Guess]:
+def hypotheses(size: int, output: int, given: Mapping[str, int]) -> list[Hypothesis]:
     """Kernels up to 11, those about as long as a window's share, and the whole input; dilations up to 3; pads shorter
     than the kernel or half of its extent; every stride that gives that many outputs. The plainest are first.
     """
@@ -56,11 +56,11 @@ def guesses(size: int, output: int, given: Mapping[str, int]) -> list[Guess]:
 
 
 @cache
-def _cost(guess: Guess) -> tuple[float, int, int]:
+def _cost(guess: Hypothesis) -> tuple[float, int, int]:
     return guess.cost, guess.kernel, guess.stride
 
 
-def _guesses(size: int, output: int, given: Mapping[str, int]) -> Iterator[Guess]:
+def _guesses(size: int, output: int, given: Mapping[str, int]) -> Iterator[Hypothesis]:
     share = max(1, size // output)
     kernels = {
         *range(1, min(USUAL, 2 * size) + 1),
@@ -76,7 +76,7 @@ def _guesses(size: int, output: int, given: Mapping[str, int]) -> Iterator[Guess
             pads = range(max(kernel, window // 2 + 1)) if kernel <= 2 * USUAL else (0, kernel // 2)
             for begin in [given["pads_begin"]] if "pads_begin" in given else pads:
                 for stride in _strides(size, output, kernel, window, begin, given):
-                    guess = Guess(size, output, kernel, stride, dilation, begin)
+                    guess = Hypothesis(size, output, kernel, stride, dilation, begin)
                     if -stride < guess.overhang < window and window <= size + begin + max(0, guess.overhang):
                         yield guess
 

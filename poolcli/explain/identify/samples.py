@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from poolcli.explain.identify.hypotheses import Guess
+from poolcli.explain.identify.hypotheses import Hypothesis
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def totals(
     return _joined(taken, spans[0], 0, rule.join)
 
 
-def _made(plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Guess]], held: Held) -> Array:
+def _made(plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Hypothesis]], held: Held) -> Array:
     """For each combination of guesses, one of each axis, what the rule makes of the window of the output at `at`."""
     boxes = [[seen(guess, o).span for guess in axis] for axis, o in zip(axes, at, strict=True)]
     inside = _product([[len(span) for span in spans] for spans in boxes])
@@ -177,7 +177,7 @@ def spread_places(plane: Plane) -> list[tuple[int, ...]]:
     return list(product(*lines))
 
 
-def hits(plane: Plane, rule: Rule, axes: Sequence[Sequence[Guess]]) -> Array:
+def hits(plane: Plane, rule: Rule, axes: Sequence[Sequence[Hypothesis]]) -> Array:
     """For each combination of guesses how many of the outputs all over the plane it gives."""
     held: Held = {}
     near = [plane.near(_made(plane, rule, at, axes, held), float(plane.y[at]), rule) for at in spread_places(plane)]
@@ -198,7 +198,7 @@ class Window:
 
 
 @lru_cache(SPANS)
-def seen(guess: Guess, o: int) -> Window:
+def seen(guess: Hypothesis, o: int) -> Window:
     """The window of output `o`; asked for again by every place of that row or column."""
     windows = guess.windows
     return Window(windows.span(o), guess.kernel, windows.start(o) + windows.extent > guess.size)

@@ -13,9 +13,9 @@ from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.explain.equivalence import same
 from poolcli.explain.identify.candidates import likely, nearest, overridden
-from poolcli.explain.identify.constraints import Held
+from poolcli.explain.identify.constraints import Constraints
 from poolcli.explain.identify.deviation import Deviation, deviation
-from poolcli.explain.identify.distinguish import told_apart
+from poolcli.explain.identify.distinguish import distinguishing_input
 from poolcli.explain.identify.rounding import otherwise_rounded
 from poolcli.explain.identify.samples import Plane
 from poolcli.explain.solve import plainness
@@ -73,7 +73,7 @@ def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = 
     ('max', [3, 3], [1, 1], True)
     """
     x, y = as_array(x), as_array(y)
-    held = Held(op, given)
+    held = Constraints(op, given)
     found: list[Candidate] = []
     for each in _layouts(x.shape, y.shape, layout):
         found += _in_layout(x, y, each, held)
@@ -108,7 +108,7 @@ def _layouts(shape: Sequence[int], output: Sequence[int], layout: str | None) ->
     return able
 
 
-def _in_layout(x: Array, y: Array, layout: str, held: Held) -> list[Candidate]:
+def _in_layout(x: Array, y: Array, layout: str, held: Constraints) -> list[Candidate]:
     """What fits in one layout, in every dialect; the nearest where nothing does."""
     plane = _plane(x, y, layout)
     fitting = _fitting(x, y, layout, plane, likely(plane, held))
@@ -217,7 +217,7 @@ def _room(plan: Plan, x: Array, y: Array) -> Any:
     return _step(y) * np.nan_to_num(np.abs(y.astype(np.float64)), posinf=0.0) + _slack(y) * (taps + 2) * largest / 2
 
 
-def _forms(candidate: Candidate, held: Held) -> list[Candidate]:
+def _forms(candidate: Candidate, held: Constraints) -> list[Candidate]:
     """The same pooling in each dialect that has it, with what is given: the plainest forms of each, by how plain the
     plainest one is.
     """
@@ -264,4 +264,4 @@ def _planned(op: Attributes, candidate: Candidate) -> Candidate | None:
 def _with_apart(found: Sequence[Candidate]) -> list[Candidate]:
     """What would tell each from the first, where two can be told at all."""
     first, *others = found
-    return [first, *(replace(c, apart=told_apart(first.op, first.plan, c.op, c.plan)) for c in others)]
+    return [first, *(replace(c, apart=distinguishing_input(first.op, first.plan, c.op, c.plan)) for c in others)]

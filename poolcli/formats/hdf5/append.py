@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import whole_file
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.fingerprint import state_of
+from poolcli.formats.fingerprint import fingerprint_of
 from poolcli.formats.hdf5.gate import opened_file
 from poolcli.formats.hdf5.library import h5py, reading, translated
 from poolcli.formats.hdf5.names import bytes_of, find
@@ -25,12 +25,12 @@ ROOM = 2**20  # bytes beside those of the array: names, attributes, the index of
 def added_to(path: str, more: int) -> Iterator[Any]:
     """A copy of the file, open to take `more` bytes; afterwards it becomes the file in one step, or is removed."""
     with whole_file(path, overwrite=True) as part:
-        before = state_of(path)
+        before = fingerprint_of(path)
         _refuse_full_disk(path, before.size + more + ROOM)
         shutil.copyfile(path, part)
         with translated(path), h5py.File(part, "r+") as file:
             yield file
-        if state_of(path) != before:
+        if fingerprint_of(path) != before:
             raise FileError(f"{path}: changed while it was added to; run again when it is at rest")
 
 

@@ -12,7 +12,7 @@ from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
 from poolcli.formats.hdf5.library import reading
 from poolcli.formats.hdf5.metadata import metadata_of, notes_of, scales_of
 from poolcli.formats.nodata import missing_in
-from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Several, Source
+from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Metadata, ReadOptions, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_several(path: str, options: ReadOptions) -> Iterator[Several]:
+def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
     """The file; of its datasets, others and links to other files are left out."""
     with opened_file(path, options) as gate:
         yield _Datasets(gate)
@@ -41,7 +41,7 @@ class _Datasets:
         with reading(self.gate.path):
             return list(self.gate.left_out())
 
-    def array(self, key: str) -> Opened:
+    def array(self, key: str) -> ArrayReader:
         with reading(self.gate.path):
             dataset = self.gate.dataset(key)
             scales = scales_of(dataset)  # what is not let through of these is refused, too
@@ -51,9 +51,9 @@ class _Datasets:
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region, with its attributes and how it is stored."""
-    with opened_several(source.path, options) as file:
+    with open_container(source.path, options) as file:
         yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
-from poolcli.system.cpu_limit import patience_for
+from poolcli.system.cpu_limit import limit_cpu_time
 from poolcli.system.lazy_imports import Lazy
 
 h5py: Any = Lazy("h5py")
@@ -25,7 +25,7 @@ def translated(path: str) -> AbstractContextManager[None]:
 @contextmanager
 def reading(path: str, size: int = 0) -> Iterator[None]:
     """As `translated`, while h5py reads `size` bytes of data out of a file, which may lead it round in a circle."""
-    with patience_for(os.path.getsize(path) + size), translated(path):
+    with limit_cpu_time(os.path.getsize(path) + size), translated(path):
         yield
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.formats.checks import byte_count
 from poolcli.formats.hdf5.filters import unpacked
 from poolcli.formats.hdf5.library import h5py
-from poolcli.system.memory_limit import room_for
+from poolcli.system.memory_limit import limit_memory
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def read_chunks(where: str, dataset: Any, written: AbstractSet[int], region: Ran
     size = byte_count(shape, kind.get_size())
     as_stored = kind.equal(h5py.h5t.py_create(dtype))
     out = np.empty(tuple(map(len, region)), dtype)
-    with room_for(where, size):  # for filters that take more than they give
+    with limit_memory(where, size):  # for filters that take more than they give
         for first, place, part in _chunks(shape, region):
             data = None
             if number_of(first, dataset.shape, shape) in written:

@@ -15,12 +15,12 @@ from poolcli.formats.hdf5.append import added_to, is_own, make_room, place_of
 from poolcli.formats.hdf5.library import h5py, translated
 from poolcli.formats.hdf5.names import bytes_of
 from poolcli.formats.names import array_names
-from poolcli.formats.records import Fresh, Named, Scale, Sink, Spec, WriteOptions, slices
+from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what netCDF calls a scale without values
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     names = array_names(path, [each.spec.key for each in arrays])
     if _is_added_to(path, options):
@@ -37,7 +37,7 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 
 def _filled(
-    file: Any, path: str, names: Sequence[str], arrays: Sequence[Named], options: WriteOptions
+    file: Any, path: str, names: Sequence[str], arrays: Sequence[NamedArray], options: WriteOptions
 ) -> tuple[str, ...]:
     import numpy as np
 
@@ -50,12 +50,12 @@ def _filled(
 
 
 @contextmanager
-def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Writes a dataset region by region, straight to the disk."""
     (name,) = array_names(path, [spec.key])
     with _opened_for(path, spec, options) as file:
         dataset, notes = _create(file, path, name, spec, options)
-        yield Fresh(lambda region, array: dataset.__setitem__(slices(region), array), notes)
+        yield CallbackWriter(lambda region, array: dataset.__setitem__(slices(region), array), notes)
 
 
 @contextmanager

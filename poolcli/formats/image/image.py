@@ -20,7 +20,16 @@ from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import DEEP, MODES, mode_of
 from poolcli.formats.image.pages import choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.tiff_compression import choose_compression
-from poolcli.formats.records import Header, Loaded, Metadata, Named, Opened, ReadOptions, Source, WriteOptions
+from poolcli.formats.records import (
+    ArrayReader,
+    Header,
+    InMemoryReader,
+    Metadata,
+    NamedArray,
+    ReadOptions,
+    Source,
+    WriteOptions,
+)
 from poolcli.formats.table import format_of
 from poolcli.layouts import convert_layout
 from poolcli.system.lazy_imports import loading
@@ -33,7 +42,7 @@ MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The pictures, orientation applied; their pixels are decoded when they are first read."""
     path = source.path
     with ExitStack() as stack:
@@ -44,7 +53,7 @@ def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
             with pillow.translated(path):
                 return _loaded(path, header, picture, pages, options.limit)
 
-        yield Loaded(header, load)
+        yield InMemoryReader(header, load)
 
 
 def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
@@ -129,7 +138,7 @@ def _check_memory(path: str, header: Header, picture: Picture, count: int, limit
     refuse_memory(path, needed, limit)
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes the pictures of one array; returns notes on what the format could not keep."""
     import numpy as np
 

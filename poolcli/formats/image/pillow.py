@@ -22,7 +22,7 @@ from poolcli.formats.image.plugins import HEIF, likeliest_first, pillow_names
 from poolcli.formats.image.tiff_samples import ASSOCIATED, DIVIDED, with_signs_turned
 from poolcli.formats.image.webp import has_losses
 from poolcli.formats.recognise import LONGEST_MAGIC
-from poolcli.formats.stderr import native_messages
+from poolcli.formats.stderr import captured_stderr
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Lazy, loading, need
 
@@ -287,7 +287,7 @@ def translated(path: str) -> Iterator[None]:
     """Whatever Pillow raises on a damaged file becomes one line, with the first that its libraries wrote."""
     said: list[str] = []
     try:
-        with native_messages() as said:
+        with captured_stderr() as said:
             yield
     except (PoolError, MemoryError):
         raise

@@ -14,11 +14,11 @@ from poolcli.formats.checks import byte_count, check_dtype, check_rank, choose, 
 from poolcli.formats.names import below
 from poolcli.formats.nodata import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
-from poolcli.formats.records import Header, Metadata, Opened, ReadOptions, Source, slices
+from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source, slices
 from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.hierarchy import is_group, root_of, walk
-from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, unpacking
+from poolcli.formats.zarr.library import finished, opening, side_by_side, translated, unpacking
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
@@ -33,7 +33,7 @@ HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
 
 
 @contextmanager
-def opened_several(path: str, options: ReadOptions) -> Iterator[Stored]:
+def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
     """The store; groups and arrays that cannot be read are left out."""
     with opening(path):
         store = store_of(path, read_only=True, allow_external=options.allow_external, largest=options.limit)
@@ -42,9 +42,9 @@ def opened_several(path: str, options: ReadOptions) -> Iterator[Stored]:
 
 
 @contextmanager
-def opened(source: Source, options: ReadOptions) -> Iterator[Opened]:
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region, with its attributes and how it is stored."""
-    with opened_several(source.path, options) as file:
+    with open_container(source.path, options) as file:
         array = file.array(source.key or file.only(options.axes))
         size = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
         with side_by_side(size, (options.limit or HIGHEST_CHUNK) // 8):
@@ -80,7 +80,7 @@ class Stored:
                 raise FileError(f"{self.path}: its OME-Zarr metadata names no level in it: {reason}") from None
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
-    def array(self, key: str) -> Opened:
+    def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses what is none, or cannot be held."""
         with opening(self.path):
             node = self._node(key)
@@ -179,7 +179,7 @@ def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
 def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
     """The elements of a part; an error names the chunk (or shard) that it comes from."""
     try:
-        with settled(Exception):
+        with finished(Exception):
             found: NDArray[Any] = array[slices(part)]
     except (PoolError, MemoryError):
         raise
@@ -187,7 +187,7 @@ def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
         unit = array.shards or array.chunks
         for each in batches(part, unit, 1):
             name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
-            with translated(f"{where}, {name}"), settled(Exception):
+            with translated(f"{where}, {name}"), finished(Exception):
                 array[slices(each)]
         raise
     return found

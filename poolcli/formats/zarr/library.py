@@ -12,7 +12,7 @@ from typing import Any
 from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
 from poolcli.system.lazy_imports import Lazy
-from poolcli.system.memory_limit import room_for
+from poolcli.system.memory_limit import limit_memory
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
@@ -45,7 +45,7 @@ def opening(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def settled(after: type[BaseException] = BaseException) -> Iterator[None]:
+def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
     """Ends where all that zarr has begun has ended, too, after such an exception: of several chunks of which one fails,
     it leaves the others to be written later, when a folder may have been removed for good, or to be asked for anew
     until the process ends, which says a page about each.
@@ -85,7 +85,7 @@ def unpacking(where: str, chunk: int) -> Iterator[None]:
     """Room for the chunks of so many bytes that zarr works on at once, and for the threads that it has yet to start."""
     threads = min(32, (os.cpu_count() or 1) + 4)  # as many as its executor has
     stacks = max(0, threads - threading.active_count()) * STACK
-    with room_for(where, chunk * int(zarr.config.get("async.concurrency")), stacks):
+    with limit_memory(where, chunk * int(zarr.config.get("async.concurrency")), stacks):
         yield
 
 

@@ -14,14 +14,14 @@ from poolcli.dtypes import DTYPES
 from poolcli.formats.atomic import whole_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.paths import is_url
-from poolcli.formats.records import Named, Sink, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.regions import Done
+from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
+from poolcli.formats.regions import CoveredRegions
 from poolcli.formats.resumable import Journal, continued_folder
 from poolcli.formats.sharded_output import shared_folder
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.documents import Made, encoded, makings
-from poolcli.formats.zarr.library import opening, settled, side_by_side, translated, zarr
+from poolcli.formats.zarr.library import finished, opening, side_by_side, translated, zarr
 from poolcli.formats.zarr.remote import remote_store
 from poolcli.formats.zarr.remote_shards import shared_store
 from poolcli.formats.zarr.store import store_of
@@ -36,7 +36,7 @@ TORN = ".partial"
 ROOM = 2**28  # bytes of the units that are coded side by side
 
 
-def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, each under its key (the whole store without one), stored as the inputs' were."""
     planned = makings(path, [each.spec for each in arrays], options)
     with _store(path, planned, options) as (store, _):
@@ -47,20 +47,20 @@ def write(path: str, arrays: Sequence[Named], options: WriteOptions) -> tuple[st
 
 
 @contextmanager
-def sink(path: str, spec: Spec, options: WriteOptions) -> Iterator[Sink]:
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Takes regions of whole shards (chunks, where there are no shards), in any order."""
-    with sinks(path, [spec], options) as (only,):
+    with open_writers(path, [spec], options) as (only,):
         yield only
 
 
 @contextmanager
-def sinks(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[StoreSink]]:
-    """As `sink`, for several arrays of one store, of which each has a key."""
+def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
+    """As `open_writer`, for several arrays of one store, of which each has a key."""
     planned = makings(path, specs, options)
     units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(planned, specs, strict=True))
     with _store(path, planned, options) as (store, journal), side_by_side(max(units), ROOM):
         known = _Known(journal)
-        found = [StoreSink(writer_of(path, store, making), known, number) for number, making in enumerate(planned)]
+        found = [ZarrWriter(writer_of(path, store, making), known, number) for number, making in enumerate(planned)]
         yield found
         if options.part is not None:
             known.write()
@@ -86,7 +86,7 @@ class Writer:
         for span, n, length in zip(region, shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
-        with translated(self.path), settled():
+        with translated(self.path), finished():
             target = self.sparse if self._may_leave_out_chunks(array) else self.full
             for part in batches(region, unit):
                 place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
@@ -122,7 +122,7 @@ class _Known:
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal, self._lock = journal, Lock()
-        self._held, self._done = Done(), Done()
+        self._held, self._done = CoveredRegions(), CoveredRegions()
         for region in journal.read() if journal else ():
             self._held.add(region)
             self._done.add(region)
@@ -147,7 +147,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class StoreSink:
+class ZarrWriter:
     """Writes regions of one of the arrays of a store, and reads them again."""
 
     writer: Writer

@@ -14,12 +14,12 @@ from math import gcd, lcm
 from pathlib import Path
 
 from poolcli.errors import FileError
-from poolcli.formats import Opened
+from poolcli.formats import ArrayReader
 from poolcli.formats.checks import byte_count, human_bytes
-from poolcli.formats.fingerprint import check_at_rest, state_of
+from poolcli.formats.fingerprint import check_unchanged, fingerprint_of
 from poolcli.formats.paths import is_url
 from poolcli.formats.zarr.documents import encoded, makings
-from poolcli.formats.zarr.write import StoreSink, sinks
+from poolcli.formats.zarr.write import ZarrWriter, open_writers
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.pooling.blocks import LARGEST, Blocks, blocks_of
@@ -42,20 +42,22 @@ class Made:
     seconds: dict[str, float]
 
 
-def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress, spread: Spread | None = None) -> Made:
+def make(
+    pyramid: Pyramid, file: ArrayReader, settings: Settings, progress: Progress, spread: Spread | None = None
+) -> Made:
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
     most = LARGEST if settings.max_memory is None else max(1, min(LARGEST, settings.max_memory // HELD))
     _check_memory(pyramid, file, settings)
     path = pyramid.source.path
-    before, clock = state_of(path), Clock()
+    before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
     done = _Done(progress, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan))
     engine = "none"
     origin = Origin(pyramid.source, settings.read_options, pyramid.read_layout, pyramid.layout)
     read = origin.reading(file)
-    with sinks(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
+    with open_writers(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
         for number, level in enumerate(pyramid.levels):
             if level.plan is None:
                 continue
@@ -76,7 +78,7 @@ def make(pyramid: Pyramid, file: Opened, settings: Settings, progress: Progress,
             done.move(bytes_of(level.plan))
         if len(pyramid.levels) == 1:
             _copy(pyramid, read, levels[0], most)
-        check_at_rest(path, before)
+        check_unchanged(path, before)
     return Made(engine, clock.seconds)
 
 
@@ -91,7 +93,7 @@ def is_made(pyramid: Pyramid) -> bool:
         newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)
     except OSError:
         return False
-    return alike and state_of(pyramid.source.path).mtime_ns < newest
+    return alike and fingerprint_of(pyramid.source.path).mtime_ns < newest
 
 
 class _Done:
@@ -107,7 +109,7 @@ class _Done:
         self._before += size
 
 
-def _check_memory(pyramid: Pyramid, file: Opened, settings: Settings) -> None:
+def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> None:
     needed = byte_count(pyramid.header.shape, _itemsize(pyramid))
     if not file.streams and settings.max_memory is not None and needed > settings.max_memory:
         raise FileError(
@@ -135,12 +137,12 @@ def _work(plan: Plan, settings: Settings, clock: Clock, progress: Progress) -> W
     return Work(plan, False, engine, settings.threads, clock, progress, settings.engine == "auto")
 
 
-def _chunks(pyramid: Pyramid, file: Opened) -> tuple[int, ...] | None:
+def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
     found = file.chunks
     return None if found is None else tuple(found[pyramid.read_layout.index(letter)] for letter in pyramid.layout)
 
 
-def _blocks(plan: Plan, sink: StoreSink, copy: StoreSink | None, chunks: tuple[int, ...] | None, most: int) -> Blocks:
+def _blocks(plan: Plan, sink: ZarrWriter, copy: ZarrWriter | None, chunks: tuple[int, ...] | None, most: int) -> Blocks:
     """The blocks of a level, of whole units; where the first level is copied on the way, of whole ones of that, too."""
     unit = sink.unit
     if copy is not None:
@@ -149,7 +151,7 @@ def _blocks(plan: Plan, sink: StoreSink, copy: StoreSink | None, chunks: tuple[i
     return blocks_of(plan, unit, chunks, most)
 
 
-def _pool(work: Work, read: Read, sink: StoreSink, blocks: Blocks, most: int) -> None:
+def _pool(work: Work, read: Read, sink: ZarrWriter, blocks: Blocks, most: int) -> None:
     """The blocks of a level that are not there yet."""
     if blocks.largest.nbytes <= most:
         pool_in_tiles(work, read, [sink], blocks)
@@ -160,7 +162,7 @@ def _pool(work: Work, read: Read, sink: StoreSink, blocks: Blocks, most: int) ->
         check_stopped()
 
 
-def _spread(spread: Spread, step: Step, work: Work, written: Sequence[StoreSink]) -> None:
+def _spread(spread: Spread, step: Step, work: Work, written: Sequence[ZarrWriter]) -> None:
     """As `_pool`, by other processes."""
     sink, total, pooled_bytes = written[0], bytes_of(work.plan), 0
     for each in written:
@@ -177,7 +179,7 @@ def _spread(spread: Spread, step: Step, work: Work, written: Sequence[StoreSink]
         spread(Share(step, missing, len(step.blocks), done))
 
 
-def _copy(pyramid: Pyramid, read: Read, sink: StoreSink, most: int) -> None:
+def _copy(pyramid: Pyramid, read: Read, sink: ZarrWriter, most: int) -> None:
     """The source alone."""
     from poolcli.ops import MaxPool
 

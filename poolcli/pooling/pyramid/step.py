@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from poolcli.formats import Opened, opened
+from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.records import ReadOptions, Source
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.write import Writer
@@ -37,7 +37,7 @@ class Origin:
     read_layout: str
     layout: str
 
-    def reading(self, file: Opened) -> Read:
+    def reading(self, file: ArrayReader) -> Read:
         """Reads regions of the open source in the order of axes that the levels have."""
         own, wanted = self.read_layout, self.layout
 
@@ -80,7 +80,7 @@ class Step:
         if base is not None:
             yield lambda region: read_region(base.path, base.sparse, region)
             return
-        with opened(self.origin.source, self.origin.options) as file:
+        with open_array(self.origin.source, self.origin.options) as file:
             read = self.origin.reading(file)
             yield read if copy is None else copying(read, copy, self.plan)
 

@@ -27,9 +27,9 @@ from poolcli.pooling.outcome import Outcome
 from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.table import Outcomes
 from poolcli.runs.task import Runner, Task
-from poolcli.system.gc import shared_objects, without_collector
-from poolcli.system.process_id import owner_of
-from poolcli.system.signals import check_stopped, held, install_handlers
+from poolcli.system.gc import gc_disabled, gc_frozen
+from poolcli.system.process_id import token_of
+from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
 from poolcli.system.subprocesses import CONTEXT, Ending, ending, start
 
 TRIES = 2
@@ -76,7 +76,7 @@ class Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        with held():
+        with signals_blocked():
             at_work = self._end()
             for worker in self._workers:
                 worker.pipe.close()
@@ -146,9 +146,9 @@ class Workers:
 
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
-        with held(), shared_objects():
+        with signals_blocked(), gc_frozen():
             process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
-            worker = _Worker(process, owner_of(process.pid), here)
+            worker = _Worker(process, token_of(process.pid), here)
             self._workers.append(worker)
         there.close()
         return worker
@@ -199,7 +199,7 @@ def load_for(job: Job) -> None:
     row = with_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # those are left to their workers
         return
-    with without_collector():
+    with gc_disabled():
         for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
             with suppress(ImportError):
                 import_module(module)
