@@ -76,8 +76,8 @@ ALIASES = {
 def dtype_from_alias(word: str) -> str | None:
     """The name of the type that people mean by `word` on the command line; None where it is none.
 
-    >>> dtype_from_alias("FP16"), dtype_from_alias("u8"), dtype_from_alias("f4"), dtype_from_alias("torch.half"), dtype_from_alias("complex64")
-    ('float16', 'uint8', 'float32', 'float16', None)
+    >>> [dtype_from_alias(word) for word in ("FP16", "u8", "f4", "torch.half", "complex64")]
+    ['float16', 'uint8', 'float32', 'float16', None]
     """
     plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
     found = ALIASES.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain

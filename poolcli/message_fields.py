@@ -54,7 +54,7 @@ def hint(text: str) -> str:
 
 
 def hint_other_dialect() -> str:
-    """The end of a message about what a framework lacks; `without_hints` leaves it out, where the framework is not asked for.
+    """The end of a message about what a framework lacks; `without_hints` drops it where no framework was chosen.
 
     >>> message = f"PyTorch has no auto_pad same_lower; use explicit{hint_other_dialect()}"
     >>> print(on_command_line(message))
