@@ -1,4 +1,4 @@
-"""Checks of docs/formats-and-promises.md: each row is tried out on files."""
+"""Checks of docs/formats.md: each row is tried out on files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import ROOT, Table
 
-FILES = "docs/formats-and-promises.md"
+FILES = "docs/formats.md"
 
 
 def pool(command: str, code: int = 0) -> str:

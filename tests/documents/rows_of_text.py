@@ -23,6 +23,8 @@ from tests.documents.markdown import DOCUMENTS, ROOT, Table, links, name_of
 from tests.documents.notebook import NOTEBOOKS
 
 ERRORS = "docs/errors-in-the-specifications.md"
+PAGES = {name for name in map(name_of, (*DOCUMENTS, *NOTEBOOKS)) if name.startswith("docs/")}
+RECIPES = {name for name in PAGES if name.startswith("docs/recipes/")}
 
 
 @table_of("README.md", "command")
@@ -33,10 +35,26 @@ def _operators(table: Table) -> None:
         assert plain(function) in poolcli.__all__
 
 
-@table_of("README.md", "page")
+@table_of("README.md", "extra")
+def _extras(table: Table) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {plain(row[0]) for row in table.rows} == set(project["optional-dependencies"])
+
+
+@table_of("docs/index.md", "recipe")
+def _recipes(table: Table) -> None:
+    assert {f"docs/{target}" for row in table.rows for target in links(row[0])} == PAGES & RECIPES
+
+
+@table_of("docs/index.md", "page")
 def _pages(table: Table) -> None:
-    pages = {name_of(path) for path in (*DOCUMENTS, *NOTEBOOKS)}
-    assert {target for row in table.rows for target in links(row[0])} == pages - {"README.md"}
+    assert {f"docs/{target}" for row in table.rows for target in links(row[0])} == PAGES - RECIPES - {"docs/index.md"}
+
+
+@table_of("docs/recipes/cluster.md", "situation")
+def _situations(table: Table) -> None:
+    options = typed("$ poolcli avg --help-all")[0]
+    assert all(option in options for _, use in table.rows for option in re.findall("--[a-z-]+", use))
 
 
 @table_of("docs/architecture.md", "package")
@@ -189,12 +207,12 @@ def _orders(table: Table) -> None:
             assert is_copied == (float(row[1].split()[0]) > 2), name
 
 
-@table_of("docs/speed.md", "window, stride 1, 3x1080x1920")
+@table_of("docs/measurements.md", "window, stride 1, 3x1080x1920")
 def _growth(table: Table) -> None:
     assert set(map(int, table.head[1:])) <= set(KERNELS)
 
 
-@table_of("docs/speed.md", "whole process, kernels cached")
+@table_of("docs/measurements.md", "whole process, kernels cached")
 def _processes(table: Table) -> None:
     assert cold_starts.__doc__ == "Median seconds of each command and of its bare counterpart, taken in turn."
     assert [re.sub(r" \(.*", "", plain(row[0])) for row in table.rows] == [
@@ -202,7 +220,12 @@ def _processes(table: Table) -> None:
     ]  # fmt: skip
 
 
-@table_of("docs/speed.md", "pictures, 24")
+@table_of("docs/measurements.md", "images, 24")
 def _folders(table: Table) -> None:
     suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
     assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)
+
+
+@row_of("docs/measurements.md", "8x8 map, numpy engine", "1x16x56x56, 2x2 stride 2, compiled")
+def _calls(row: Row) -> None:
+    assert float(row[1]) >= float(row[2])

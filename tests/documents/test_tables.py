@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import rows_of_files, rows_of_peers, rows_of_plans, rows_of_reducers, rows_of_text, rows_of_work
+from tests.documents import (
+    rows_of_files,
+    rows_of_json,
+    rows_of_peers,
+    rows_of_plans,
+    rows_of_reducers,
+    rows_of_text,
+    rows_of_work,
+)
 from tests.documents.checks import ROWS, WHOLE, Row
 from tests.documents.console import workplace
 from tests.documents.markdown import DOCUMENTS, Table, name_of, tables
 
 CHECKED = (
     rows_of_files,
+    rows_of_json,
     rows_of_peers,
     rows_of_plans,
     rows_of_reducers,
