@@ -110,7 +110,30 @@ def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int
 
 
 def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
-    """A view of `x` with its axes in the order of `target`; axes of length 1 are dropped or added."""
+    """Return a view of `x` with its axes in the order of `target`; axes of length 1 are dropped or added.
+
+    Parameters
+    ----------
+    x : ndarray
+    source, target : str
+        One letter per axis, such as "HWC" and "NCHW".
+
+    Returns
+    -------
+    ndarray
+        A view where numpy can make one.
+
+    Raises
+    ------
+    RequestError
+        If an axis that is longer than 1 would be dropped, or a spatial axis would be added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> convert_layout(np.zeros((480, 640, 3)), "HWC", "NCHW").shape
+    (1, 3, 480, 640)
+    """
     shape = converted_shape(x.shape, source, target)
     kept = [source.index(letter) for letter in target.upper() if letter in source]
     dropped = [i for i in range(x.ndim) if i not in kept]

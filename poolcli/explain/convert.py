@@ -25,8 +25,20 @@ LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The attributes in the other framework and how they are written there, or the reason why there are none and what
-    was searched; that is None where the framework has no such operator.
+    """The equivalent call in another framework, or the reason why there is none.
+
+    Attributes
+    ----------
+    like : str
+        Framework.
+    op : record or None
+        Attributes in that framework.
+    text : str or None
+        The call.
+    reason : str or None
+        Why there is none.
+    searched : Searched or None
+        What was searched; None if the framework has no such operator.
     """
 
     like: str
@@ -65,13 +77,28 @@ class _Axis:
 
 
 def convert(plan: Plan, like: str) -> Conversion:
-    """`plan` under the rules of `like`, verified by planning what is returned.
+    """Convert a plan to the equivalent call in another framework, verified by planning it there.
 
-    Searched are all operators of the framework that do the same with a window's elements, and for fixed windows every
-    kernel, stride, dilation and padding that reads the same elements (`equivalents`), under each of its words.
+    The search covers all operators of the framework with the same reducer, and for fixed windows every kernel, stride,
+    dilation and padding that reads the same elements, with each of its auto_pad and rounding words.
 
-    Raises RequestError for a framework that is not known.
+    Parameters
+    ----------
+    plan : Plan
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
 
+    Returns
+    -------
+    Conversion
+        Its record `op` and the call as `text`; both None if there is none, with a `reason`.
+
+    Raises
+    ------
+    RequestError
+        For an unknown framework.
+
+    Examples
+    --------
     >>> from poolcli import AdaptiveAvgPool
     >>> found = convert(AdaptiveAvgPool(3).plan((1, 3, 5, 5)), "onnx")
     >>> found.op.kernel, found.op.strides, found.op.pads_begin, found.op.exclude_pad

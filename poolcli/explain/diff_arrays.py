@@ -20,14 +20,28 @@ ROWS, COLUMNS = 12, 48  # of a map at most
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two arrays of one shape differ in.
+    """How two arrays of one shape differ. NaN is equal to NaN, and to nothing else.
 
-    `different` elements are further apart than the tolerance; nan is equal to nan, and to nothing else. `max_abs` and
-    `mean_abs` are over all elements, where a difference from nan or infinity counts as inf; `max_ulp` counts numbers
-    of the type between two elements, None where the types are two. `where` is the index of the largest difference,
-    `pair` both elements there; `along` holds for each axis the places with a difference. `plane` is a map of the two
-    last axes, and `border` says at which of their ends (first, last, first, last) all differences lie;
-    it is empty where they do not.
+    Attributes
+    ----------
+    shape : tuple of int
+    dtypes : tuple of str
+    elements, different : int
+        Number of elements, and of those that differ by more than the tolerance.
+    max_abs, mean_abs : float
+        Over all elements; a difference from NaN or infinity counts as infinity.
+    max_ulp : int or None
+        Numbers of the type between two elements; None for two types.
+    where : tuple of int or None
+        Index of the largest difference.
+    pair : tuple of str or None
+        Both elements there.
+    along : tuple of frozenset of int
+        For each axis, the indices with a difference.
+    plane : tuple of str
+        Map of the last two axes.
+    border : tuple of bool
+        At which of their ends (first, last, first, last) all differences lie; empty if they do not.
     """
 
     shape: tuple[int, ...]
@@ -50,11 +64,30 @@ class Difference:
 
 
 def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
-    """How far `a` is from `b`, and where.
+    """Compare two arrays: how far apart they are, and where.
 
-    Two elements are equal where their difference is at most `atol + rtol * abs(b)`; both are 0 by default. Arrays of
-    different shapes, and of other types than numbers, are refused with a RequestError.
+    Two elements are equal if their difference is at most `atol + rtol * abs(b)`, as in `numpy.isclose`.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Numbers, in arrays of one shape.
+    atol : float, default 0
+        Absolute tolerance.
+    rtol : float, default 0
+        Relative tolerance.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    RequestError
+        For different shapes, types that are not numbers, and negative tolerances.
+
+    Examples
+    --------
     >>> found = diff_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))

@@ -70,14 +70,37 @@ class Question:
 def solve(
     op: str, shape: Sequence[int], wanted: int | Sequence[int], *, layout: str | None = None, **given: Any
 ) -> list[Answer]:
-    """Up to a dozen answers, plainest first, each with its record (`op`) and its plan.
+    """Find attributes that give a wanted output size.
 
-    `wanted` are the spatial lengths of the output; attributes that are given keep their values. Searched are kernels up
-    to 11 and those that cover the input with the wanted windows, every stride that fits them, pads shorter than the
-    window (equal, or one more at the end), `same_upper`, and every rounding of the dialect; every answer is verified by
-    its plan. Empty where there is none. Raises RequestError for an operator without a kernel, and for attributes that
-    no shape could make right.
+    The search covers kernels up to 11 and those that cover the input with the wanted number of windows, every stride
+    that fits them, pads shorter than the window (equal, or one more at the end), `same_upper`, and every rounding of
+    the dialect. Every answer is verified by its plan.
 
+    Parameters
+    ----------
+    op : str
+        Operator with a kernel, such as "max".
+    shape : sequence of int
+        Shape of the input.
+    wanted : int or sequence of int
+        Output length of every spatial axis, or of each.
+    layout : str, optional
+        One letter per axis, such as "NHWC"; default N, C and spatial axes.
+    **given
+        Attributes that keep these values, such as `kernel=3`.
+
+    Returns
+    -------
+    list of Answer
+        Up to a dozen, simplest first, each with its record `op` and its `plan`; empty if there is none.
+
+    Raises
+    ------
+    RequestError
+        For an operator without a kernel, and for invalid attributes.
+
+    Examples
+    --------
     >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
     [(2,), (3,)]
     """

@@ -28,10 +28,21 @@ Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is found out about a layer; `computed` has the names of dynamic dimensions, and formulas of them.
+    """The verdict on one pooling layer.
 
-    `agrees`: every declared number is the computed one. `differs`: one is not. `invalid`: the framework itself refuses
-    the layer, or crashes on it. `computed`: nothing is declared. `unknown`: what cannot be known decides; why, is said.
+    Attributes
+    ----------
+    layer : Layer
+        What the file says: name, type, version, attributes, shapes.
+    computed : tuple or None
+        Output shape; dynamic dimensions are names, or formulas of them.
+    verdict : {"agrees", "differs", "invalid", "computed", "unknown"}
+        `agrees`: every declared number is the computed one. `differs`: one is not. `invalid`: the framework refuses the
+        layer, or crashes on it. `computed`: nothing is declared. `unknown`: the shape depends on what cannot be known.
+    reason : str or None
+        Why it is not `agrees`.
+    warnings : tuple of str
+        Attributes that the framework ignores, and other remarks.
     """
 
     layer: Layer
@@ -48,12 +59,31 @@ def check(
     against: str | None = None,
     layer: str | None = None,
 ) -> list[Finding]:
-    """What is found out about each pooling layer of a model file, or about the one called `layer`.
+    """Recompute the output shape of each pooling layer of a model and compare it with the declared one.
 
-    `input_shape` gives the model's inputs their lengths, by name; `against` adds to `warnings` how that framework reads
-    the same attributes. Files are IR, ONNX, TensorFlow Lite and archives of torch.export. Raises RequestError for
-    others, and for a layer that is not in it.
+    Parameters
+    ----------
+    model : str or path
+        OpenVINO IR (`.xml`), ONNX, TensorFlow Lite, or an archive of torch.export.
+    input_shape : mapping of str to sequence of int, optional
+        Shapes of the model's inputs, by name, in place of dynamic dimensions.
+    against : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, optional
+        Framework whose reading of the same attributes is added to the warnings.
+    layer : str, optional
+        Name of the only layer to check.
 
+    Returns
+    -------
+    list of Finding
+        One per layer, in the order of the file.
+
+    Raises
+    ------
+    RequestError
+        For another kind of file, and for a layer that is not in it.
+
+    Examples
+    --------
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """

@@ -44,11 +44,35 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """Windows, shapes, types and notes of one pooling.
+    """Windows, shapes, types and notes of one pooling, made from a shape alone.
 
-    Shapes are in the order of `layout`; elements that are equal to one of the `missing` numbers leave their windows.
-    The layout is `guessed` where nothing but the number of axes spoke for it. `given` are the attributes as they were
-    given, before a shape and a dialect made numbers of them.
+    Attributes
+    ----------
+    op, like : str
+        Operator and dialect.
+    attributes : dict
+        Attributes with all defaults filled in.
+    layout : str
+        One letter per axis; shapes are in this order.
+    guessed : bool
+        Whether only the number of axes determined the layout.
+    input_shape, output_shape : tuple of int
+    dtype, output_dtype : str
+    axes : tuple of AxisPlan
+        Name, windows and formula of each spatial axis, in the order D, H, W.
+    divisor_rule : str or None
+        What sums are divided by.
+    divisor_override : int or None
+    index : IndexPlan or None
+        What indices count.
+    empty_windows : int
+        Windows without any input element.
+    facts : tuple of Fact
+        What the notes say, with fields to decide by.
+    missing : tuple
+        Nodata values, excluded from every window.
+    given : record or None
+        Attributes as they were given, before a shape and a dialect made numbers of them.
     """
 
     op: str
@@ -90,17 +114,31 @@ class Plan:
         return tuple(map(str, self.facts))
 
     def explain(self) -> Explanation:
-        """Steps, windows and facts of every axis; as text, one sentence a line."""
+        """Return the steps, windows and facts of every axis; as text, one sentence a line."""
         return explain(self)
 
     def picture(
         self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
     ) -> Picture:
-        """The picture of the plan, which a notebook shows, and which is written to `path` (.svg, .png or .html) where
-        one is given.
+        """Return a picture of the windows, which notebooks display, and write it to `path` if one is given.
 
-        Raises RequestError for other kinds of file, other words than light, dark and auto, and a file that exists
-        unless it may be replaced.
+        Parameters
+        ----------
+        path : str or path, optional
+            File to write; the extension selects the format: `.svg`, `.png` or `.html`.
+        theme : {"auto", "light", "dark"}
+            Colours; `auto` follows the page that shows the picture.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Picture
+
+        Raises
+        ------
+        RequestError
+            For another extension or theme, and for an existing file without `overwrite`.
         """
         drawn: Picture = _explained("notebook").Picture(self, theme)
         if path is not None:
@@ -108,11 +146,18 @@ class Plan:
         return drawn
 
     def compare(self) -> tuple[Row, ...]:
-        """The same attributes under the rules of each framework, a row each, those that have the operator first.
+        """Plan the same attributes under the rules of each framework.
 
-        A row has the framework's `title`, its `plan` or the `refusal`, whether it `differs`, and the `causes`, a
-        sentence each. What was not given takes each framework's own default.
+        Attributes that were not given take each framework's own default.
 
+        Returns
+        -------
+        tuple of Row
+            One per framework and rounding: its `title`, its `plan` or the `refusal`, whether it `differs`, and the
+            `causes`, a sentence each. Frameworks that have the operator come first.
+
+        Examples
+        --------
         >>> from poolcli import AvgPool
         >>> rows = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
         >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
@@ -122,11 +167,24 @@ class Plan:
         return rows
 
     def to(self, dialect: str) -> Conversion:
-        """The same pooling in another framework: its record `op` and how it is written there, `text`; both None where
-        there is none, which `reason` explains. As text, the one or the other.
+        """Convert to the equivalent call in another framework; see `convert`.
 
-        Raises RequestError for a framework that is not known.
+        Parameters
+        ----------
+        dialect : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
 
+        Returns
+        -------
+        Conversion
+            Its `text` is the call, or None with a `reason`. `str` gives the one or the other.
+
+        Raises
+        ------
+        RequestError
+            For an unknown framework.
+
+        Examples
+        --------
         >>> from poolcli import MaxPool
         >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
         torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)

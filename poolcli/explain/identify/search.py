@@ -56,15 +56,35 @@ class Candidate:
 
 
 def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = None, **given: Any) -> list[Candidate]:
-    """The poolings that turn `x` into `y`, best first: exact ones, those off by rounding, else the nearest.
+    """Find the operator, attributes and framework that turn one array into another.
 
-    Both arrays are whole tensors: `[N, C, spatial...]`, channels last, or as `layout` says; without it both are tried.
-    `op` and further attributes (`kernel=3`, `like="onnx"`, ...) are held fixed. A candidate `fits` where every element
-    is equal or, of sums of floats, as near as roundings allow; of averages of integers also where each is rounded in
-    another way, which `deviation.where` names. Searched are kernels up to 11, about as long as a
-    window's share, and the whole input; dilations up to 3; pads shorter than the kernel; sums of powers 1 to 4.
-    Raises RequestError where no axis is pooled, or the arrays cannot be of one pooling.
+    The search covers kernels up to 11, about as long as a window's share, and the whole input; dilations up to 3; pads
+    shorter than the kernel; powers 1 to 4.
 
+    Parameters
+    ----------
+    x, y : array_like
+        The whole input and the whole output: `[N, C, spatial...]`, channels last, or as `layout` says.
+    op : str, optional
+        Operator, such as "max"; default: all are tried.
+    layout : str, optional
+        One letter per axis; default: channels first and channels last are tried.
+    **given
+        Attributes that keep these values, such as `kernel=3` or `like="onnx"`.
+
+    Returns
+    -------
+    list of Candidate
+        Best first: exact ones, then those that differ by rounding; if there are none, the nearest alone. A candidate
+        `fits` if every element is equal, or as near as rounding allows; `deviation` has the error.
+
+    Raises
+    ------
+    RequestError
+        If no axis is pooled, or the arrays cannot belong to one pooling.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((1, 2, 9, 9)).astype("float32")
     >>> from poolcli import max_pool
