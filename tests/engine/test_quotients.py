@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit, types
-from numba.core.target_extension import target_override
 
 from poolcli.engine.compiled import quotients
 from poolcli.engine.compiled.buffers import address
 from poolcli.engine.compiled.machine import emit, loaded
-from poolcli.engine.compiled.pointers import WHOLE, inlined
+from poolcli.engine.compiled.pointers import KERNEL, inlined
 from poolcli.engine.compiled.running import NOWHERE
-from poolcli.engine.compiled.target import NAME
 
 Array = np.ndarray[Any, np.dtype[Any]]
 pointer: Any = types.CPointer
-compiled_for: Any = target_override
 quotient: Any = quotients.quotient
 fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
 
@@ -36,8 +33,7 @@ def each_of(function: Callable[..., float], *given: Array) -> Array:
 
     floats, integers = pointer(types.float64), pointer(types.int64)
     signature = types.void(*[floats] * 4, pointer(types.int32), integers, floats, types.int64, types.int64)
-    with compiled_for(NAME):
-        compiled = njit(signature, **WHOLE)(apply)
+    compiled = njit(signature, **KERNEL)(apply)
     kernel = loaded(emit(compiled.inspect_llvm(compiled.signatures[0])))
     assert kernel is not None
     found = np.empty_like(given[0])

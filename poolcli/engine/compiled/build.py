@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numba import from_dtype, njit, types
-from numba.core.target_extension import target_override
 
 from poolcli.engine.compiled.kernels import KERNELS
 from poolcli.engine.compiled.machine import Code, emit
-from poolcli.engine.compiled.pointers import WHOLE
-from poolcli.engine.compiled.target import NAME
+from poolcli.engine.compiled.pointers import KERNEL
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Choice
@@ -28,6 +26,5 @@ def build(choice: Choice) -> Code:
     )
     places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
-    with target_override(NAME):
-        compiled = njit(signature, **WHOLE)(KERNELS[choice.kernel](choice.how, choice.taps))
+    compiled = njit(signature, **KERNEL)(KERNELS[choice.kernel](choice.how, choice.taps))
     return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=choice.kernel in WIDE)

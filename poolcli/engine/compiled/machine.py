@@ -42,11 +42,18 @@ def binding() -> Any:
     return llvm
 
 
+processor: tuple[str, str] | None = None  # to compile for, by name and features, where it is not this one: for tests
+
+
 @cache
-def _processor() -> tuple[str, str]:
-    """The name of this processor and its features."""
+def _host() -> tuple[str, str]:
     llvm = binding()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _processor() -> tuple[str, str]:
+    """The name and the features of the processor to compile for."""
+    return processor or _host()
 
 
 def description() -> str:
@@ -64,13 +71,22 @@ def emit(text: str, wide: bool = False) -> Code:
     """The machine code of a module's one function, with the widest vectors that there are if `wide`."""
     llvm = binding()
     machine = _machine(llvm, wide)
-    module = _optimised(llvm, machine, llvm.parse_assembly(text))
+    module = _optimised(llvm, machine, llvm.parse_assembly(_to_optimise(text)))
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
     strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
     if strange:
         raise RuntimeError(f"a kernel needs what other processes may lack: {', '.join(sorted(strange))}")
     return Code(symbol, machine.emit_object(module))
+
+
+def _to_optimise(text: str) -> str:
+    """A module without the marks of `pointers.optimise_later`: what had them is inlined instead."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("attributes #"):
+            lines[number] = line.replace("noinline", "alwaysinline").replace("optnone", "")
+    return "\n".join(lines)
 
 
 def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any) -> Any:

@@ -11,7 +11,7 @@ from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import finish_row, join_three, join_two, side_by_side, unsigned
 from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.numbers import join
-from poolcli.engine.compiled.pointers import inlined
+from poolcli.engine.compiled.pointers import inlined, looped, optimise_later
 from poolcli.engine.compiled.results import finish
 
 
@@ -34,7 +34,7 @@ def along(taps: Taps | None) -> Along:
     return make(taps.kernel, taps.stride)
 
 
-@inlined
+@looped
 def windows_by_passes(work, length, taps, unit, whole, how):
     """The join of `taps` elements, `unit` apart, from every position of the row at 0 of `work`.
 
@@ -42,6 +42,7 @@ def windows_by_passes(work, length, taps, unit, whole, how):
     through the two buffers behind the row. Unless `whole`, the last pass is left to the caller: returned are the
     number of terms that it joins and where they are.
     """
+    optimise_later()
     bit, done, source = 1, 1, 0
     while 2 * bit <= taps:
         bit *= 2
@@ -64,9 +65,10 @@ def sampled_last(taps, stride, inner):
     return stride > 1 and (inner > 1 or (stride == 2 and taps % 2 == 1))
 
 
-@inlined
+@looped
 def sample(work, to, size, terms, a, b, c, stride, inner, how):
     """The terms at every stride-th group of `inner` elements, joined, at `to`."""
+    optimise_later()
     to, a, b, c, step, channels = (
         unsigned(to),
         unsigned(a),
@@ -134,8 +136,9 @@ def _in_one_go(taps: int, stride: int) -> Along:
             side_by_side(work, length, stride)
         return length
 
-    @inlined
+    @looped
     def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+        optimise_later()
         at, first, unit = unsigned(at), unsigned(first), unsigned(across.dilation * inner)
         if stride == 1 or inner == 1:
             row = unsigned(begin if stride == 1 else length + begin // stride)
@@ -161,8 +164,9 @@ def _side_by_side(taps: int, stride: int) -> Along:
     def prepare(work, length, across, inner, how):
         return length
 
-    @inlined
+    @looped
     def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+        optimise_later()
         if inner > 1:
             of_channels.write(out, at, size, work, begin, length, found, across, inner, share, first, how)
         else:

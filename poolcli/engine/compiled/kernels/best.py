@@ -8,7 +8,17 @@ from poolcli.engine.compiled.geometry import LINE, VECTORS
 from poolcli.engine.compiled.kernels.places import NOWHERE, line_at, place_of
 from poolcli.engine.compiled.kernels.rows import row_after, row_of, unsigned
 from poolcli.engine.compiled.numbers import is_worse_zero, join, lift, rank
-from poolcli.engine.compiled.pointers import arithmetic_at, behind, behind_as, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    behind,
+    behind_as,
+    geometry_at,
+    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 
@@ -23,11 +33,12 @@ def _better(value, line, other, other_line):
     return max(value, other), other_line if other > value else line
 
 
-@inlined
+@looped
 def _rank_rows(ranks, lines, x, size, geometry, o, d, h, how):
     """Along the rows of the window of output row (d, h) the ranks of the best elements, and in which of its rows they
     come first. Four rows in one pass, where there are as many.
     """
+    optimise_later()
     n, rows, row = unsigned(size), geometry.counts[0][d] * geometry.counts[1][h], 0
     none, one, two, three = np.int32(0), np.int32(1), np.int32(2), np.int32(3)
     for w in range(n):
@@ -48,11 +59,12 @@ def _rank_rows(ranks, lines, x, size, geometry, o, d, h, how):
         row += 4 if four else 1
 
 
-@inlined
+@looped
 def _best_side_by_side(ranks, lines, taps, how):
     """Of up to LINE ranks the highest, the first line that has it, and its first place there, by whole vectors: those
     from `taps` on do not count.
     """
+    optimise_later()
     lowest, line, place, last = rank(how.total.nothing, how), NOWHERE, NOWHERE, np.int32(taps)
     best, padded = lowest, unsigned(-(-taps // VECTORS) * VECTORS)
     for j in range(padded):
@@ -66,9 +78,10 @@ def _best_side_by_side(ranks, lines, taps, how):
     return best, line, place
 
 
-@inlined
+@looped
 def _best_of(ranks, lines, taps, step, how):
     """Of ranks `step` apart the highest, the first line that has it, and its first place there."""
+    optimise_later()
     best, line, place, by, one = rank(how.total.nothing, how), NOWHERE, np.int64(-1), unsigned(step), step == 1
     for first in range(0, taps, LINE if one else 1):
         at = unsigned(first) * by
@@ -80,9 +93,10 @@ def _best_of(ranks, lines, taps, step, how):
     return line, place
 
 
-@inlined
+@looped
 def _best_in_line(ranks, x, at, taps, how):
     """The first place of the highest rank of elements side by side."""
+    optimise_later()
     most, place = rank(how.total.nothing, how), np.int64(-1)
     lowest = most
     for first in range(0, taps, LINE):
@@ -99,9 +113,10 @@ def _best_in_line(ranks, x, at, taps, how):
     return place
 
 
-@inlined
+@looped
 def _of_zeros(x, geometry, o, d, h, begin, taps, step, how):
     """Of the elements of a window the best, which is one zero or the other."""
+    optimise_later()
     total, by = how.total.nothing, unsigned(step)
     for line in range(geometry.counts[0][d] * geometry.counts[1][h]):
         at = line_at(geometry, o, d, h, line) + unsigned(begin)
@@ -116,6 +131,8 @@ def best_at(arithmetic, taps):
     """
 
     def best_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         width, size, inner, step = geometry.input[2], geometry.size, geometry.inner, geometry.steps[2] * geometry.inner

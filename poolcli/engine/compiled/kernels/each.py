@@ -14,12 +14,21 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
 )
 from poolcli.engine.compiled.numbers import is_own_total, join, join_elements, join_totals
-from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    geometry_at,
+    looped,
+    more_at,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 
 
-@inlined
+@looped
 def _each_short(work, to, size, begin, count, step, longest, how):
     """Short windows anywhere in the row, joined one tap of all of them at a time: no branch depends on a length."""
+    optimise_later()
     to = unsigned(to)
     fill(work, to, size, how)
     for j in range(longest):
@@ -32,6 +41,8 @@ def each(arithmetic, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
     def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         longest = more_at(numbers, 0)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner

@@ -16,19 +16,29 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
 )
 from poolcli.engine.compiled.numbers import join, lanes_of
-from poolcli.engine.compiled.pointers import arithmetic_at, behind, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    behind,
+    geometry_at,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 
 
-@inlined
+@looped
 def _join_totals(work, to, size, totals, at, how):
+    optimise_later()
     to, at = unsigned(to), unsigned(at)
     for w in range(unsigned(size)):
         work[to + w] = join(work[to + w], totals[at + w], how)
 
 
-@inlined
+@looped
 def _join_columns(work, size, join_one, values, at, count, step, how):
     """At 0 of `work` the totals of `count` columns of `size` elements; columns are `step` apart."""
+    optimise_later()
     lanes = lanes_of(step == size, how)
     whole = count // lanes * lanes
     fill(work, 0, lanes * size, how)
@@ -47,6 +57,8 @@ def each_inner(arithmetic, taps):
     """A window at a time, with all inner elements: its rows are joined, where they are several, then its columns."""
 
     def each_inner(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         shape, size, inner, step = geometry.output, geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
         begin_w, (count_d, count_h, count_w), steps = geometry.begins[2], geometry.counts, steps_in(geometry)

@@ -11,7 +11,14 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
 )
 from poolcli.engine.compiled.numbers import join, lift
-from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    geometry_at,
+    inlined,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 EIGHT = 8  # outputs, which fill a vector of sums in float64
@@ -34,6 +41,8 @@ def halve(arithmetic, taps):
         return n - unsigned(1) - w if back else w
 
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         one, two, eight, n = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size)

@@ -9,7 +9,17 @@ from poolcli.engine.compiled.kernels.passed import passed_on
 from poolcli.engine.compiled.kernels.rows import begin_at, row_of, unsigned
 from poolcli.engine.compiled.kernels.window import window_of
 from poolcli.engine.compiled.numbers import lift
-from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    arithmetic_at,
+    behind,
+    geometry_at,
+    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 signed = np.int64
@@ -21,12 +31,15 @@ def slide_line(arithmetic, taps: Taps):
     whole, stride, shared = window_of(taps.kernel, _element_or_nothing), taps.stride, taps.kernel - taps.stride
     step = unsigned(stride)
 
-    @inlined
+    @looped
     def reaching(out, to, row, first, last, within, share, how):
+        optimise_later()
         for w in range(first, last):
             out[to + w] = finish(whole(row, w * stride, unsigned(0), within, how), share, w, how, out)
 
     def slide_line(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, width, pad = across_at(numbers), geometry.input[2], across_at(numbers).pad
         pieces, within = -(-across.outputs // across.piece), (pad, width + pad)

@@ -14,15 +14,19 @@ from poolcli.engine.compiled.pointers import (
     behind,
     geometry_at,
     inlined,
+    looped,
     more_at,
+    optimise_later,
+    pointers_are_distinct,
     share_of_planes,
 )
 from poolcli.engine.compiled.results import finish
 
 
-@inlined
+@looped
 def _mask(inside, planes, height, width, by_row, by_column):
     """Which elements of some planes have one so many rows and columns further inside their plane."""
+    optimise_later()
     for plane in range(planes):
         for h in range(height):
             for w in range(width):
@@ -37,9 +41,10 @@ def _element(work, at, tap, places, how):
     return work[at + tap * unit] if inside[tap * apart + at] else how.total.nothing
 
 
-@inlined
+@looped
 def _join_lines(work, x, rows, size, inside, apart, how):
     """The elements of each window that lie in one column, joined from the first on, `rows` apart."""
+    optimise_later()
     one, two, apart = unsigned(rows), unsigned(2 * rows), unsigned(apart)
     for i in range(unsigned(size)):
         a = lift(x[i], how) if inside[i] else how.total.nothing
@@ -53,6 +58,8 @@ def slide_maps(arithmetic, taps: Taps):
     window = window_of(taps.kernel, _element)
 
     def slide_maps(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
         kernel_h, dilation_h, pad_h = more_at(numbers, 9), geometry.steps[1], more_at(numbers, 10)

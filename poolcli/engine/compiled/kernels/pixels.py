@@ -18,35 +18,40 @@ from poolcli.engine.compiled.pointers import (
     behind,
     copy_four,
     geometry_at,
-    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
     share_at,
 )
 
 PIXELS = 12  # numbers that `add_pixels` makes
 
 
-@inlined
+@looped
 def _every_other_pixel(work, size):
     """Behind the 2 * size elements at 0, those of every other pixel of them."""
+    optimise_later()
     taken = behind(work, 2 * size)
     for pixel in range(size // 3):
         copy_four(behind(taken, 3 * pixel), behind(work, 6 * pixel))
 
 
-@inlined
+@looped
 def _pairs_of_any(work, x, a, b, size, how):
     """Each element is joined with the third after it, and then every other pixel taken. (Taking elements six apart from
     x takes twice as long.)
     """
+    optimise_later()
     three = unsigned(3)
     for i in range(unsigned(2 * size - 3)):
         work[i] = pair_of_pairs(x, a, b, i, i + three, how)
     _every_other_pixel(work, size)
 
 
-@inlined
+@looped
 def _pairs_of_bytes(work, x, a, b, size, how):
     """Bytes are sorted in registers: two thirds of the time. The last pixels fill a vector too, some of them again."""
+    optimise_later()
     if size < PIXELS:
         _pairs_of_any(work, x, a, b, size, how)
     else:
@@ -72,6 +77,8 @@ def halve_pixels(arithmetic, taps):
     """For three inner elements."""
 
     def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         used, three = 2 * size, unsigned(3)

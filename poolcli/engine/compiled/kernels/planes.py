@@ -11,17 +11,21 @@ from poolcli.engine.compiled.pointers import (
     behind,
     geometry_at,
     inlined,
+    looped,
     more_at,
+    optimise_later,
+    pointers_are_distinct,
     share_of_planes,
 )
 from poolcli.engine.compiled.results import finish
 
 
-@inlined
+@looped
 def _join_planes(work, x, first, planes, geometry, how):
     """The rows of the windows of some planes, joined, one output row after the other. Output rows whose windows have
     as many rows and begin one row further each are made in one pass.
     """
+    optimise_later()
     width, (_, begin, _), (_, count, _) = geometry.input[2], geometry.begins, geometry.counts
     steps, rows = (0, geometry.steps[1] * width), geometry.output[1]
     for plane in range(planes):
@@ -40,6 +44,8 @@ def slide_planes(arithmetic, taps: Taps):
     window = window_of(taps.kernel, _tap)
 
     def slide_planes(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
         width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_of_planes(geometry)

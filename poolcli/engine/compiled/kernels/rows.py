@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from poolcli.engine.compiled.numbers import join, lift
-from poolcli.engine.compiled.pointers import inlined
+from poolcli.engine.compiled.pointers import inlined, looped, optimise_later
 from poolcli.engine.compiled.results import finish
 
 unsigned = np.uint64
@@ -51,29 +51,33 @@ def steps_in(geometry):
     return geometry.steps[0] * geometry.apart.deep, geometry.steps[1] * geometry.apart.high
 
 
-@inlined
+@looped
 def fill(work, to, size, how):
+    optimise_later()
     to = unsigned(to)
     for w in range(unsigned(size)):
         work[to + w] = how.total.nothing
 
 
-@inlined
+@looped
 def join_two(work, to, a, b, size, how):
+    optimise_later()
     to, a, b = unsigned(to), unsigned(a), unsigned(b)
     for w in range(unsigned(size)):
         work[to + w] = join(work[a + w], work[b + w], how)
 
 
-@inlined
+@looped
 def join_three(work, to, a, b, c, size, how):
+    optimise_later()
     to, a, b, c = unsigned(to), unsigned(a), unsigned(b), unsigned(c)
     for w in range(unsigned(size)):
         work[to + w] = join(join(work[a + w], work[b + w], how), work[c + w], how)
 
 
-@inlined
+@looped
 def join_row(work, to, size, x, at, how):
+    optimise_later()
     to, at = unsigned(to), unsigned(at)
     for w in range(unsigned(size)):
         work[to + w] = join(work[to + w], lift(x[at + w], how), how)
@@ -93,9 +97,10 @@ def rows_joined(back: bool) -> Any:
     """
     place: Any = inlined((lambda to, w: to - w) if back else (lambda to, w: to + w))
 
-    @inlined
+    @looped
     def join_rows(work, to, size, x, at, planes, lines, step, how):
         """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
+        optimise_later()
         left, line, fresh = planes * lines, 0, True
         if left == 0:
             fill(work, to, size, how)
@@ -142,18 +147,20 @@ def rows_joined(back: bool) -> Any:
 join_rows = rows_joined(back=False)
 
 
-@inlined
+@looped
 def side_by_side(work, length, stride):
     """Brings elements of one residue of the stride side by side, behind the row at 0."""
+    optimise_later()
     each, to, step = unsigned(length // stride), unsigned(length), unsigned(stride)
     for w in range(each):
         for residue in range(step):
             work[to + residue * each + w] = work[step * w + residue]
 
 
-@inlined
+@looped
 def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
     """The last pass along the row, and from sums to means."""
+    optimise_later()
     at, a, b, c, first = unsigned(at), unsigned(a), unsigned(b), unsigned(c), unsigned(first)
     if terms == 1:
         for w in range(unsigned(size)):

@@ -21,17 +21,20 @@ from poolcli.engine.compiled.pointers import (
     behind,
     down_at,
     geometry_at,
-    inlined,
+    looped,
     more_at,
+    optimise_later,
+    pointers_are_distinct,
     share_at,
 )
 
 
-@inlined
+@looped
 def piece_of(p, across, width, inner, work, rows, how):
     """Piece p of a row: its first output and their number, its first input and their number, where those belong in
     the row buffer. What the buffer holds before and behind them, for `rows` rows, joins nothing.
     """
+    optimise_later()
     _, stride, _, pad, reach, outputs, piece = across
     first = p * piece
     start = first * stride - pad
@@ -52,6 +55,8 @@ def slide(arithmetic, taps):
     join_rows, step = rows_joined(back), -1 if back else 1
 
     def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, group = across_at(numbers), more_at(numbers, 7)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
@@ -80,9 +85,10 @@ def slide(arithmetic, taps):
     return slide
 
 
-@inlined
+@looped
 def _block_ends(ends, height, size, x, at, high, first, rows, how):
     """ends[r]: the join of rows first + r and below of a block, for every r; rows outside the input join nothing."""
+    optimise_later()
     n = unsigned(size)
     for r in range(height - 1, -1, -1):
         to = unsigned(r * size)
@@ -104,6 +110,8 @@ def slide_blocks(arithmetic, taps):
     prepare, write = along(taps)
 
     def slide_blocks(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, down = across_at(numbers), down_at(numbers)
         (_, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner

@@ -8,7 +8,17 @@ from poolcli.engine.compiled.geometry import VECTORS
 from poolcli.engine.compiled.kernels.places import NOWHERE, line_at, place_of, steps_to
 from poolcli.engine.compiled.kernels.rows import fill, row_after, row_of, side_by_side, unsigned
 from poolcli.engine.compiled.numbers import beats, join, lift
-from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, share_at
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    arithmetic_at,
+    behind,
+    geometry_at,
+    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 
@@ -18,11 +28,12 @@ def _better(value, line, other, other_line, how):
     return join(other, value, how), other_line if beats(other, value, how) else line
 
 
-@inlined
+@looped
 def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
     """Of `size` elements from `low` on along the rows of the window of output row (d, h) the best, and how many rows of
     the plane after its first one they come first. Four rows in one pass, where there are as many.
     """
+    optimise_later()
     n, low, rows, row = unsigned(size), unsigned(low), geometry.counts[0][d] * geometry.counts[1][h], 0
     if rows == 0:
         fill(work, 0, size, how)
@@ -54,6 +65,8 @@ def slide_at(arithmetic, taps):
     taps, stride, none = taps.kernel, taps.stride, NOWHERE
 
     def slide_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         across, inner = across_at(numbers), geometry.inner
         width, size, pad = geometry.input[2], geometry.size, across.pad * inner

@@ -19,7 +19,18 @@ from poolcli.engine.compiled.kernels.rows import (
 )
 from poolcli.engine.compiled.kernels.window import in_turn, window_of
 from poolcli.engine.compiled.numbers import lift
-from poolcli.engine.compiled.pointers import across_at, arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    arithmetic_at,
+    behind,
+    geometry_at,
+    inlined,
+    looped,
+    more_at,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 
@@ -28,9 +39,10 @@ def _line(work, at, tap, length, how):
     return work[at + tap * length]
 
 
-@inlined
+@looped
 def _keep(lines, first, count):
     """Brings lines that are needed again to the front."""
+    optimise_later()
     for i in range(unsigned(count)):
         lines[i] = lines[unsigned(first) + i]
 
@@ -48,25 +60,28 @@ def slide_turned(arithmetic, taps: Taps):
 
     along, is_long = in_turn(taps.kernel, element), taps.kernel > LOW
 
-    @inlined
+    @looped
     def join_reaching(line, x, first, last, begins, counts, how):
         """The windows that reach beyond the row, of more elements than zeros may be among."""
+        optimise_later()
         for w in range(first, last):
             join_rows(line, w, 1, x, begins[w], 1, counts[w], (0, 1), how)
 
-    @inlined
+    @looped
     def sort_one(row, each, x, group, pad, width, how):
         """The elements of one stride, where it is partly inside of the row."""
+        optimise_later()
         for residue in range(stride):
             place = group * stride + residue - pad
             if 0 <= place < width and group < each:
                 row[residue * each + group] = lift(x[place], how)
 
-    @inlined
+    @looped
     def sort(row, each, x, pad, width, how):
         """The elements of a row of x, those of one residue side by side; the last vector of them is filled with some
         for the second time.
         """
+        optimise_later()
         begin, end, last = -(-pad // stride), min((pad + width) // stride, each), (pad + width) // stride
         sort_one(row, each, x, pad // stride, pad, width, how)
         sort_one(row, each, x, last, pad, width, how)
@@ -80,6 +95,8 @@ def slide_turned(arithmetic, taps: Taps):
             start, stop = count - some if stop < count else count, count
 
     def slide_turned(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         pad, by, above, slots = across_at(numbers).pad, more_at(numbers, 7), more_at(numbers, 8), more_at(numbers, 9)
         (_, height, width), shape, size = geometry.input, geometry.output, geometry.size
@@ -135,6 +152,8 @@ def tile_turned(arithmetic, taps: Taps):
     down = window_of(rows, line)
 
     def tile_turned(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         shape, size, (_, apart) = geometry.output, geometry.size, steps_in(geometry)
         n, some, high = unsigned(size), unsigned(EIGHT), unsigned(apart)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in, unsigned
 from poolcli.engine.compiled.numbers import vote
-from poolcli.engine.compiled.pointers import arithmetic_at, behind, geometry_at, inlined, more_at, share_at
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    behind,
+    geometry_at,
+    looped,
+    more_at,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 from poolcli.engine.compiled.results import finish
 
 
-@inlined
+@looped
 def _sift(run, top, count):
     """Lets the element at `top` of a heap sink to its place: each is at least as large as the two below it."""
+    optimise_later()
     value = run[top]
     below = 2 * top + 1
     while below < count:
@@ -23,8 +33,9 @@ def _sift(run, top, count):
     run[top] = value
 
 
-@inlined
+@looped
 def _sort(run, count):
+    optimise_later()
     for i in range(count // 2):
         _sift(run, count // 2 - 1 - i, count)
     for i in range(count - 1):
@@ -33,9 +44,10 @@ def _sort(run, count):
         _sift(run, 0, last)
 
 
-@inlined
+@looped
 def _majority(run, count):
     """The one value that more than half of the elements can have (Boyer and Moore), and how many do."""
+    optimise_later()
     value, lead, votes = run[0], 0, 0
     for i in range(count):
         if lead == 0:
@@ -46,9 +58,10 @@ def _majority(run, count):
     return value, votes
 
 
-@inlined
+@looped
 def _mode_of(run, count):
     """The mode of elements side by side, whose order is lost where no value has the majority."""
+    optimise_later()
     value, most = _majority(run, count)
     if 2 * most > count:
         return value
@@ -61,9 +74,10 @@ def _mode_of(run, count):
     return value
 
 
-@inlined
+@looped
 def _mode_at(run, x, geometry, o, d, h, w):
     """The mode of one window, whose elements are brought side by side first."""
+    optimise_later()
     (count_d, count_h, count_w), step, many = geometry.counts, geometry.steps[2] * geometry.inner, 0
     (deep, high), begin = steps_in(geometry), begin_at(geometry, o, d, h) + geometry.begins[2][w]
     for i in range(count_d[d]):
@@ -79,6 +93,8 @@ def mode_each(arithmetic, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
     def mode_each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         o, d, h = row_of(first_task, geometry.output)
         for t in range(first_task, last_task):
@@ -91,9 +107,10 @@ def mode_each(arithmetic, taps):
     return mode_each
 
 
-@inlined
+@looped
 def _count_votes(work, votes, i, rows, size, how):
     """How many of the rows from i on have what row i has, element by element; four rows in one pass."""
+    optimise_later()
     n, own, j = unsigned(size), unsigned(i * size), i + 1
     for w in range(n):
         votes[w] = how.total.nothing
@@ -112,11 +129,12 @@ def _count_votes(work, votes, i, rows, size, how):
         j += 1
 
 
-@inlined
+@looped
 def _elect(work, rows, size, how):
     """The mode of each column of `rows` rows, in the second row behind them; votes are counted in the first and the
     third. The first of equal values has the most votes, because each is compared with those after it alone.
     """
+    optimise_later()
     n = unsigned(size)
     votes = behind(work, rows * size)
     best, most = behind(votes, size), behind(votes, 2 * size)
@@ -137,6 +155,8 @@ def mode_few(arithmetic, taps):
     taps, stride = taps.kernel, taps.stride
 
     def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         size, step, piece, (plane, row) = geometry.size, geometry.steps[2], more_at(numbers, 0), steps_in(geometry)
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in
-from poolcli.engine.compiled.pointers import arithmetic_at, geometry_at, inlined
+from poolcli.engine.compiled.pointers import (
+    arithmetic_at,
+    geometry_at,
+    inlined,
+    optimise_later,
+    pointers_are_distinct,
+)
 
 
 @inlined
@@ -25,6 +31,8 @@ def mean_wide(arithmetic, taps):
     """Means of 64-bit integers, summed exactly in halves of 32 bits."""
 
     def mean_wide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
         geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
         width, shape, inner, (plane, row) = geometry.input[2], geometry.output, geometry.inner, steps_in(geometry)
         begin, count, step, divisor = geometry.begins, geometry.counts, geometry.steps, geometry.divisors[0]
