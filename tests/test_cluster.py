@@ -195,5 +195,8 @@ def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch:
 )
 def test_a_word_that_names_no_cluster_is_refused(word: str, folder: Path, cli: Any) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--cluster", word)
-    said = f"poolcli: --cluster is '{word}'; write local, local:4 or tcp://HOST:PORT\n"
+    said = (
+        f"poolcli: --cluster is '{word}'; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, "
+        "a scheduler file (.json), or dask (DASK_SCHEDULER_ADDRESS)\n"
+    )
     assert (result.code, result.out, result.err) == (2, "", said)

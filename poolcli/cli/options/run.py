@@ -24,7 +24,7 @@ RUN = {
     "jobs": Option("--jobs", "Files worked on at once. Default: as many as cores.", "N", example="2"),
     "cluster": Option(
         "--cluster",
-        "Run on a Dask cluster: local, local:4, or a scheduler's tcp://HOST:PORT.",
+        "Run on a Dask cluster: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.",
         "WHERE",
         example="local:2",
     ),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from poolcli.engine.threads import allowed_threads
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, RequestError, said_by
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy, need
 
@@ -23,15 +24,22 @@ COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
 LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
 LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
 PATIENCE = 10  # seconds for a scheduler to answer, and to have a worker
+FILE = ".json"  # how the names of scheduler files end
+CONFIGURED = "dask"  # the word for the scheduler that Dask's own configuration names
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 
 
 def check_cluster(word: str) -> None:
     """Refuses a word that names no cluster, and says what is missing to use one."""
-    if not _LOCAL.fullmatch(word) and not _ADDRESS.fullmatch(word):
-        raise RequestError(f"{field('cluster')} is {word[:60]!r}; write local, local:4 or tcp://HOST:PORT")
-    need("distributed", why=f"{field('cluster')} runs on Dask")
+    local = _LOCAL.fullmatch(word)
+    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(FILE) and word != CONFIGURED:
+        raise RequestError(
+            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a "
+            f"scheduler file ({FILE}), or {CONFIGURED} (DASK_SCHEDULER_ADDRESS)"
+        )
+    modules = ("distributed", *(["cryptography"] if local else []))
+    need(*modules, why=f"{field('cluster', word)} runs on Dask")
 
 
 @contextmanager
@@ -43,36 +51,57 @@ def connected(word: str) -> Iterator[Any]:
         for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
         stack.enter_context(dask.config.set(LOGS))
-        address = stack.enter_context(_local(int(local[1] or 0) or allowed_threads())) if local else word
+        if local:
+            from poolcli.runs.executors.local_cluster import local_cluster
+
+            address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
+        else:
+            address = _address(word)
+            _check_certificates(address)
         client = stack.enter_context(_client(address, word))
         _compare(client)
         yield client
+
+
+def _address(word: str) -> str:
+    """Where the scheduler is that a word names."""
+    if word == CONFIGURED:
+        found = dask.config.get("scheduler-address", None)
+        if not found:
+            raise RequestError(
+                f"{field('cluster', word)}: Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS"
+            )
+        return str(found)
+    if not word.endswith(FILE):
+        return word
+    try:
+        return str(json.loads(Path(word).read_bytes())["address"])
+    except OSError as error:
+        raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileError(f"{word}: is no scheduler file: it holds no address of a scheduler") from error
+
+
+def _check_certificates(address: str) -> None:
+    """Refuses an address that needs certificates without them: Dask's client would raise, and leave a thread behind."""
+    try:
+        security = distributed.Security()
+        context = security.get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{address}: the certificates of Dask's configuration: {said_by(error)}") from error
+    if address.startswith("tls:") and context is None:
+        raise RequestError(
+            f"{address}: needs certificates; set distributed.comm.tls in Dask's configuration: "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and ..__CLIENT__CERT and ..__CLIENT__KEY"
+        )
+    if not address.startswith("tls:") and security.require_encryption:
+        raise RequestError(f"{address}: Dask's configuration requires encryption; name a tls:// address")
 
 
 def slots_of(client: Any) -> int:
     """How many tasks the workers can run at once."""
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))
-
-
-def _local(workers: int) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL + 1,
-        preload=__name__,
-    )
-
-
-def dask_setup(worker: object) -> None:
-    """What Dask calls when a worker of a local cluster starts: a Ctrl-C is for the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.getLogger("asyncio").setLevel(
-        logging.CRITICAL
-    )  # of connections to object stores, which end with the process
 
 
 @contextmanager
