@@ -6,6 +6,23 @@ import gc
 import os
 import sys
 
+STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+
+
+def replace_closed_streams() -> None:
+    """Puts something in the place of closed streams, so that no file that is opened gets their numbers.
+
+    Nothing can be read there, and what is printed on standard error is lost; standard output fails as soon as anything
+    is written to it, as closed ones do.
+    """
+    for number, (name, mode, flags) in enumerate(STREAMS):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flags)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # for as long as the process lives
+
 
 def main() -> None:
     """Runs the command line and exits with its code."""
@@ -17,8 +34,6 @@ def main() -> None:
         print("poolcli: interrupted", file=sys.stderr)
         sys.exit(130)
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from poolcli.system.streams import replace_closed_streams
-
         replace_closed_streams()
     # OpenBLAS, which poolcli never calls, starts a thread and a buffer for each core when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

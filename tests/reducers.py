@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.plan import Plan
-from poolcli.plan.reducers import Reducer
+from poolcli.plan.attributes import Reducer
 
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 

@@ -16,7 +16,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import choose_engine, engine_notes
 from poolcli.engine.compiled.choose import Limits, choose_kernel
-from poolcli.plan.reducers import Reducer
+from poolcli.plan.attributes import Reducer
 from poolcli.plan.region import whole
 from tests.conftest import Cli
 from tests.reducers import MINIMUM, Under, power

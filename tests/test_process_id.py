@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poolcli.system.process_id import has_exited, process_token, token_of
-from poolcli.system.subprocesses import CONTEXT, start
+from poolcli.system.subprocesses import CONTEXT, has_exited, process_token, start, token_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="where processes tell when they began")
 
@@ -49,7 +48,7 @@ def test_only_a_process_of_this_place_can_be_known_to_be_gone(name: str) -> None
     assert has_exited(make()) is gone
 
 
-UNSHARED = "import os; from poolcli.system.process_id import token_of; print(token_of(os.getpid()), end='')"
+UNSHARED = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
 
 
 @pytest.mark.parametrize("spaces", [["--pid", "--fork"], ["--pid", "--fork", "--mount-proc"]])

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.system.memory_limit import limit_memory
+from poolcli.system.limits import limit_memory
 from poolcli.system.signals import install_handlers
 from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals

@@ -30,7 +30,7 @@ def cache(request: CacheRequest) -> int:
 
 def _say(request: CacheRequest, document: Mapping[str, Any], text: str) -> None:
     if request.json:
-        from poolcli.report.document import SCHEMA_VERSION, to_json
+        from poolcli.report.as_json import SCHEMA_VERSION, to_json
 
         print(to_json({"schema_version": SCHEMA_VERSION} | dict(document)))
     elif not request.quiet:

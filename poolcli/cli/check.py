@@ -14,7 +14,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
 from poolcli.models.check import Finding, findings
-from poolcli.report.tally import Answer, Tally
+from poolcli.report.check import Answer, Tally
 
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions

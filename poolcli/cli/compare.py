@@ -30,8 +30,8 @@ def compare_command(request: CompareRequest) -> int:
     except FileError as error:  # 1 would say that they differ
         raise RequestError(error.message) from error
     if request.json:
+        from poolcli.report.as_json import to_json
         from poolcli.report.differences import difference_document
-        from poolcli.report.document import to_json
 
         print(to_json(difference_document(request.first, request.second, layout, found)))
     elif not request.quiet:

@@ -23,7 +23,7 @@ def identify_command(request: IdentifyRequest) -> int:
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
     found = identify(x.array, y.array, op=request.pooling, layout=layout, **request.attributes)
     if request.json:
-        from poolcli.report.document import to_json
+        from poolcli.report.as_json import to_json
         from poolcli.report.identify import candidates_document
 
         print(to_json(candidates_document(x, y, found)))

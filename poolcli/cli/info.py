@@ -46,7 +46,7 @@ def _headers(text: str, options: ReadOptions) -> list[Header]:
 
 
 def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:
-    from poolcli.report.document import SCHEMA_VERSION, error_document, to_json
+    from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
 
     arrays = [
         {"dataset": h.key, "shape": list(h.shape), "dtype": h.dtype, "layout": h.layout, "notes": list(h.notes)}

@@ -29,7 +29,7 @@ def begun(file: str) -> Listing:
     everything else that is to be known of the line."""
     if sys.platform != "linux" or not os.path.isfile(file):
         return keys_in
-    from poolcli.system.peek import run_in_subprocess
+    from poolcli.system.subprocesses import run_in_subprocess
 
     found = run_in_subprocess(file, partial(keys_in, file))
 

@@ -10,7 +10,7 @@ def merge_command(request: MergeRequest) -> int:
     """Merges the parts in a folder; returns the exit code."""
     merged = merge(request.folder)
     if request.json:
-        from poolcli.report.document import SCHEMA_VERSION, to_json
+        from poolcli.report.as_json import SCHEMA_VERSION, to_json
 
         content = {"path": merged.path, "shards": merged.shards, "outputs": merged.outputs}
         print(to_json({"schema_version": SCHEMA_VERSION, **content}))

@@ -62,7 +62,7 @@ def refuse(error: PoolError, arguments: Sequence[str]) -> None:
     """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
     error = told_by(arguments[0], error) if arguments else error
     if "--json" in arguments:
-        from poolcli.report.document import SCHEMA_VERSION, error_document, to_json
+        from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
 
         document = to_json({"schema_version": SCHEMA_VERSION, "error": error_document(error)})
         print(document, file=sys.stderr if "-" in arguments else sys.stdout)

@@ -56,7 +56,7 @@ class Reporter:
         return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))
 
     def _print_json(self, outcome: Outcome) -> None:
-        from poolcli.report.document import outcome_document, to_json
+        from poolcli.report.as_json import outcome_document, to_json
 
         for part in outcome.parts or (outcome,):
             print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)

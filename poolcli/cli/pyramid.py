@@ -108,14 +108,14 @@ def _refuse_existing(found: Pyramid, settings: Settings) -> None:
 
 def _report(request: PyramidRequest, found: Pyramid, made: Made | None) -> None:
     if request.json:
-        from poolcli.report.document import to_json
-        from poolcli.report.pyramid import pyramid_document
+        from poolcli.report.as_json import to_json
+        from poolcli.report.outcome import pyramid_document
 
         print(to_json(pyramid_document(found, made)))
     elif not request.quiet:
         import sys
 
         from poolcli.report.console import show
-        from poolcli.report.pyramid import pyramid_view
+        from poolcli.report.outcome import pyramid_view
 
         show(pyramid_view(found, made, request.dry_run), sys.stdout)

@@ -13,7 +13,7 @@ from poolcli.formats.checks import tensor_layout
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
-from poolcli.runs.memory import memory_limit
+from poolcli.system.limits import memory_budget
 
 NONE_OF_SEVERAL = "names arrays of files that hold several, and no input is one"
 WHATEVER = 2**63 - 1  # bytes: of a header alone nothing grows
@@ -69,5 +69,5 @@ def whole_options(request: ReadsWhole, sources: Sequence[Source]) -> ReadOptions
 
 def data_options(allow_external: bool, max_memory: str | None) -> ReadOptions:
     """How whole arrays are read."""
-    limit = memory_limit(max_memory)
+    limit = memory_budget(max_memory)
     return ReadOptions(allow_external=allow_external, limit=limit, allowed=limit if max_memory else None)

@@ -14,7 +14,7 @@ from poolcli.message_fields import field
 from poolcli.nodata import Missing
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.rescale import Limits
-from poolcli.runs.memory import memory_limit
+from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:  # to make a record takes longer than to fill it
     from poolcli.cli.requests.arrays import ArraysRequest
@@ -47,7 +47,7 @@ def array_settings(request: ArraysRequest) -> Settings:
     """The settings that pooling and pyramids have in common; refuses numbers that can mean nothing."""
     refuse_below_one("threads", request.threads)
     refuse_below_one("max_pixels", request.max_pixels)
-    limit = memory_limit(request.max_memory)
+    limit = memory_budget(request.max_memory)
     if request.cluster is not None:
         from poolcli.runs.executors.cluster import check_cluster
 

@@ -97,7 +97,7 @@ def _views(plan: Plan, request: ShapeRequest) -> list[RenderableType]:
 
 
 def _document(plan: Plan, request: ShapeRequest) -> str:
-    from poolcli.report.document import plan_document, to_json
+    from poolcli.report.as_json import plan_document, to_json
 
     return to_json(_asked_for(plan_document(plan), plan, request))
 
@@ -105,16 +105,16 @@ def _document(plan: Plan, request: ShapeRequest) -> str:
 def _asked_for(document: dict[str, Any], plan: Plan, request: ShapeRequest) -> dict[str, Any]:
     """The document with what is asked beyond the plan."""
     if _asks_more(request):
-        from poolcli.report import explained
+        from poolcli.report import as_json
 
         if request.explain:
-            document["explain"] = explained.explanation_document(plan)
+            document["explain"] = as_json.explanation_document(plan)
         if request.windows:
-            document["windows"] = explained.windows_document(plan)
+            document["windows"] = as_json.windows_document(plan)
         if request.compare:
-            document["compare"] = explained.comparison_document(plan)
+            document["compare"] = as_json.comparison_document(plan)
         if request.to:
-            document["to"] = explained.conversion_document(plan, request.to)
+            document["to"] = as_json.conversion_document(plan, request.to)
     return document
 
 
@@ -131,8 +131,7 @@ def _solve(request: ShapeRequest, wanted: str) -> int:
     if found and request.picture:
         found[0].plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.json:
-        from poolcli.report.document import to_json
-        from poolcli.report.explained import answers_document
+        from poolcli.report.as_json import answers_document, to_json
 
         document = answers_document(request.op, asked.op.like, shape, lengths, request.attributes, found, near)
         print(to_json(_asked_for(document, found[0].plan, request) if found else document))

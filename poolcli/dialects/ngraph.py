@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Dialect, There
-from poolcli.dialects.words import counts_pads, is_ceil, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, There, counts_pads, is_ceil, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.dialects.planned import Planned
+    from poolcli.dialects.dialect import Planned
 
 
 def write(plan: Planned) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Call, Dialect, There
-from poolcli.dialects.words import counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, There, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
-    from poolcli.dialects.planned import Planned
+    from poolcli.dialects.dialect import Planned
 
 WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, There
-from poolcli.dialects.words import is_dilated, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, There, is_dilated, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.dialects.planned import Planned
+    from poolcli.dialects.dialect import Planned
 
 
 def write(plan: Planned) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, There
-from poolcli.dialects.words import argument, counts_pads, is_ceil, is_dilated, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, There, argument, counts_pads, is_ceil, is_dilated, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
-    from poolcli.dialects.planned import Planned
+    from poolcli.dialects.dialect import Planned
 
 
 def write(plan: Planned) -> str:

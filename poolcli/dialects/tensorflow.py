@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, There
-from poolcli.dialects.words import numbers, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, There, numbers, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
-    from poolcli.dialects.planned import Planned
+    from poolcli.dialects.dialect import Planned
 
 ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
 from poolcli.formats.table import suffixes_of
-from poolcli.system.process_id import has_exited, process_token
 from poolcli.system.signals import check_stopped
+from poolcli.system.subprocesses import has_exited, process_token
 
 LONGEST_NAME = 255  # bytes, on every usual file system
 LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`

@@ -21,7 +21,7 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
             raise
         except Exception as error:
             raise unexpected(error, path) from error
-    from poolcli.system.peek import run_in_subprocess
+    from poolcli.system.subprocesses import run_in_subprocess
 
     return run_in_subprocess(path, look)()
 

@@ -15,8 +15,7 @@ from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
-from poolcli.models.invalid import in_words_of
-from poolcli.models.layer import Dim, Layer, Shape, is_number
+from poolcli.models.layer import Dim, Layer, Shape, in_words_of, is_number
 from poolcli.models.read import read_model
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes

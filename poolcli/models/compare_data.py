@@ -12,8 +12,7 @@ from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
 from poolcli.models.dims import without_axes, without_indices
-from poolcli.models.invalid import in_words_of
-from poolcli.models.layer import Layer, Whole, is_number
+from poolcli.models.layer import Layer, Whole, in_words_of, is_number
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes
 

@@ -11,9 +11,7 @@ from typing import Any
 from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
 from poolcli.errors import RequestError
 from poolcli.message_fields import in_python
-from poolcli.models.invalid import InvalidError, counted, made, meant
-from poolcli.models.layer import Layer, Shape, Whole
-from poolcli.models.reductions import is_pooling, spatial_layout
+from poolcli.models.layer import InvalidError, Layer, Shape, Whole, counted, is_pooling, made, meant, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes
 

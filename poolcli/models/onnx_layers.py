@@ -9,11 +9,21 @@ from sys import intern
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
-from poolcli.models.invalid import InvalidError, counted, made, meant
-from poolcli.models.layer import Layer, Shape, Whole, alike
+from poolcli.models.layer import (
+    InvalidError,
+    Layer,
+    Shape,
+    Whole,
+    alike,
+    channels_last,
+    counted,
+    is_pooling,
+    made,
+    meant,
+    spatial_layout,
+)
+from poolcli.models.onnx_graph import text
 from poolcli.models.onnx_model import WHY, Node, load
-from poolcli.models.onnx_values import text
-from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.system.lazy_imports import need

@@ -10,10 +10,9 @@ from typing import Any
 from poolcli.errors import RequestError
 from poolcli.models.byte_reader import TruncatedError
 from poolcli.models.layer import Shape
-from poolcli.models.onnx_calls import Calls, opsets_of
+from poolcli.models.onnx_graph import Calls, Shapes, bodies, constant, inside, merged, opsets_of, shapes, text
 from poolcli.models.onnx_parts import Part, Parts, nothing_around, state
 from poolcli.models.onnx_protobuf import stripped
-from poolcli.models.onnx_values import Shapes, bodies, constant, inside, merged, shapes, text
 from poolcli.system.lazy_imports import need
 
 WHY = "reading ONNX models needs onnx"

@@ -7,9 +7,20 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from poolcli.models.onnx_calls import AS_THEY_ARE, Calls, Item, Names
+from poolcli.models.onnx_graph import (
+    AS_THEY_ARE,
+    Calls,
+    Item,
+    Names,
+    Shapes,
+    bodies,
+    constant,
+    inside,
+    shapes,
+    text,
+    with_bodies,
+)
 from poolcli.models.onnx_protobuf import MARK, StrippedGraph
-from poolcli.models.onnx_values import Shapes, bodies, constant, inside, shapes, text, with_bodies
 
 AT_ONCE = 1000  # nodes of a part
 BYTES_AT_ONCE = 1 << 20  # bytes of its nodes

@@ -12,9 +12,7 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
-from poolcli.models.layer import Dim, Layer, Shape, Whole
-from poolcli.models.reductions import is_pooling, spatial_layout
+from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, Dim, Layer, Shape, Whole, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from poolcli.errors import RequestError
-from poolcli.models.advice import EXPORT_KERAS, EXPORT_TORCH
-from poolcli.models.layer import Layer
+from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, Layer
 from poolcli.suggestions import did_you_mean_file
 
 Given = Mapping[str, tuple[int, ...]]

@@ -10,8 +10,7 @@ from poolcli.explain.convert import convert
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message
 from poolcli.models.dims import pooled
-from poolcli.models.invalid import in_words_of
-from poolcli.models.layer import Layer, Shape, is_number
+from poolcli.models.layer import Layer, Shape, in_words_of, is_number
 from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 
 MOST_LENGTHS = 24  # that are tried for dynamic axes

@@ -8,10 +8,8 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models.byte_reader import ByteReader, TruncatedError
-from poolcli.models.flatbuffer import Table, root
-from poolcli.models.layer import Layer, Shape, Whole
-from poolcli.models.reductions import channels_last, is_pooling, spatial_layout
+from poolcli.models.byte_reader import ByteReader, Table, TruncatedError, root
+from poolcli.models.layer import Layer, Shape, Whole, channels_last, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 

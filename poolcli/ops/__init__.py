@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from poolcli.ops.adaptive_avg import AdaptiveAvgPool, adaptive_avg_pool
-from poolcli.ops.adaptive_max import AdaptiveMaxPool, adaptive_max_pool
-from poolcli.ops.avg import AvgPool, avg_pool
+from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
-from poolcli.ops.max import MaxPool, max_pool
+from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
 from poolcli.plan.attributes import Attributes

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from poolcli.arguments import PerAxis
 from poolcli.ops.api import Picking, PickingOptions, asked_for, made, run
-from poolcli.plan.attributes import PickingAttributes
-from poolcli.plan.reducers import Reducer
+from poolcli.plan.attributes import PickingAttributes, Reducer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

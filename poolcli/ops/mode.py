@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from poolcli.arguments import PerAxis
 from poolcli.ops.api import Single, made, run
-from poolcli.plan.attributes import SlidingAttributes
-from poolcli.plan.reducers import Reducer
+from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,9 @@ from poolcli.layouts import (
 )
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, check_missing, missing_from
-from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes
+from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.plan.facts import ElementsMissing, Fact, InputUnread, WindowsEmpty
 from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
-from poolcli.plan.reducers import Reducer
 from poolcli.plan.resolve import index_axis, resolve
 
 

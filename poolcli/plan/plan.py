@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dialects import IndexBase
 from poolcli.layouts import named_shape, other_layouts
 from poolcli.nodata import Missing
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.plan.facts import AxesGuessed, Fact
-from poolcli.plan.reducers import Reducer
 from poolcli.plan.steps import Explanation, explain
 from poolcli.windows import AxisWindows
 

@@ -16,10 +16,10 @@ from poolcli.plan.attributes import (
     BinAttributes,
     DividingAttributes,
     PickingAttributes,
+    Reducer,
     SlidingAttributes,
 )
 from poolcli.plan.facts import Fact, PadsIgnored, StridesNotGiven, WindowDropped
-from poolcli.plan.reducers import Reducer
 from poolcli.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
 Numbers = tuple[int, ...]

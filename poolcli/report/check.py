@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from dataclasses import field as dataclass_field
 from math import isfinite
 from typing import Any
 
@@ -16,9 +18,8 @@ from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
 from poolcli.models.rewrite import Written
-from poolcli.report.document import SCHEMA_VERSION, to_json
+from poolcli.report.as_json import SCHEMA_VERSION, to_json
 from poolcli.report.plan import plain_table
-from poolcli.report.tally import Answer, Tally
 from poolcli.report.text import printable
 
 WHOLE = 20  # characters of a shape that is shown on one line
@@ -151,3 +152,46 @@ def _written(there: Written) -> dict[str, Any]:
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:
     """JSON has no nan and no infinity: they become words."""
     return {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}
+
+
+Answer = tuple[Finding, Written | None]
+MOST_LISTED = 1000  # layers that a person is shown
+WRONG = ("differs", "invalid")
+RIGHT = ("agrees", "computed")
+
+
+@dataclass
+class Tally:
+    """How many layers have each verdict, and those that are listed: all, or of many those that are not as they should
+    be, and the first ones.
+    """
+
+    counts: Counter[str] = dataclass_field(default_factory=Counter)
+    first: dict[bool, list[tuple[int, Answer]]] = dataclass_field(default_factory=lambda: {True: [], False: []})
+
+    @classmethod
+    def of(cls, answers: Iterable[Answer]) -> Tally:
+        """The tally of these answers."""
+        tally = cls()
+        for place, answer in enumerate(tally.counted(answers)):
+            kept = tally.first[answer[0].verdict in RIGHT]
+            if len(kept) < MOST_LISTED:
+                kept.append((place, answer))
+        return tally
+
+    def counted(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """The answers, counted while they pass."""
+        for answer in answers:
+            self.counts[answer[0].verdict] += 1
+            yield answer
+
+    @property
+    def listed(self) -> list[Answer]:
+        """The answers that are shown, in the order of the model."""
+        chosen = [*self.first[False], *self.first[True]][:MOST_LISTED]
+        return [answer for _, answer in sorted(chosen, key=lambda pair: pair[0])]
+
+    @property
+    def wrong(self) -> int:
+        """How many layers differ or are invalid."""
+        return sum(self.counts[verdict] for verdict in WRONG)

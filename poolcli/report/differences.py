@@ -11,7 +11,7 @@ from rich.text import Text
 
 from poolcli.explain.diff_arrays import Difference
 from poolcli.layouts import named_shape
-from poolcli.report.document import SCHEMA_VERSION
+from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.text import printable
 
 

@@ -18,8 +18,8 @@ from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
-from poolcli.report.options import options_of
 from poolcli.report.plan import plain_table
+from poolcli.report.text import options_of
 from poolcli.windows import Sliding
 
 FOLDED = 24  # windows, above which the middle of a table is left out

@@ -15,9 +15,9 @@ from poolcli.explain.identify.deviation import Deviation
 from poolcli.explain.identify.search import Candidate
 from poolcli.formats import Tensor
 from poolcli.ops import OPERATORS
-from poolcli.report.document import SCHEMA_VERSION
-from poolcli.report.options import options_of
+from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.plan import plain_table
+from poolcli.report.text import options_of
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.message_fields import field
-from poolcli.system.cpu_limit import allow_cpu_limit
+from poolcli.system.limits import allow_cpu_limit
 from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
 # A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
@@ -72,3 +77,112 @@ def ending(process: Any) -> Ending:
     name = signal.Signals(-code).name if code < 0 else ""
     how = f"was ended by {name}" if name else f"ended with exit code {code}"
     return Ending(*ENDINGS.get(name, (how, DAMAGED)), name == ENDLESS)
+
+
+Result = TypeVar("Result")
+
+
+def run_in_subprocess(path: str, look: Callable[[], Result]) -> Callable[[], Result]:
+    """Begins to look into the file at `path`, and returns at once; the function that comes back waits for what `look`
+    returns or raises: a PoolError, also for a crash or an odd exception."""
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = start(_send, there, path, look)
+    there.close()
+
+    def found() -> Result:
+        try:
+            succeeded, content = here.recv()
+        except EOFError:
+            end = ending(process)
+            raise FileError(f"{path}: the process that looked into it {end.how}; {end.why}") from None
+        process.join()
+        if not succeeded:
+            raise content
+        seen: Result = content
+        return seen
+
+    return found
+
+
+def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
+    try:
+        pipe.send((True, look()))
+    except PoolError as error:
+        pipe.send((False, error))
+    except Exception as error:
+        pipe.send((False, unexpected(error, path)))
+
+
+_OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
+
+
+def token_of(process: int) -> str:
+    """The owner that a process of this place is, which is running."""
+    return f"{_place()}-{process}-{_short(_start_time(process))}"
+
+
+@cache
+def process_token() -> str:
+    """The owner that this process is."""
+    return token_of(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=process_token.cache_clear)
+
+
+def has_exited(owner: str) -> bool:
+    """Whether the process is known to have ended; False for what is no owner at all."""
+    match = _OWNER.fullmatch(owner)
+    if match is None or match[1] != _place():
+        return False
+    process = int(match[2])
+    return not _is_running(process) or match[3] != _short(_start_time(process))
+
+
+@cache
+def _place() -> str:
+    """The host and the namespace of processes; what the system does not tell is the same for all."""
+    machine = _read("/etc/machine-id")
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return _short(f"{os.uname().nodename} {machine} {space}")
+
+
+def _start_time(process: int) -> str:
+    """When a process began: the boot, and the time since; '' where the system does not tell."""
+    if not _knows_this_place():
+        return ""
+    fields = _read(f"/proc/{process}/stat").rpartition(")")[2].split()  # a name may hold anything
+    return _read("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
+
+
+def _knows_this_place() -> bool:
+    """Whether /proc has the numbers of this namespace, and not those of one around it."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _short(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:8]

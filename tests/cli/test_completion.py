@@ -81,7 +81,7 @@ def test_arrays_are_looked_for_in_another_process_before_the_commands_are_loaded
     with h5py.File("volume.h5", "w") as file:
         file["features"] = np.zeros((1, 1, 4))
     code = """if True:
-        import poolcli.system.peek as core, sys
+        import poolcli.system.subprocesses as core, sys
         from poolcli.cli.app import run
         apart = core.apart
         def told(path, look):

@@ -21,7 +21,7 @@ from poolcli.cli.requests.pool import PoolRequest
 from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.ops import OPERATORS, AvgPool
-from poolcli.plan.reducers import MAXIMUM, MEAN
+from poolcli.plan.attributes import MAXIMUM, MEAN
 from tests.conftest import Cli
 
 

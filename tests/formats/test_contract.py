@@ -30,7 +30,7 @@ from poolcli.formats import (
 from poolcli.formats.atomic import sweep
 from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.records import slices
-from poolcli.system.process_id import token_of
+from poolcli.system.subprocesses import token_of
 from tests.formats import toy
 from tests.profiles import sized
 
@@ -274,7 +274,7 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
 
 
 def owner_that_is_gone() -> str:
-    code = "import os; from poolcli.system.process_id import token_of; print(token_of(os.getpid()), end='')"
+    code = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolcli.models.reductions import is_pooling, spatial_layout
+from poolcli.models.layer import is_pooling, spatial_layout
 
 
 @pytest.mark.parametrize("keeps", [True, False])

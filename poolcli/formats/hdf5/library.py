@@ -9,8 +9,8 @@ from typing import Any
 
 from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
-from poolcli.system.cpu_limit import limit_cpu_time
 from poolcli.system.lazy_imports import Lazy
+from poolcli.system.limits import limit_cpu_time
 
 h5py: Any = Lazy("h5py")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.formats.checks import byte_count
 from poolcli.formats.hdf5.filters import unpacked
 from poolcli.formats.hdf5.library import h5py
-from poolcli.system.memory_limit import limit_memory
+from poolcli.system.limits import limit_memory
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:

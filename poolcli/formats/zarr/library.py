@@ -12,7 +12,7 @@ from typing import Any
 from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
 from poolcli.system.lazy_imports import Lazy
-from poolcli.system.memory_limit import limit_memory
+from poolcli.system.limits import limit_memory
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")

@@ -17,9 +17,9 @@ from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.cluster import connected, slots_of
 from poolcli.runs.executors.flow import Flow, explained
 from poolcli.runs.executors.table import Outcomes
-from poolcli.runs.memory import memory_limit
 from poolcli.runs.task import Runner, Task
 from poolcli.system.lazy_imports import Lazy
+from poolcli.system.limits import memory_budget
 
 distributed = Lazy("distributed")
 
@@ -109,5 +109,5 @@ def _share() -> int | None:
     """Half of the memory of a thread of this worker; where the worker has no limit, of what the machine has free."""
     worker = distributed.get_worker()
     limit = worker.memory_manager.memory_limit
-    half = limit // 2 if limit else memory_limit(None)
+    half = limit // 2 if limit else memory_budget(None)
     return half // worker.state.nthreads if half else None

@@ -28,9 +28,8 @@ from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.table import Outcomes
 from poolcli.runs.task import Runner, Task
 from poolcli.system.gc import gc_disabled, gc_frozen
-from poolcli.system.process_id import token_of
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
-from poolcli.system.subprocesses import CONTEXT, Ending, ending, start
+from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
 
 TRIES = 2
 MOST_UNREACHED = 10

@@ -1,0 +1,112 @@
+"""A limit to the memory that a library may take while it unpacks what a file says is small."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from poolcli.errors import FileError, RequestError
+from poolcli.message_fields import field
+from poolcli.system.signals import is_own_process
+
+LEAST = 2**25  # bytes that any library may take for its own ends
+LARGER = 16  # times what is unpacked: what some decoders take for what lies in between
+
+
+@contextmanager
+def limit_memory(where: str, unpacked: int, beside: int = 0) -> Iterator[None]:
+    """Lets the process take `beside` bytes more than now, and as many as it may take to unpack so many at a time.
+
+    A library that asks for more gets none, and says so as it can; where it is by a MemoryError, that becomes a
+    FileError. The system counts this on Linux; elsewhere there is no limit. It holds for all threads of the process,
+    so there is none either in a process with threads that are not poolcli's: of a notebook, of Dask.
+    """
+    if sys.platform != "linux" or not is_own_process():
+        yield
+        return
+    import resource
+
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _taken() + LEAST + LARGER * unpacked + beside
+    lowest = min([most, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)])
+    resource.setrlimit(resource.RLIMIT_DATA, (lowest, hard))
+    try:
+        yield
+    except MemoryError as error:
+        raise FileError(f"{where}: takes far more memory to unpack than its chunks say") from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _taken() -> int:
+    """The bytes of memory that the process may write to."""
+    with open("/proc/self/status", "rb") as status:
+        line = next(line for line in status if line.startswith(b"VmData:"))
+    return int(line.split()[1]) * 1024
+
+
+LEAST_SECONDS = 60.0  # seconds of computing
+BYTES_PER_SECOND = 2**18  # bytes for which there is another one: a hundredth of what the slowest filters do
+
+_may_be_ended = False
+
+
+def allow_cpu_limit() -> None:
+    """Says that this process is one that another waits for, and that it may end."""
+    global _may_be_ended
+    _may_be_ended = True
+
+
+@contextmanager
+def limit_cpu_time(size: int) -> Iterator[None]:
+    """Ends the process where what is done inside computes far longer than so many bytes can take."""
+    if not (_may_be_ended and hasattr(signal, "setitimer")):
+        yield
+        return
+    before = signal.setitimer(signal.ITIMER_VIRTUAL, LEAST_SECONDS + size / BYTES_PER_SECOND)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, *before)
+
+
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+LARGEST = 2.0**63  # of the number before the unit
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match or not 0 < float(match[1]) < LARGEST:
+        raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
+    return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+def memory_budget(asked: str | None) -> int | None:
+    """`--max-memory` in bytes; half of what is free without one. None where the system does not say what is free."""
+    if asked is not None:
+        return parse_size(asked, field("max_memory"))
+    found = list(_free())
+    return min(found) // 2 if found else None
+
+
+def _free() -> Iterator[int]:
+    """What the machine, the control group and the process's own limit leave."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        yield int(next(line.split()[1] for line in lines if line.startswith("MemAvailable"))) * 1024
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        yield int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            yield max(limit - used, 0)
