@@ -12,7 +12,7 @@ from poolcli.engine.fallback import Tell, warn_once, with_fallback
 from poolcli.engine.table import NUMPY
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, whole
+from poolcli.plan.region import Ranges, Region, whole
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
+TABLE = 96  # bytes that an engine takes for each output along an axis: where its window begins, its length and divisor
+LARGEST_TABLE = 2**24  # bytes; a region with longer tables is computed in pieces, unless its data is far larger
+PIECE = 2**21  # bytes of the tables of a piece: those of the last 16 are kept
 
 
 def run(
@@ -80,7 +83,48 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell
     return Call(region, indices, pool, *shapes, dtype)
 
 
+def pieces_of(region: Region) -> list[Region]:
+    """The region itself; cut along its longest axis where the tables of that would take more than the data.
+
+    Cuts lie between grains, so that the pieces have the bits of the whole.
+    """
+    axis = max((planned.position for planned in region.plan.axes), key=lambda i: len(region.outputs[i]))
+    outputs, grain = region.outputs[axis], region.grains[axis]
+    if TABLE * len(outputs) <= max(LARGEST_TABLE, region.nbytes // 4):
+        return [region]
+    step = max(1, PIECE // TABLE // grain) * grain
+    return [
+        region.cut(axis, range(at, min(at + step, outputs.stop))) for at in range(outputs.start, outputs.stop, step)
+    ]
+
+
 def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
+    pieces = pieces_of(region)
+    if len(pieces) == 1:
+        return _pool_at_once(engine, region, indices, tell)
+
+    def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
+        import numpy as np
+
+        from poolcli.engine.indices import in_slab
+
+        positions = np.empty(out.shape, np.int64) if indices else None
+        for piece in pieces:
+            reads, place = _inside(piece.reads, region.reads), _inside(piece.outputs, region.outputs)
+            found = _pool_at_once(engine, piece, indices, tell)(slab[reads], out[place], threads)
+            if positions is not None and found is not None:
+                positions[place] = in_slab(found, region.plan, piece.reads, region.reads)
+        return positions
+
+    return pool
+
+
+def _inside(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
+    """Where a part lies in what is larger, as numpy indexes it."""
+    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
+
+
+def _pool_at_once(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
     def made_by(one: Engine) -> Pool:
         return one.load()(region, indices)
 

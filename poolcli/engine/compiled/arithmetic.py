@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.compiled.ability import largest_divisor
 from poolcli.plan import Plan
+from poolcli.windows import AxisWindows, Bins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Scalar = np.generic
 
@@ -223,11 +227,24 @@ def by_reciprocal(how: Arithmetic, plan: Plan) -> Arithmetic:
 
 def _divisor_bits(plan: Plan) -> int | None:
     """Of the one divisor of all sums, the power of two; None where there are several, or it is no such power."""
-    factors = [windows.divisor(np.arange(windows.output)) for windows in plan.windows]
+    factors = [lengths_of(windows)[1] for windows in plan.windows]
     if plan.divisor_override is None and any((factor != factor[0]).any() for factor in factors):
         return None
     divisor = plan.divisor_override or prod(int(factor[0]) for factor in factors)
     return divisor.bit_length() - 1 if divisor > 0 and divisor & (divisor - 1) == 0 else None
+
+
+def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lengths that windows of an axis have, and their factors of the divisor, each at least once.
+
+    Windows are looked at where they reach over a border, and one of the others: an axis may be long.
+    """
+    if isinstance(windows, Bins):
+        return np.array(windows.lengths), np.array(windows.lengths)
+    inner = windows.interior
+    first, behind = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
+    outputs = np.concatenate([np.arange(first), behind])
+    return windows.inside(outputs), windows.divisor(outputs)
 
 
 def _root(plan: Plan) -> Computed:

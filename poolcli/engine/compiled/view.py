@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.compiled.arithmetic import seen_as
+from poolcli.engine.compiled.arithmetic import lengths_of, seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.engine.memory import Order
 from poolcli.plan import Plan
@@ -194,7 +194,7 @@ def _axis_of(windows: AxisWindows, outputs: range) -> Axis:
 
 @lru_cache(maxsize=16)
 def _entire(windows: AxisWindows) -> Entire:
-    count = windows.inside(np.arange(windows.output))
+    count = lengths_of(windows)[0]
     return Entire(windows.size, int(count.max(initial=0)), bool((count == 1).all()), False)
 
 
