@@ -12,9 +12,10 @@ from poolcli.engine.fallback import Tell, warn_once, with_fallback
 from poolcli.engine.table import NUMPY
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, whole
+from poolcli.plan.region import Ranges, Region, parts_of, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -28,6 +29,7 @@ LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
 TABLE = 96  # bytes that an engine takes for each output along an axis: where its window begins, its length and divisor
 LARGEST_TABLE = 2**24  # bytes; a region with longer tables is computed in pieces, unless its data is far larger
 PIECE = 2**21  # bytes of the tables of a piece: those of the last 16 are kept
+NUMPY_PIECE = 2**22  # bytes of input and output, of which numpy makes wider numbers several times
 
 
 def run(
@@ -83,25 +85,38 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell
     return Call(region, indices, pool, *shapes, dtype)
 
 
-def pieces_of(region: Region) -> list[Region]:
-    """The region itself; cut along its longest axis where the tables of that would take more than the data.
+def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
+    def made_by(one: Engine) -> Pool:
+        pieces = _pieces_of(region, one)
+        return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
+
+    pool = made_by(engine) if tell is None else with_fallback(partial(made_by, engine), partial(made_by, NUMPY), tell)
+    if not region.plan.missing:
+        return pool
+    from poolcli.engine.numpy.missing import without_missing
+
+    return without_missing(region, pool)
+
+
+def _pieces_of(region: Region, engine: Engine) -> list[Region]:
+    """The region itself, or in pieces that an engine takes little more memory for than for the data.
 
     Cuts lie between grains, so that the pieces have the bits of the whole.
     """
+    if engine is NUMPY:
+        return [region] if region.nbytes <= NUMPY_PIECE else list(parts_of(region, NUMPY_PIECE))
     axis = max((planned.position for planned in region.plan.axes), key=lambda i: len(region.outputs[i]))
     outputs, grain = region.outputs[axis], region.grains[axis]
     if TABLE * len(outputs) <= max(LARGEST_TABLE, region.nbytes // 4):
         return [region]
     step = max(1, PIECE // TABLE // grain) * grain
-    return [
-        region.cut(axis, range(at, min(at + step, outputs.stop))) for at in range(outputs.start, outputs.stop, step)
-    ]
+    starts = range(outputs.start, outputs.stop, step)
+    return [region.cut(axis, range(at, min(at + step, outputs.stop))) for at in starts]
 
 
-def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
-    pieces = pieces_of(region)
-    if len(pieces) == 1:
-        return _pool_at_once(engine, region, indices, tell)
+def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indices: bool) -> Pool:
+    """What pools a region piece by piece."""
+    prepare_piece = engine.load()
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
@@ -111,7 +126,7 @@ def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
             reads, place = _inside(piece.reads, region.reads), _inside(piece.outputs, region.outputs)
-            found = _pool_at_once(engine, piece, indices, tell)(slab[reads], out[place], threads)
+            found = prepare_piece(piece, indices)(slab[reads], out[place], threads)
             if positions is not None and found is not None:
                 positions[place] = in_slab(found, region.plan, piece.reads, region.reads)
         return positions
@@ -122,18 +137,6 @@ def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -
 def _inside(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
     """Where a part lies in what is larger, as numpy indexes it."""
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
-
-
-def _pool_at_once(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
-    def made_by(one: Engine) -> Pool:
-        return one.load()(region, indices)
-
-    pool = made_by(engine) if tell is None else with_fallback(partial(made_by, engine), partial(made_by, NUMPY), tell)
-    if not region.plan.missing:
-        return pool
-    from poolcli.engine.numpy.missing import without_missing
-
-    return without_missing(region, pool)
 
 
 def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:
