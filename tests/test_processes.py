@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.system.limits import limit_memory
 from poolcli.system.signals import install_handlers
 from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
@@ -40,23 +38,6 @@ def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
     child = start(_say_whether_crashes_are_printed)
     child.join()
     assert child.exitcode == 0
-
-
-def _limit() -> int:
-    with limit_memory("x.h5", 1):
-        return resource.getrlimit(resource.RLIMIT_DATA)[0]
-
-
-def _end_with_whether_memory_is_limited() -> None:
-    install_handlers()
-    sys.exit(_limit() != resource.RLIM_INFINITY)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="where the system counts this memory")
-def test_memory_is_limited_while_a_chunk_is_unpacked_in_processes_of_poolcli_alone() -> None:
-    child = start(_end_with_whether_memory_is_limited)
-    child.join()
-    assert (_limit(), child.exitcode) == (resource.getrlimit(resource.RLIMIT_DATA)[0], 1)
 
 
 def _be_stopped_before_any_work() -> None:

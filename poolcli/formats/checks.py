@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from math import prod
 
@@ -16,6 +17,12 @@ FEWEST_AXES = 3  # of an array whose layout is not given
 SHOWN = 20  # names in a list
 LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
 HIGHEST_RATIO = 1000
+SMALL_FILE = 2**20  # bytes
+MEMORY_OF_SMALL = 3 * 2**28  # bytes that a small file may take at most, unless more is allowed by name
+LEAST = 2**20  # bytes that any reader may take beside its array
+MEMORY_OF_JSON = 2**30  # bytes that a JSON document may take as Python objects, unless more is allowed by name
+# Bytes that Python takes at most for what each of these characters of JSON begins or parts.
+OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
 
 def check_dtype(where: str, name: str) -> str:
@@ -103,6 +110,31 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
         f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
         f"decompression bomb; if it is meant to, allow it with {field('max_memory')}"
     )
+
+
+def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | None:
+    """The most bytes of memory that may be taken for the file at `path`: what was `allowed` by name, else the `limit`,
+    which for a small file is lower.
+    """
+    if allowed is None and os.path.isfile(path) and os.path.getsize(path) < SMALL_FILE:
+        return MEMORY_OF_SMALL if limit is None else min(limit, MEMORY_OF_SMALL)
+    return limit
+
+
+def beside(count: int) -> int:
+    """So many bytes as a reader states them in its header: what is next to nothing is not counted."""
+    return count if count > LEAST else 0
+
+
+def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
+    """Refuses JSON that takes more memory as Python objects than it may; `allowed` is what was allowed by name."""
+    needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
+    most = MEMORY_OF_JSON if limit is None else limit if allowed is not None else min(limit, MEMORY_OF_JSON)
+    if needed > max(most, LEAST):
+        raise FileError(
+            f"{where}: {human_bytes(len(text))} of JSON, which may take {human_bytes(needed)} of memory, the limit is "
+            f"{human_bytes(most)}; raise {field('max_memory')}"
+        )
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:

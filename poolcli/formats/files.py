@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import raw
-from poolcli.formats.checks import byte_count, human_bytes, tensor_layout
+from poolcli.formats.checks import byte_count, human_bytes, memory_limit_of, tensor_layout
 from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.recognise import recognise, refuse_known_format
 from poolcli.formats.records import (
@@ -46,6 +46,7 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
         with raw.open_array(source, options.raw) as file:
             yield file
         return
+    options = _limited(source.path, options)
     row, notes = recognise(source.path)
     with row.functions.open_array(source, options) as file:
         if notes:
@@ -55,7 +56,12 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
     """All arrays of a file of a format that holds several."""
-    return recognise(path)[0].functions.open_container(path, options)
+    return recognise(path)[0].functions.open_container(path, _limited(path, options))
+
+
+def _limited(path: str, options: ReadOptions) -> ReadOptions:
+    limit = memory_limit_of(path, options.limit, options.allowed)
+    return options if limit == options.limit else replace(options, limit=limit)
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
@@ -67,10 +73,11 @@ def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """The whole array of a file; refused where that takes more memory than may be used."""
     with open_array(source, options) as file:
-        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize)
-        if options.limit is not None and needed > options.limit:
+        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.beside
+        limit = memory_limit_of(source.path, options.limit, options.allowed)
+        if limit is not None and needed > limit:
             raise FileError(
-                f"{source}: needs {human_bytes(needed)} of memory, the limit is {human_bytes(options.limit)}; "
+                f"{source}: needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; "
                 f"raise {field('max_memory')}"
             )
         array = file.read(whole_region(file.header.shape))
@@ -81,9 +88,9 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """All arrays of a file that can be pooled."""
     row = recognise(path)[0]
     if row.several:
-        with row.functions.open_container(path, options) as held:
+        with open_container(path, options) as held:
             return list(held.headers)
-    with row.functions.open_array(Source(path), options) as file:
+    with row.functions.open_array(Source(path), _limited(path, options)) as file:
         return [file.header]
 
 

@@ -51,6 +51,7 @@ class Header:
     """What is known of an array before its data is read; layout None is the default, NC and spatial axes; `missing` are
     the numbers that the file says stand for no value.
 
+    `beside` is how many bytes reading takes beside the array, or the part of it that is read: by decoders, of chunks.
     Of pictures: `mode` says what the channels are, `alpha` whether the last one is alpha.
     """
 
@@ -63,6 +64,7 @@ class Header:
     mode: str | None = None
     alpha: bool = False
     missing: Missing = ()
+    beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)

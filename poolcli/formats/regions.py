@@ -7,8 +7,12 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from poolcli.windows import ceil_div
+
 if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
+
+MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each, HDF5 6
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
@@ -90,3 +94,23 @@ def _faces(region: Ranges) -> Iterator[object]:
         rest = region[:axis] + region[axis + 1 :]
         yield axis, "starts", span.start, rest
         yield axis, "stops", span.stop, rest
+
+
+def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
+    """The region in parts, cut between chunks, of which each touches at most so many.
+
+    >>> list(batches((range(3, 9),), (4,)))
+    [(range(3, 9),)]
+    """
+    if not all(region):
+        return
+    touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]
+    steps = [1] * len(region)
+    for axis in reversed(range(len(region))):
+        steps[axis] = max(1, min(len(touched[axis]), most // prod(steps)))
+    starts = [range(span.start, span.stop, step) for span, step in zip(touched, steps, strict=True)]
+    for first in product(*starts):
+        yield tuple(
+            range(max(span.start, at * c), min(span.stop, (at + step) * c))
+            for span, at, step, c in zip(region, first, steps, chunk, strict=True)
+        )

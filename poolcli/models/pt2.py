@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import check_json
 from poolcli.message_fields import field
 from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, Dim, Layer, Shape, Whole, is_pooling, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
@@ -31,11 +32,11 @@ LARGEST = 1 << 28  # bytes of JSON
 Values = Mapping[str, Any]
 
 
-def read_pt2(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
     """The pooling calls of the program's graph; a RequestError where the archive holds none."""
     try:
         with zipfile.ZipFile(path) as archive:
-            program = _program(path, archive)
+            program = _program(path, archive, limit)
     except RequestError:
         raise
     except TORN as error:
@@ -49,15 +50,20 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     return [layer for node in graph["nodes"] for layer in _layers(node, shapes)]
 
 
-def _program(path: str, archive: zipfile.ZipFile) -> Any:
-    """The JSON of the program."""
+def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
+    """The JSON of the program; refused where it would take more memory than `limit`, or than such a file may."""
     found = [each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)]
     if not found:
         raise RequestError(f"{path}: {_what(archive.namelist())}")
     if found[0].file_size > LARGEST:
         raise RequestError(f"{path}: {found[0].file_size:,} bytes of JSON; programs of up to {LARGEST:,} are read")
+    text = archive.read(found[0])
     try:
-        return json.loads(archive.read(found[0]))
+        check_json(path, text, limit, limit)
+    except FileError as error:
+        raise RequestError(error.message) from error
+    try:
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{path}: no program of torch.export: {error}") from None
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from math import lcm
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
+from poolcli.dtypes import lookup
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import ArrayReader, Metadata, RegionWriter
+from poolcli.formats import ArrayReader, Metadata, RegionWriter, format_of
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.fingerprint import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import whole_region
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
-from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import pool_colours
 from poolcli.pooling.metadata import scaled_metadata
 from poolcli.pooling.outcome import Outcome, Settings, Stored
 from poolcli.pooling.parts import Shared, Spread, pool_spread
-from poolcli.pooling.tiles import Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
+from poolcli.pooling.tiles import POSITION, Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
 from poolcli.pooling.timing import Clock
 from poolcli.pooling.write import Writer
 
@@ -75,7 +75,7 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
 
     plan, header = outcome.plan, outcome.header
     assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
-    needed, limit = bytes_of(plan), settings.max_memory
+    needed, limit = _memory_at_once(outcome), settings.max_memory
     if limit is not None and not streams and needed > limit:
         raise FileError(
             f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
@@ -86,6 +86,18 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
     return Work(plan, outcome.indices is not None, engine, settings.threads, clock, progress, settings.engine == "auto")
 
 
+def _memory_at_once(outcome: Outcome) -> int:
+    """The bytes that a whole array takes: read, pooled, with positions, and brought into the order it is stored in."""
+    plan, header, output = outcome.plan, outcome.header, outcome.output
+    assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
+    count = prod(plan.output_shape)
+    turned = output is not None and output.layout != plan.layout
+    encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
+    copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
+    positions = POSITION * (1 + turned) if outcome.indices else 0
+    return bytes_of(plan) + header.beside + count * (copies + positions)
+
+
 def _read_pool_write(
     work: Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: Spread | None
 ) -> list[str]:
@@ -94,11 +106,12 @@ def _read_pool_write(
     path = outcome.job.source.path
     before = fingerprint_of(path)
     writer = Writer(outcome, work.plan, settings, before)
+    beside = file.header.beside
     if settings.part and not file.streams:
         raise RequestError(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
         )
-    if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory)):
+    if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory, beside)):
         results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
@@ -106,7 +119,7 @@ def _read_pool_write(
         return writer.notes
     with ExitStack() as stack:
         sinks = [writer.open_writer(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
-        parts = _parts(work.plan, settings.max_memory, sinks, file.chunks, targets)
+        parts = _parts(work, settings.max_memory, beside, sinks, file.chunks, targets)
         if settings.part is not None:
             parts = _own(parts, sinks, settings.part, writer.notes)
         if spread is not None and isinstance(parts, Sequence) and all(isinstance(sink, Shared) for sink in sinks):
@@ -118,8 +131,9 @@ def _read_pool_write(
 
 
 def _parts(
-    plan: Plan,
+    work: Work,
     limit: int | None,
+    beside: int,
     sinks: Sequence[RegionWriter],
     chunks: tuple[int, ...] | None,
     targets: Sequence[Stored],
@@ -127,7 +141,8 @@ def _parts(
     """The parts that all sinks can take."""
     units = [sink.unit for sink in sinks if sink.unit]
     unit = tuple(map(lcm, *units)) if len(units) > 1 else units[0] if units else None
-    return parts_for(plan, limit, unit, chunks, front_to_back=any(target.path == "-" for target in targets))
+    plan, front_to_back = work.plan, any(target.path == "-" for target in targets)
+    return parts_for(plan, limit, unit, chunks, beside, front_to_back=front_to_back, indices=work.indices)
 
 
 def _own(

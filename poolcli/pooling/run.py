@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from poolcli.errors import FileError
 from poolcli.formats import holds_several, open_array
+from poolcli.formats.checks import memory_limit_of
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.containers import run_bundle
 from poolcli.pooling.failures import failure
@@ -31,6 +32,8 @@ def run_job(
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
+        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
+        settings = replace(settings, max_memory=limit)
         if settings.skip_existing and any(existing_outputs((job,))):
             return Outcome(job, skipped=True)
         if settings.arrays is not None and holds_several(job.source.path):

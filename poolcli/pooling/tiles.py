@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Unit = tuple[int, ...] | None
 TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
+POSITION = 16  # bytes of an index, and of the position in a plane that it is made from
 HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
 
 
@@ -121,29 +123,41 @@ def _append(sinks: Sequence[RegionWriter], outputs: Ranges, results: tuple[Array
             sink(outputs, array)
 
 
-def tile_for(limit: int | None) -> int:
-    """The bytes of a tile under a limit of memory."""
-    return TILE if limit is None else max(1, min(TILE, limit // HELD))
+def tile_for(limit: int | None, beside: int = 0) -> int:
+    """The bytes of a tile under a limit of memory, of which reading takes so many `beside` the tiles."""
+    return TILE if limit is None else max(1, min(TILE, (limit - beside) // HELD))
 
 
-def parts_for(plan: Plan, limit: int | None, unit: Unit, chunks: Unit, front_to_back: bool = False) -> Iterable[Region]:
+def parts_for(
+    plan: Plan,
+    limit: int | None,
+    unit: Unit,
+    chunks: Unit,
+    beside: int = 0,
+    *,
+    front_to_back: bool = False,
+    indices: bool = False,
+) -> Iterable[Region]:
     """The output in parts under a limit of memory: of whole units of what is written, along the chunks of what is read,
-    or one behind the other in C order. Refuses a plan whose smallest part is too large.
+    or one behind the other in C order. `beside` is memory that is taken beside the parts. Refuses a plan whose smallest
+    part is too large.
     """
+    data, positions = bytes_of(plan), POSITION * prod(plan.output_shape) if indices else 0
+    share = data / (data + positions) if data else 1.0
     if unit is None and (chunks is None or front_to_back):
-        tile = tile_for(limit)
-        _check_largest(max((part.nbytes for part in _some(regions(plan, tile))), default=0), limit)
+        tile = max(1, int(tile_for(limit, beside) * share))
+        _check_largest(max((part.nbytes for part in _some(regions(plan, tile))), default=0), limit, beside)
         return regions(plan, tile)
-    most = LARGEST if limit is None else min(LARGEST, limit // HELD)
+    most = LARGEST if limit is None else max(1, min(LARGEST, int((limit - beside) // HELD * share)))
     blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
-    _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit)
+    _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
     return blocks
 
 
-def _check_largest(largest: int, limit: int | None) -> None:
-    if limit is not None and largest * 2 > limit:
+def _check_largest(largest: int, limit: int | None, beside: int) -> None:
+    if limit is not None and largest * 2 + beside > limit:
         raise RequestError(
-            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2)}, the limit is "
+            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, the limit is "
             f"{human_bytes(limit)}; raise {field('max_memory')}"
         )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from array import array
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import byte_count, check_expansion, human_bytes
+from poolcli.formats.checks import beside, byte_count, check_expansion, human_bytes
 from poolcli.formats.hdf5.library import h5py
 from poolcli.formats.hdf5.unpack import number_of
 from poolcli.formats.records import ReadOptions
@@ -15,6 +17,8 @@ from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 
 SMALL = 1024  # bytes that any filter may add to a chunk
+COPIES = 4  # of a chunk that is unpacked: as it is stored, which may be twice as long, unpacked, and within a filter
+NUMBER = 16  # bytes for each packed chunk: its number, twice while they are sorted
 
 
 def is_virtual(properties: Any) -> bool:
@@ -41,11 +45,18 @@ def check_place(where: str, path: str, properties: Any, name: str, allow_externa
         raise FileError(f"{where}: keeps its data in other files ({other}); {field('allow_external')} reads them")
 
 
-def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> frozenset[int] | None:
-    """Refuses what takes far more memory than it is stored in, the chunks that it is read in included.
-
-    The numbers of the chunks that are there; None where none is packed.
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """How a dataset is read: the sorted numbers of the chunks that are there, None where none is packed, and the bytes
+    that reading takes beside what is read.
     """
+
+    packed: array[int] | None
+    beside: int
+
+
+def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> Chunks:
+    """Refuses what takes far more memory than it is stored in, the chunks that it is read in included."""
     size = found.dtype.itemsize
     filtered = properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters()
     chunk = byte_count(properties.get_chunk(), size) if filtered else 0
@@ -59,22 +70,35 @@ def check_memory(where: str, path: str, found: Any, properties: Any, options: Re
         stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is what the file says
         check_expansion(where, stored, whole, None)
         check_expansion(where, min(stored, whole), chunk, None)
-    return _packed_chunks(where, found, properties.get_chunk(), chunk) if filtered else None
+    if not filtered:
+        return Chunks(None, 0)
+    taken = beside(COPIES * chunk + NUMBER * found.get_num_chunks())
+    if options.limit is not None and taken > options.limit:
+        raise FileError(
+            f"{where}: reading its chunks takes {human_bytes(taken)}, the limit is {human_bytes(options.limit)}; "
+            f"raise {field('max_memory')}"
+        )
+    return Chunks(_packed_chunks(where, found, properties.get_chunk(), chunk), taken)
 
 
-def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> frozenset[int]:
-    """Refuses a chunk that is stored in far more bytes than it has: it would be unpacked to its end all the same."""
-    largest, numbers, lengths = 0, set[int](), found.shape
+def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> array[int]:
+    """The numbers of the chunks, sorted. Refuses one that is stored in far more bytes than it has: it would be unpacked
+    to its end all the same.
+    """
+    import numpy as np
+
+    largest, numbers, lengths = 0, array("q"), found.shape
 
     def look(info: Any) -> None:
         nonlocal largest
         largest = max(largest, int(info.size))
-        numbers.add(number_of(info.chunk_offset, lengths, shape))
+        numbers.append(number_of(info.chunk_offset, lengths, shape))
 
     found.chunk_iter(look)
     if largest > 2 * chunk + SMALL:
         raise FileError(f"{where}: has a chunk of {human_bytes(chunk)} that is stored in {human_bytes(largest)}")
-    return frozenset(numbers)
+    np.frombuffer(numbers, np.int64).sort()  # in place
+    return numbers
 
 
 def check_filters(where: str, properties: Any) -> None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import byte_count, check_dtype, check_rank, listing
-from poolcli.formats.hdf5.checks import check_filters, check_memory, check_place, is_virtual
+from poolcli.formats.hdf5.checks import Chunks, check_filters, check_memory, check_place, is_virtual
 from poolcli.formats.hdf5.library import h5py, reading
 from poolcli.formats.hdf5.names import above, find, text_of, walk
 from poolcli.formats.hdf5.storage import storage_of
-from poolcli.formats.hdf5.unpack import read_chunks
+from poolcli.formats.hdf5.unpack import read_chunks, read_in_batches
 from poolcli.formats.records import Header, ReadOptions, slices
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class Gate:
         check_place(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
         check_filters(where, properties)
-        packed = check_memory(where, self.path, found, properties, self.options)
-        return Dataset(self, name, h5py.Dataset(found), packed)
+        chunks = check_memory(where, self.path, found, properties, self.options)
+        return Dataset(self, name, h5py.Dataset(found), chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,13 @@ class Dataset:
     gate: Gate
     name: str
     _dataset: Any
-    _packed: frozenset[int] | None  # the numbers of its chunks that are there, where filters have packed them
+    _chunks: Chunks
 
     @property
     def header(self) -> Header:
         """Its shape and type."""
-        return Header("hdf5", tuple(map(int, self._dataset.shape)), self._dataset.dtype.name, key=self.name)
+        shape, dtype = tuple(map(int, self._dataset.shape)), self._dataset.dtype.name
+        return Header("hdf5", shape, dtype, key=self.name, beside=self._chunks.beside)
 
     @property
     def attributes(self) -> Any:
@@ -144,8 +145,10 @@ class Dataset:
     def read(self, region: Ranges) -> NDArray[Any]:
         """A part of it."""
         with reading(self.gate.path, byte_count(tuple(map(len, region)), self._dataset.dtype.itemsize)):
-            if self._packed is not None:
-                return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._packed, region)
+            if self._chunks.packed is not None:
+                return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._chunks.packed, region)
+            if self._dataset.chunks:
+                return read_in_batches(self._dataset, region)
             found: NDArray[Any] = self._dataset[slices(region)]
         return found
 

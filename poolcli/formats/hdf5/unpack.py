@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.checks import byte_count
 from poolcli.formats.hdf5.filters import unpacked
 from poolcli.formats.hdf5.library import h5py
-from poolcli.system.limits import limit_memory
+from poolcli.formats.records import slices
+from poolcli.formats.regions import batches
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-def read_chunks(where: str, dataset: Any, written: AbstractSet[int], region: Ranges) -> Array:
+def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges) -> Array:
     """A region of an h5py dataset whose chunks are packed; refuses one that unpacks to another size than its own.
 
-    `written` has the numbers of its chunks that are there.
+    `written` has the sorted numbers of its chunks that are there.
     """
     import numpy as np
 
@@ -34,17 +35,30 @@ def read_chunks(where: str, dataset: Any, written: AbstractSet[int], region: Ran
     size = byte_count(shape, kind.get_size())
     as_stored = kind.equal(h5py.h5t.py_create(dtype))
     out = np.empty(tuple(map(len, region)), dtype)
-    with limit_memory(where, size):  # for filters that take more than they give
-        for first, place, part in _chunks(shape, region):
-            data = None
-            if number_of(first, dataset.shape, shape) in written:
-                skipped, stored = dataset.id.read_direct_chunk(first)
-                applied = [each for i, each in enumerate(filters) if not skipped >> i & 1]
-                data = unpacked(where, stored, applied, size)
-            if data is not None and as_stored:
-                out[place] = np.frombuffer(data, dtype).reshape(shape)[part]
-            else:
-                out[place] = dataset[tuple(slice(a + p.start, a + p.stop) for a, p in zip(first, part, strict=True))]
+    for first, place, part in _chunks(shape, region):
+        data, number = None, number_of(first, dataset.shape, shape)
+        at = bisect_left(written, number)
+        if at < len(written) and written[at] == number:
+            skipped, stored = dataset.id.read_direct_chunk(first)
+            applied = [each for i, each in enumerate(filters) if not skipped >> i & 1]
+            data = unpacked(where, stored, applied, size)
+        if data is not None and as_stored:
+            out[place] = np.frombuffer(data, dtype).reshape(shape)[part]
+        else:
+            out[place] = dataset[tuple(slice(a + p.start, a + p.stop) for a, p in zip(first, part, strict=True))]
+    return out
+
+
+def read_in_batches(dataset: Any, region: Ranges) -> Array:
+    """A region of an h5py dataset whose chunks are not packed: few of them at once, because HDF5 takes 6 KB for each,
+    even for those that are not there.
+    """
+    import numpy as np
+
+    out = np.empty(tuple(map(len, region)), dataset.dtype)
+    for part in batches(region, dataset.chunks):
+        place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
+        out[place] = dataset[slices(part)]
     return out
 
 

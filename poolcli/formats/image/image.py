@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.checks import byte_count, check_expansion
 from poolcli.formats.image import gif_write, pillow, pixels, png, tiff, tiff_write
 from poolcli.formats.image.bit_depth import loses_bits
 from poolcli.formats.image.encode_options import BESIDE, chosen, pillow_options
@@ -51,7 +52,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
         def load() -> tuple[NDArray[Any], Metadata]:
             with pillow.translated(path):
-                return _loaded(path, header, picture, pages, options.limit)
+                return _loaded(path, header, picture, pages, options)
 
         yield InMemoryReader(header, load)
 
@@ -88,16 +89,20 @@ def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Heade
         shape, layout = (len(taken), *shape), f"N{layout}"
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*said, *picture.notes, *notes)
-    missing = picture.missing
-    header = Header(picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, missing)
+    decoding = pages[taken.start].pixels * picture.held + os.path.getsize(path)
+    header = Header(
+        picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding
+    )
     return header, picture, taken
 
 
 def _loaded(
-    path: str, header: Header, picture: Picture, pages: range, limit: int | None
+    path: str, header: Header, picture: Picture, pages: range, options: ReadOptions
 ) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, before these N for several pages, with what the file says beside them."""
-    _check_memory(path, header, picture, len(pages), limit)
+    needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
+    refuse_memory(path, needed + header.beside, options.limit)
+    check_expansion(path, os.path.getsize(path), needed, options.allowed)
     first = _decoded(path, picture, pages.start, header.shape[-picture.axes :])
     with loading():  # by now another thread has done so
         import numpy as np
@@ -129,13 +134,6 @@ def _decoded(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> 
     if found.shape != shape:
         raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, its header says {shape}")
     return found
-
-
-def _check_memory(path: str, header: Header, picture: Picture, count: int, limit: int | None) -> None:
-    """Refuses what would take more memory than is allowed, before any is taken."""
-    of_pixels = prod(header.shape) // picture.channels
-    needed = of_pixels * picture.channels * DTYPES[header.dtype].itemsize + of_pixels // count * picture.held
-    refuse_memory(path, needed, limit)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:

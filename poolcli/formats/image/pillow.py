@@ -45,7 +45,8 @@ DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different 
 JPEG = ("JPEG", "MPO")
 PLAIN = ("L", "RGB", "RGBA")  # modes whose pixels lie as they are named, a byte each
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes of a pixel that are held of an animation, or of what may be one
-BUFFER = 4  # bytes of a pixel in Pillow, at most
+DECODERS = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes of a pixel that libraries take while they decode
+BUFFER, NARROW = 4, ("1", "L", "P")  # bytes of a pixel in Pillow, and the modes in which it is 1
 
 
 def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None) -> tuple[Image | None, list[str]]:
@@ -220,8 +221,11 @@ def _held(image: Image, mode: str) -> int:
     """The bytes of a pixel that decoding takes: canvases, Pillow's image, another one where the mode changes, and what
     it hands to numpy.
     """
-    images = BUFFER * (1 if image.mode == mode else 2)
-    return CANVASES.get(str(image.format), 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
+    kind, animated = str(image.format), getattr(image, "n_frames", 1) > 1
+    canvases = CANVASES.get(kind, 0) if animated or kind == "WEBP" else 0
+    modes = [image.mode] if image.mode == mode else [image.mode, mode]
+    images = sum(1 if each in NARROW else BUFFER for each in modes)
+    return canvases + DECODERS.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
 
 
 def _duration(image: Image) -> int | None:

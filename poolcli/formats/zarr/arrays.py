@@ -10,19 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError
-from poolcli.formats.checks import byte_count, check_dtype, check_rank, choose, human_bytes
+from poolcli.formats.checks import (
+    HIGHEST_RATIO,
+    LARGEST_EXPANSION,
+    beside,
+    byte_count,
+    check_dtype,
+    check_expansion,
+    check_rank,
+    choose,
+    human_bytes,
+)
 from poolcli.formats.names import below
 from poolcli.formats.nodata import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source, slices
+from poolcli.formats.regions import batches
 from poolcli.formats.zarr.attributes import with_numbers
-from poolcli.formats.zarr.chunks import batches
 from poolcli.formats.zarr.hierarchy import is_group, root_of, walk
-from poolcli.formats.zarr.library import finished, opening, side_by_side, translated, unpacking
+from poolcli.formats.zarr.library import finished, opening, side_by_side, translated
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
 from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
-from poolcli.formats.zarr.store import store_of
+from poolcli.formats.zarr.store import store_of, stored_bytes
+from poolcli.formats.zarr.unpack import hold_to_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,13 +41,14 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
 
 HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
+COPIES = 2  # of a chunk that is read: as it is stored, and unpacked
 
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
     """The store; groups and arrays that cannot be read are left out."""
     with opening(path):
-        store = store_of(path, read_only=True, allow_external=options.allow_external, largest=options.limit)
+        store = store_of(path, read_only=True, options=options)
         root = root_of(path, store)
     yield Stored(path, root, options)
 
@@ -46,8 +58,11 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region, with its attributes and how it is stored."""
     with open_container(source.path, options) as file:
         array = file.array(source.key or file.only(options.axes))
-        size = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
-        with side_by_side(size, (options.limit or HIGHEST_CHUNK) // 8):
+        most = options.limit or HIGHEST_CHUNK
+        if options.allowed is None:
+            most = min(most, HIGHEST_CHUNK)
+        chunk = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
+        with side_by_side(chunk, most // 8):
             yield array
 
 
@@ -91,9 +106,21 @@ class Stored:
             check_rank(where, node.shape)
             check_dtype(where, node.dtype.name)
             _check(where, node, self.options.limit)
+            self._check_stored(where, node)
+            hold_to_size(where, node)
             attributes, header = with_numbers(node.attrs), self._header(name, node)
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
-            return _Array(replace(header, notes=notes, missing=missing), where, self.root, node)
+            chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
+            header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
+            return _Array(header, where, self.root, node)
+
+    def _check_stored(self, where: str, array: Any) -> None:
+        """Refuses an array of which next to nothing is stored: computing it would take long, or a chunk much memory."""
+        size = DTYPES[array.dtype.name].itemsize
+        claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
+        if self.options.allowed is None and claimed > LARGEST_EXPANSION:
+            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", claimed // HIGHEST_RATIO)
+            check_expansion(where, stored, claimed, None)
 
     def _node(self, key: str | None) -> Any:
         """The array of a name; None where there is none, or a group."""
@@ -169,7 +196,7 @@ def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
     import numpy as np
 
     out = np.empty(tuple(map(len, region)), array.dtype)
-    with translated(where), unpacking(where, byte_count(array.chunks, array.dtype.itemsize)):
+    with translated(where):
         for part in batches(region, array.chunks):
             place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
             out[place] = _values(where, array, part)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,30 +13,9 @@ from poolcli.message_fields import field
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
-    from poolcli.plan.region import Ranges
+    pass
 
-MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each
 USUAL = {1: 2**20, 2: 1024, 3: 128}  # the length of a chunk along each spatial axis, by their number
-
-
-def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
-    """The region in parts, cut between chunks, of which each touches at most so many.
-
-    >>> list(batches((range(3, 9),), (4,)))
-    [(range(3, 9),)]
-    """
-    if not all(region):
-        return
-    touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]
-    steps = [1] * len(region)
-    for axis in reversed(range(len(region))):
-        steps[axis] = max(1, min(len(touched[axis]), most // prod(steps)))
-    starts = [range(span.start, span.stop, step) for span, step in zip(touched, steps, strict=True)]
-    for first in product(*starts):
-        yield tuple(
-            range(max(span.start, at * c), min(span.stop, (at + step) * c))
-            for span, at, step, c in zip(region, first, steps, chunk, strict=True)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -12,12 +10,10 @@ from typing import Any
 from poolcli.errors import QUOTES, said_by
 from poolcli.formats.translated import one_line
 from poolcli.system.lazy_imports import Lazy
-from poolcli.system.limits import limit_memory
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
 
-STACK = 2**23  # bytes of a thread
 PATIENCE = 10.0  # seconds in which what zarr has begun may end, before it is cancelled
 WAITS = "poolcli waits"
 KNOWN = (
@@ -77,15 +73,6 @@ def side_by_side(chunk: int, room: int) -> Iterator[None]:
     """Lets zarr work on no more chunks of so many bytes at once than there is room for."""
     count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
     with zarr.config.set({"async.concurrency": count}):
-        yield
-
-
-@contextmanager
-def unpacking(where: str, chunk: int) -> Iterator[None]:
-    """Room for the chunks of so many bytes that zarr works on at once, and for the threads that it has yet to start."""
-    threads = min(32, (os.cpu_count() or 1) + 4)  # as many as its executor has
-    stacks = max(0, threads - threading.active_count()) * STACK
-    with limit_memory(where, chunk * int(zarr.config.get("async.concurrency")), stacks):
         yield
 
 

@@ -48,7 +48,8 @@ def make(
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
-    most = LARGEST if settings.max_memory is None else max(1, min(LARGEST, settings.max_memory // HELD))
+    room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
+    most = LARGEST if room is None else max(1, min(LARGEST, room // HELD))
     _check_memory(pyramid, file, settings)
     path = pyramid.source.path
     before, clock = fingerprint_of(path), Clock()
@@ -110,7 +111,7 @@ class _Done:
 
 
 def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> None:
-    needed = byte_count(pyramid.header.shape, _itemsize(pyramid))
+    needed = byte_count(pyramid.header.shape, _itemsize(pyramid)) + pyramid.header.beside
     if not file.streams and settings.max_memory is not None and needed > settings.max_memory:
         raise FileError(
             f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(settings.max_memory)}; "
