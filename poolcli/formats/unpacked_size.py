@@ -15,8 +15,8 @@ MOST_OF_DEFLATE, MOST_OF_LZMA = 1032, 8000
 
 
 def of_blosc(data: bytes, most: int) -> int:
-    """By the header of Blosc."""
-    return int.from_bytes(data[4:8], "little")
+    """By the header of Blosc; 0 where that is not of these data, which Blosc refuses."""
+    return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
 
 
 def of_lz4(data: bytes, most: int) -> int:
