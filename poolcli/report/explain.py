@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.explain.compare_dialects import Row, sentences
-from poolcli.explain.convert import Conversion
+from poolcli.explain.convert import Conversion, told
 from poolcli.explain.lengths import searched_for
-from poolcli.explain.searched import told
 from poolcli.explain.solve import Answer, Near
 from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line

@@ -13,9 +13,8 @@ from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
 from poolcli.explain.picture.axis_breaks import CELL, line_of_input, marked
-from poolcli.explain.picture.canvas import Arrow, Box, Canvas, Dot, Words, wide
+from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Role, Words, wide
 from poolcli.explain.picture.draw import draw
-from poolcli.explain.picture.theme import COLOURS, Role
 from tests.conftest import Cli
 
 SHADES = [role for role in COLOURS if role.startswith("read") or role == "padding"]

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, convert, lengths, searched
+from poolcli.explain import compare_dialects, convert, lengths
 from poolcli.plan import steps
 from poolcli.report import explain
 from tests.conftest import Cli
@@ -22,8 +22,7 @@ HUGE = 2**62
 SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
     compare_dialects: ("sentences", "_causes", "_rounding_rule"),
-    convert: ("_never", "_nothing"),
-    searched: ("told", "_numbers"),
+    convert: ("_never", "_nothing", "told", "_numbers"),
     lengths: ("searched_for",),
     explain: (
         "explanation_view",

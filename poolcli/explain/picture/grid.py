@@ -2,16 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf, prod
 
+from poolcli.dialects import DIALECTS
 from poolcli.explain.picture.axis_breaks import CELL, Line, line_of_input, line_of_output, marked
-from poolcli.explain.picture.canvas import Arrow, Box, Canvas, Dot, Words
-from poolcli.explain.picture.caption import input_sizes, output_sizes
-from poolcli.explain.picture.cells import add_indices, divisor_of, input_cell, role_of, small
-from poolcli.explain.picture.theme import Role
+from poolcli.explain.picture.canvas import READ, Arrow, Box, Canvas, Dot, Role, Words, wide
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import window
-from poolcli.windows import Sliding
+from poolcli.windows import Bins, Sliding, ceil_div
+
+SIDES = {"D": ("front", "back"), "H": ("top", "bottom"), "W": ("left", "right")}
+
+
+def title(plan: Plan) -> str:
+    """Operator, dialect and sizes: `avg pooling, as OpenVINO: H=6 W=7 to H=3 W=4`."""
+    sizes = " to ".join((input_sizes(plan.axes), output_sizes(plan.axes)))
+    return f"{plan.op} pooling, as {DIALECTS[plan.like].title}: {sizes}"
+
+
+def input_sizes(axes: Iterable[AxisPlan]) -> str:
+    """The lengths that go in: `H=6 W=7`."""
+    return " ".join(f"{axis.name}={axis.windows.size}" for axis in axes)
+
+
+def output_sizes(axes: Iterable[AxisPlan]) -> str:
+    """The lengths that come out."""
+    return " ".join(f"{axis.name}={axis.windows.output}" for axis in axes)
+
+
+def caption(plan: Plan) -> tuple[str, ...]:
+    """Sentences: kernel and pads, how lengths are rounded, and what becomes of a window.
+
+    Formulas are there where the drawing itself has no room for them: that of two axes.
+    """
+    sliding = [(axis.name, axis.windows) for axis in plan.axes if isinstance(axis.windows, Sliding)]
+    formulas = "; ".join(f"{axis.name}: {axis.formula}" for axis in plan.axes) if len(plan.axes) == 2 else ""
+    if not sliding:
+        return ("Adaptive windows" + (f": {formulas}" if formulas else "") + ".", _rule(plan))
+    numbers = [f"Kernel {_times(w.kernel for _, w in sliding)}", f"stride {_times(w.stride for _, w in sliding)}"]
+    if any(w.dilation > 1 for _, w in sliding):
+        numbers.append(f"dilation {_times(w.dilation for _, w in sliding)}")
+    numbers.append(_pads(sliding))
+    auto_pad = plan.attributes["auto_pad"]
+    by_rule = "" if auto_pad == "explicit" else f" (auto_pad {auto_pad})"
+    return (
+        f"{', '.join(numbers)}{by_rule}.",
+        f"Rounding {plan.attributes['rounding_type']}" + (f": {formulas}" if formulas else "") + ".",
+        _rule(plan),
+    )
+
+
+def _times(numbers: Iterable[int]) -> str:
+    return " x ".join(map(str, numbers))
+
+
+def _pads(sliding: list[tuple[str, Sliding]]) -> str:
+    if not any(w.pad_begin or w.pad_end for _, w in sliding):
+        return "no padding"
+    sides = []
+    for name, w in sliding:
+        before, after = SIDES.get(name, (f"{name} begin", f"{name} end"))
+        sides.append(f"{before} {w.pad_begin}, {after} {w.pad_end}")
+    return f"pads {', '.join(sides)}"
+
+
+def _rule(plan: Plan) -> str:
+    if plan.divisor_rule:
+        return f"Divisor: {plan.divisor_rule}."
+    return f"Each output is the {plan.reducer.noun} of its window."
+
+
+MANY = len(READ) - 1  # windows, above which their number makes no difference to the shade
+
+
+def role_of(outputs: tuple[int, ...], lasts: tuple[int, ...]) -> Role:
+    """The colour of a window: the first, the one beside it, the last, or any other."""
+    if not any(outputs):
+        return "first"
+    if outputs == lasts:
+        return "last"
+    return "second" if outputs == (0,) * (len(outputs) - 1) + (1,) else "other"
+
+
+def input_cell(x: float, y: float, positions: tuple[int, ...], axes: tuple[AxisPlan, ...]) -> Box:
+    """The cell of one position along each of the axes."""
+    if all(0 <= p < axis.windows.size for p, axis in zip(positions, axes, strict=True)):
+        readers = min(MANY, prod(_readers(axis, p) for p, axis in zip(positions, axes, strict=True)))
+        return Box(x, y, CELL, CELL, READ[readers], "grid", hatched=readers == 0)
+    past = any(p >= axis.windows.size + _pad_end(axis) for p, axis in zip(positions, axes, strict=True))
+    return Box(x, y, CELL, CELL, None if past else "padding", "faint", dashed=True)
+
+
+def divisor_of(plan: Plan, outputs: tuple[int, ...]) -> int | None:
+    """What the sum of a window is divided by; None where nothing is divided."""
+    if not plan.reducer.divides:
+        return None
+    if plan.divisor_override is not None:
+        return plan.divisor_override
+    return prod(w.divisor(o) for w, o in zip(plan.windows, outputs, strict=True))
+
+
+def _pad_end(axis: AxisPlan) -> int:
+    return axis.windows.pad_end if isinstance(axis.windows, Sliding) else 0
+
+
+def _readers(axis: AxisPlan, position: int) -> int:
+    """How many windows read an input position, counted up to `MANY`."""
+    w = axis.windows
+    if isinstance(w, Bins):
+        return min(MANY, ceil_div((position + 1) * w.output, w.size) - position * w.output // w.size)
+    low = max(0, ceil_div(position + w.pad_begin - w.extent + 1, w.stride))
+    high = min(w.output - 1, (position + w.pad_begin) // w.stride)
+    if w.dilation == 1:
+        return max(0, min(MANY, high - low + 1))
+    return sum((position - w.start(o)) % w.dilation == 0 for o in range(low, min(high + 1, low + 1000)))
+
+
+def add_indices(canvas: Canvas, line: Line, y: float, size: int | None) -> None:
+    """The numbers above the cells of a row, of an input those inside it: as many as there is room for."""
+    taken = -inf
+    for position in line.shown:
+        half = wide(str(position), small(position)) / 2 + 1
+        middle = line.at(position) + CELL / 2
+        if (size is None or 0 <= position < size) and middle - half >= taken:
+            canvas.add(Words(middle, y - 5, str(position), small(position), "middle", "soft"))
+            taken = middle + half
+
+
+def small(number: int) -> float:
+    """The size of the letters of an index."""
+    return 9 if number < 1000 else 7
+
 
 LEFT, HEAD, BETWEEN = 72.0, 52.0, 96.0  # room beside a grid, above it, and between two
 BESIDE = {"first": -6.0, "second": 0.0, "last": 6.0}  # of an element's middle: windows share elements
