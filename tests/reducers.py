@@ -14,7 +14,7 @@ MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 
 def power(p: float, signed: bool = False) -> Reducer:
     """The root of the sum of powers; `signed` as PyTorch has it."""
-    return Reducer("lp", "root", "float", power=p, signed=signed, divides=signed)
+    return Reducer("lp", "root", "float", power=p, signed=signed, divides=signed, adds=True)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def test_limits_can_be_lowered() -> None:
 
 
 HUGE = (1, 1, 3, 3)
-SUM = Reducer("sum", "sum", "number")
+SUM = Reducer("sum", "sum", "number", adds=True)
 REFUSED: dict[str, tuple[Any, str | None]] = {
     "3 axes": (AvgPool(1).plan((1, 1, 2, 2, 2)), None),
     "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, these are 4"),
@@ -110,7 +110,7 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     out = np.broadcast_to(np.ones((), plan.output_dtype), plan.output_shape)
     with patch("poolcli.engine.call.empty_like", lambda *_: out):
         run(plan, x, engine="numba")
-    assert ran == ["numpy" if reason else "compiled"]
+    assert set(ran) == {"numpy" if reason else "compiled"}  # of large regions numpy computes piece by piece
 
 
 def test_an_engine_nobody_knows_is_refused() -> None:

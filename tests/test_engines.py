@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -13,16 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
-from poolcli.dtypes import lookup
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import run
 from poolcli.engine.compiled.choose import Limits
 from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import steps_of
 from poolcli.engine.numpy.sums import float_sums
+from poolcli.engine.table import ENGINES as ENGINE_ROWS
+from poolcli.errors import PoolError
 from poolcli.plan import Plan
+from poolcli.plan.attributes import Reducer
 from poolcli.plan.region import whole
-from tests.profiles import sized
+from tests.profiles import sized, slow
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -103,22 +108,17 @@ def problems(draw: st.DrawFn) -> tuple[Plan, Any]:
 
 
 def assert_same(a: Any, b: Any, plan: Plan, x: Any) -> None:
-    """Same shape and dtype; integers and maxima identical; averages within 1 unit in the last place of mean |x|."""
+    """Same shape and dtype, and the same bits, signs of zeros included; any nan is any other."""
     assert (a.shape, a.dtype) == (b.shape, b.dtype)
-    if a.dtype.name == "bfloat16" and plan.reducer.picks:
-        a, b = a.astype(np.float32), b.astype(np.float32)
-    if plan.reducer.picks or a.dtype.kind in "iu":
-        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-        return
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    np.testing.assert_array_equal(np.isnan(wide_a), np.isnan(wide_b))
-    with np.errstate(all="ignore"):
-        size = abs(run(plan, abs(x.astype(x.dtype.newbyteorder("="))), engine="numpy")[0])
-        unit = np.maximum(
-            abs(np.nextafter(size, size.dtype.type(np.inf)).astype(np.float64) - size.astype(np.float64)), 0
-        )
-        near = (wide_a == wide_b) | (abs(wide_a - wide_b) <= np.nan_to_num(unit, nan=0, posinf=0)) | np.isnan(wide_a)
-    assert near.all()
+    np.testing.assert_array_equal(bits_of(a), bits_of(b), f"{plan.op} {plan.attributes} {x.shape} {x.dtype}")
+
+
+def bits_of(values: Any) -> Any:
+    """The numbers as unsigned integers, each nan as the same one."""
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind in "iub":
+        return values
+    return np.where(values != values, values.dtype.type(np.nan), values).view(f"u{values.itemsize}")
 
 
 @pytest.mark.slow
@@ -225,3 +225,88 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
     at = prepare(whole(plan), True)(x, np.empty(plan.output_shape, x.dtype), 1)
     assert at is not None
     assert at.ravel().tolist() == expected
+
+
+LOCAL: dict[str, tuple[Any, dict[str, Any]]] = {
+    "avg": (AvgPool(4, 4), {}),
+    "avg to a divisor": (AvgPool(3, 2, 1, 1, divisor_override=-7), {"output_dtype": "float32"}),
+    "avg to float64": (AvgPool(3, 1, 1, 1), {"output_dtype": "float64"}),
+    "adaptive-avg": (AdaptiveAvgPool(5), {}),
+    "max": (MaxPool(3, 2, 1, 1), {}),
+    "min": (MinPool(4, 3), {}),
+    "adaptive-max": (AdaptiveMaxPool(5), {}),
+    "mode": (ModePool(4, 3), {}),
+    "lp 1": (LpPool(3, 2, p=1), {}),
+    "lp 2": (LpPool(4, 4), {}),
+    "lp 3, signed": (LpPool(4, 4, p=3, like="pytorch"), {}),
+    "lp 7": (LpPool(2, 1, p=7), {}),
+}
+STRANGE = (0.0, -0.0, 1.0, -6.0, np.nan, np.inf, -np.inf, 1e-300, -1e-300, 5e-324, 1e300, -1.7e308)
+LONG = 12  # elements of a line
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", slow("int64"), slow("bfloat16"), slow("float16")])
+@pytest.mark.parametrize("name", LOCAL)
+def test_no_element_outside_of_a_window_changes_its_output(name: str, dtype: str, engine: str) -> None:
+    op, more = LOCAL[name]
+    is_float = lookup(dtype).kind == "float"
+    if op.name == "mode" and is_float:
+        return
+    options = more if op.name != "lp" or is_float else {"output_dtype": "float64"}
+    plan = op.plan((1, 1, LONG), dtype, **options)
+    rng = np.random.default_rng(6)
+    lines = [np.resize([3.0, 4, 5, -6, 1, 1, 1, 2], LONG), *rng.normal(size=(2, LONG)), np.zeros(LONG)]
+    odd = STRANGE if is_float else [lookup(dtype).limits[0], lookup(dtype).limits[1], 0, 7]
+    with np.errstate(all="ignore"):
+        for line in lines:
+            x = (line if is_float else abs(line) * 9).astype(numpy_dtype(dtype)).reshape(1, 1, LONG)
+            before = bits_of(run(plan, x, engine=engine)[0])
+            for place, value in product((0, 4, LONG - 1), odd):
+                changed = x.copy()
+                changed[0, 0, place] = np.asarray(value).astype(x.dtype)
+                after = bits_of(run(plan, changed, engine=engine)[0])
+                apart = [o for o in range(plan.output_shape[2]) if place not in plan.windows[0].span(o)]
+                np.testing.assert_array_equal(after[0, 0, apart], before[0, 0, apart], f"{line} {place} {value}")
+
+
+@dataclass(frozen=True)
+class Spread(Reducer):
+    """A reducer with a field that no engine has heard of."""
+
+    spread: bool = False
+
+
+INVENTED = {
+    "no way to join": Reducer("range", "range", "number"),
+    "divided, of what": Reducer("range", "range", "number", divides=True),
+    "a power of what": Reducer("range", "range", "float", power=2),
+    "two ways": Reducer("range", "range", "number", better=operator.gt, adds=True),
+    "a new field": Spread("range", "range", "number", spread=True),
+    "a new field beside known ones": Spread("range", "range", "number", divides=True, adds=True, spread=True),
+}
+
+
+@pytest.mark.parametrize("missing", [None, 1.0])
+@pytest.mark.parametrize("engine", ["auto", *ENGINES])
+@pytest.mark.parametrize("name", INVENTED)
+def test_a_reducer_that_engines_do_not_know_is_refused_by_its_name(name: str, engine: str, missing: Any) -> None:
+    for shape in ((1, 1, 8), (1, 1, 50_000)):
+        plan = replace(AvgPool(2).plan(shape, missing=missing), reducer=INVENTED[name])
+        with pytest.raises(PoolError, match=r"^avg: no engine knows the reducer 'range'"):
+            run(plan, np.ones(shape, np.float32), engine=engine)
+    assert all(each.refusal(plan) for each in ENGINE_ROWS.values())
+
+
+@pytest.mark.parametrize("name", ["no way to join", "divided, of what", "a power of what"])
+def test_no_engine_makes_something_of_what_it_refuses(name: str) -> None:
+    region = whole(replace(AvgPool(2).plan((1, 1, 8)), reducer=INVENTED[name]))
+    for engine in ENGINE_ROWS.values():
+        with pytest.raises(PoolError, match="does not know the reducer 'range'"):
+            engine.load()(region, False)
+
+
+def test_every_operator_is_known_to_every_engine() -> None:
+    for op in (AvgPool(2), MaxPool(2), MinPool(2), AdaptiveAvgPool(2), AdaptiveMaxPool(2), LpPool(2)):
+        assert not any(engine.refusal(op.plan((1, 1, 8))) for engine in ENGINE_ROWS.values())
+    assert not any(engine.refusal(ModePool(2).plan((1, 1, 8), "uint8")) for engine in ENGINE_ROWS.values())

@@ -6,6 +6,7 @@ from math import prod
 
 from poolcli.arguments import one_of
 from poolcli.engine.table import ENGINES, NUMBA, NUMPY, Engine
+from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.windows import Sliding
 
@@ -17,14 +18,21 @@ WORDS = ("auto", *ENGINES)
 
 
 def choose_engine(plan: Plan, word: str = "auto", worth: int = WORTH_CALLING) -> Engine:
-    """The engine that computes `plan` where `word` is asked for; numpy where that one cannot.
+    """The engine that computes `plan` where `word` is asked for; numpy where that one cannot, and a refusal where
+    neither can.
 
     `auto` goes by the plan alone (the compiled engine for more than `worth` operations), so that the same call gives
     the same bits whatever was called, loaded or kept before.
     """
     one_of("engine", word, WORDS)
     engine = ENGINES.get(word) or (NUMBA if work_of(plan) > worth else NUMPY)
-    return NUMPY if engine.refusal(plan) else engine
+    if not engine.refusal(plan):
+        return engine
+    if NUMPY.refusal(plan):
+        raise RequestError(
+            f"{plan.op}: no engine knows the reducer {plan.reducer.name!r}; teach it to poolcli/engine/numpy first"
+        )
+    return NUMPY
 
 
 def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.engine.compiled import ability
 from poolcli.plan import Plan
+from poolcli.plan.attributes import is_known
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +38,14 @@ class Engine:
         return prepare
 
 
+# The fields of a reducer that the numpy engine reads; whoever teaches it a new one adds that here.
+READ = frozenset(["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"])
+
+
+def _refused_by_numpy(plan: Plan) -> str | None:
+    return None if is_known(plan.reducer, READ) else f"numpy has no {plan.reducer.noun}"
+
+
 NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, ability.refusal)
-NUMPY = Engine("numpy", "poolcli.engine.numpy.pool", False, lambda plan: None)
+NUMPY = Engine("numpy", "poolcli.engine.numpy.pool", False, _refused_by_numpy)
 ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-NORM = Reducer("lp", "Lp norm", "float", power=2)
+NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 
 
 @dataclass(frozen=True)

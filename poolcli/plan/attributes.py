@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from poolcli.arguments import (
@@ -31,8 +32,13 @@ from poolcli.dialects import DIALECTS, Dialect
 class Reducer:
     """How the elements of a window become one number.
 
+    Either elements are compared and one of them wins, or they vote, or something of each is added up. Nothing asks a
+    reducer for its name: what a new one does follows from its fields. An engine refuses a reducer whose fields say none
+    of this, or that sets a field which the engine does not read.
+
     `better(a, b)`: whether a wins over b; None where nothing is compared so. `votes`: whether the value that occurs
     most often is taken, of equally frequent ones the smallest; of whole numbers only, and of nothing there is none.
+    `adds`: whether elements, or powers of them, are added up.
     `nothing`: of the limits of a type, the one that loses against every element, 0 the lowest, 1 the highest.
     `divides`: whether the sum is divided by what the plan counts. `power`: elements are added as abs(x)**power and the
     root is taken of the sum; None adds them as they are; `signed` adds x**power instead, and multiplies by the whole
@@ -49,6 +55,7 @@ class Reducer:
     power: float | None = None
     signed: bool = False
     votes: bool = False
+    adds: bool = False
 
     @property
     def picks(self) -> bool:
@@ -56,7 +63,15 @@ class Reducer:
         return self.better is not None
 
 
-MEAN = Reducer("mean", "average", "number", divides=True)
+@lru_cache(maxsize=64)
+def is_known(reducer: Reducer, read: frozenset[str]) -> bool:
+    """Whether the fields that an engine reads say how the elements become one number, and no other field is set."""
+    ways = (reducer.better is not None, reducer.votes, reducer.adds)
+    others = (own for own in fields(reducer) if own.name not in read)
+    return sum(ways) == 1 and all(getattr(reducer, own.name) == own.default for own in others)
+
+
+MEAN = Reducer("mean", "average", "number", divides=True, adds=True)
 MAXIMUM = Reducer("max", "maximum", "element", better=operator.gt)
 
 

@@ -73,6 +73,14 @@ def unit(value: Fraction, dtype: np.dtype[Any]) -> Fraction:
     return Fraction(2) ** max(exponent - int(info.nmant), least) if size else Fraction(2) ** least
 
 
+def nearest(value: Fraction, dtype: np.dtype[Any]) -> float:
+    """The number of the float type that is nearest to `value`, of two the even one, as a Python float."""
+    step = unit(value, dtype)
+    found = round(value / step) * step  # halves to even
+    largest = Fraction(float(ml_dtypes.finfo(dtype).max))  # type: ignore[no-untyped-call]
+    return float(found) if abs(found) <= largest else float("inf") * (1 if value > 0 else -1)
+
+
 def assert_exact(plan: Plan, x: Any, values: Any, positions: Any, places: list[Place]) -> None:
     """Integers and maxima are what the definition gives; means of floats are within a unit in the last place of the
     mean of the elements' sizes; indices (of a plan that counts them in the plane) are those of the first maximum.

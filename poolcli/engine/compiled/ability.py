@@ -8,7 +8,11 @@ import sys
 from math import prod
 
 from poolcli.plan import Plan
+from poolcli.plan.attributes import is_known
 
+READ = frozenset(
+    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
+)  # fields of a reducer
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
@@ -23,8 +27,8 @@ def refusal(plan: Plan) -> str | None:
         return f"numba divides by numbers below 2**31, here are some up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
         return f"numba adds powers up to {LARGEST_POWER} of numbers of up to 32 bits"
-    known = reducer.better in COMPARED or reducer.votes or reducer.power is not None or reducer.divides
-    if not known or reducer.better not in (None, *COMPARED):
+    adds_alone = reducer.adds and reducer.power is None and not reducer.divides
+    if not is_known(reducer, READ) or adds_alone or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"
     return None
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.compiled.ability import largest_divisor
+from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.windows import AxisWindows, Bins
 
@@ -114,6 +115,14 @@ class Shift(NamedTuple):
     bits: int
 
 
+class NearestQuotient(NamedTuple):
+    """The quotient of a total that float64 may not hold, rounded to the nearest float64."""
+
+
+class OddQuotient(NamedTuple):
+    """The quotient rounded to odd, for a type that is shorter than float64 (`engine/rounding.py`)."""
+
+
 class OfKernel(NamedTuple):
     """The quotient times the elements of a whole kernel."""
 
@@ -136,7 +145,7 @@ class Arithmetic(NamedTuple):
     read: Plain | Float16Bits | BFloat16Bits
     term: Itself | Size | Square | Power | PowerOfSize
     total: Sum | SumWithError | Largest | Smallest | MostOften
-    result: Itself | Quotient | Scaled | ByReciprocal | HalfEven | Shift | OfKernel
+    result: Itself | Quotient | Scaled | ByReciprocal | NearestQuotient | OddQuotient | HalfEven | Shift | OfKernel
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
 
@@ -166,8 +175,10 @@ def compute(plan: Plan, longest: int) -> Computed:
     """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
     if plan.reducer.better is not None or plan.reducer.votes:
         return _element(plan)
-    if plan.reducer.power is not None:
+    if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
+    if not (plan.reducer.adds and plan.reducer.divides):
+        raise RequestError(f"the numba engine does not know the reducer {plan.reducer.name!r}")
     return _float_mean(plan) if lookup(plan.dtype).kind == "float" else _integer_mean(plan, longest)
 
 
@@ -190,7 +201,10 @@ def _sum_of_floats(plan: Plan) -> Sum | SumWithError:
 
 def _float_mean(plan: Plan) -> Computed:
     read, write = (STORED.get(dtype, Plain()) for dtype in (plan.dtype, plan.output_dtype))
-    how = Arithmetic(read, Itself(), _sum_of_floats(plan), Quotient(), Itself(), write)
+    total = _sum_of_floats(plan)
+    is_twice = isinstance(total, SumWithError) or largest_divisor(plan) >= SMALL
+    result = OddQuotient() if plan.output_dtype != "float64" and is_twice else Quotient()
+    how = Arithmetic(read, Itself(), total, result, Itself(), write)
     return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))
 
 
@@ -202,7 +216,10 @@ def _integer_mean(plan: Plan, longest: int) -> Computed:
     made = seen_as(target.name)
     if target.kind == "float":
         write = STORED.get(target.name, Plain())
-        how = Arithmetic(Plain(), Itself(), total, Quotient(), Itself(), write)
+        result: Any = Quotient()
+        if largest >= EXACT_64 or (target.bits < 64 and largest_divisor(plan) >= SMALL):
+            result = NearestQuotient() if target.bits == 64 else OddQuotient()
+        how = Arithmetic(Plain(), Itself(), total, result, Itself(), write)
         return Computed(how, made, np.dtype(np.float64))
     if bits is not None:
         return Computed(

@@ -48,6 +48,7 @@ class Choice:
     def variant(self) -> str:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         steps = [_word(step) for step in self.how if isinstance(step, tuple) and not isinstance(step, Plain | Itself)]
+        steps += ["odd"] if isinstance(self.how, Wide) and self.how.odd else []
         types = [self.made.name, *([self.divisor.name] if self.divisor != NONE else [])]
         size = [] if self.taps is None else [self.taps.word]
         return "-".join([self.kernel, *size, self.dtype, *steps, *types])

@@ -235,7 +235,10 @@ def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
 def _wide(plan: Plan, view: View) -> Choice:
     """Means of 64-bit integers; the rounded ones are made as int64, which has the bits of those of uint64."""
     rounded = lookup(plan.output_dtype).is_integer
-    how, made = Wide(plan.dtype.startswith("u"), rounded), np.dtype(np.int64 if rounded else np.float64)
+    how, made = (
+        Wide(plan.dtype.startswith("u"), rounded, plan.output_dtype != "float64"),
+        np.dtype(np.int64 if rounded else np.float64),
+    )
     source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
     return Choice("mean_wide", None, plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0, 1, 1)
 

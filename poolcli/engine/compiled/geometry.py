@@ -155,7 +155,10 @@ class Down(NamedTuple):
 
 
 class Wide(NamedTuple):
-    """64-bit integers (unsigned ones given as int64), whose means are rounded half to even or else floats."""
+    """64-bit integers (unsigned ones given as int64), whose means are rounded half to even or else floats: rounded to
+    odd for a type that is shorter than float64.
+    """
 
     unsigned: bool
     rounded: bool
+    odd: bool = False

@@ -5,6 +5,7 @@ so a process that finds its kernels made never imports numba.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,8 +48,11 @@ processor: tuple[str, str] | None = None  # to compile for, by name and features
 
 @cache
 def _host() -> tuple[str, str]:
+    """The processor that numba's environment variables name; what they leave open is that of this machine."""
     llvm = binding()
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    return name, llvm.get_host_cpu_features().flatten() if features is None else features
 
 
 def _processor() -> tuple[str, str]:

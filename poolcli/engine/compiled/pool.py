@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.compiled.arithmetic import ByReciprocal, Quotient
+from poolcli.engine.compiled.arithmetic import ByReciprocal, OddQuotient, Quotient
 from poolcli.engine.compiled.choice import Choice
 from poolcli.engine.compiled.choose import choose_kernel
 from poolcli.engine.compiled.geometry import Wide
@@ -29,18 +29,20 @@ def prepare(region: Region, indices: bool) -> Pool:
     """What pools the region, of any array that it reads."""
     in_order = choose_kernel(region, indices)
     load_kept(in_order)
+    plan = region.plan  # an int16 that wins is a number, also where float16 is wanted
+    as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     can_overflow = _can_overflow(in_order)
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         x = _as_numbers(x, in_order.source)
         choice = in_order if in_order.view.is_contiguous(x) else suited(region, indices, in_order, x)
-        source, values = choice.view.of_input(x), choice.view.target(out, choice.made)
+        source, values = choice.view.of_input(x), choice.view.target(out, choice.made, as_bits)
         positions = np.empty(choice.view.output_shape, np.int64) if indices else None
         run(choice, source, values, positions, threads)
         if can_overflow and not np.isfinite(values).all():
             values = _rescued(choice, in_order, x, values, threads)
         if values is not out:
-            choice.view.store(out, values)
+            choice.view.store(out, values, as_bits)
         return None if positions is None else _inside_plane(region, choice, positions)
 
     return pool
@@ -56,7 +58,7 @@ def _can_overflow(choice: Choice) -> bool:
     return (
         choice.dtype == "float64"
         and not isinstance(choice.how, Wide)
-        and isinstance(choice.how.result, Quotient | ByReciprocal)
+        and isinstance(choice.how.result, Quotient | ByReciprocal | OddQuotient)
     )
 
 

@@ -55,10 +55,12 @@ def _residue(total, found, divisor):
 
 
 def residue_of_halves(total, found, divisor):
-    """The same in several steps (Dekker): halves of 26 bits have exact products."""
+    """The same in several steps (Dekker): halves of 26 bits have exact products. Large numbers are scaled first."""
+    scale = 2.0**-64 if abs(total) > 2.0**900 else 1.0
+    total, found = total * scale, found * scale
     product = found * divisor
     wide_a, wide_b = found * 134217729.0, divisor * 134217729.0
     high_a, high_b = wide_a - (wide_a - found), wide_b - (wide_b - divisor)
     low_a, low_b = found - high_a, divisor - high_b
     lost = low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
-    return (total - product) - lost
+    return ((total - product) - lost) / scale

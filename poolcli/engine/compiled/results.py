@@ -52,6 +52,66 @@ def _divided_pair(total, divisor, how):
 
 
 @inlined
+def nearest_quotient(total, error, divisor):
+    """(total + error) / divisor to the nearest float64, with the quotient's own rounding error put right, and what that
+    number is less than the quotient.
+    """
+    found = (total + 0.0) / divisor
+    more = (residue(total, found, divisor) + error) / divisor
+    better = found + more
+    if not np.isfinite(better) or more == 0.0:
+        return found, 0.0
+    return better, more - (better - found)
+
+
+@inlined
+def odd_quotient(total, error, divisor):
+    """The same rounded to odd: of the neighbours of an inexact quotient the one whose last bit is set."""
+    near, rest = nearest_quotient(total, error, divisor)
+    bits = np.float64(near).view(np.int64)
+    if rest != 0.0 and bits & 1 == 0:
+        bits += 1 if (rest > 0.0) == (near > 0.0) else -1
+    return np.int64(bits).view(np.float64)
+
+
+@inlined
+def _parts_of_float(total):
+    return float(total), 0.0
+
+
+@inlined
+def _parts_of_integer(total):
+    high = float(total)
+    return high, float(total - np.int64(high))
+
+
+@inlined
+def _parts_of_pair(total):
+    return total.real, total.imag
+
+
+def _exact(quotient_of, total):
+    """The quotient of the parts of a total of that type."""
+    pair, whole = isinstance(total, types.Complex), isinstance(total, types.Integer)
+    parts = _parts_of_pair if pair else _parts_of_integer if whole else _parts_of_float
+
+    @inlined
+    def exact(total, divisor, how):
+        high, low = parts(total)
+        return quotient_of(high, low, divisor)
+
+    return exact
+
+
+@inlined
+def _nearest(total, error, divisor):
+    return nearest_quotient(total, error, divisor)[0]
+
+
+EXACT = {names.NearestQuotient: _nearest, names.OddQuotient: odd_quotient}
+
+
+@inlined
 def _of_kernel(total, divisor, how):
     return total / divisor * how.result.elements
 
@@ -176,4 +236,6 @@ def _result(total, divisor, how):
         return _rounded_in(as_dtype(divisor).type)
     if step is names.HalfEven:
         return _half_even
+    if step in EXACT:
+        return _exact(EXACT[step], total)
     return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]

@@ -12,6 +12,7 @@ import numpy as np
 from poolcli.engine.compiled.arithmetic import lengths_of, seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.engine.memory import Order
+from poolcli.engine.rounding import storable
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 from poolcli.windows import AxisWindows, Sliding
@@ -101,21 +102,23 @@ class View:
         """`x` in the order of this view, not copied."""
         return x if self.is_plain else x.transpose(self.order)
 
-    def target(self, out: Array, dtype: np.dtype[Any]) -> Array:
-        """`out` itself as numbers of that type in the order of this view; a new array where it is of another type."""
-        if out.dtype != dtype and out.dtype.isnative and seen_as(out.dtype.name) == dtype:
+    def target(self, out: Array, dtype: np.dtype[Any], as_bits: bool) -> Array:
+        """`out` itself as numbers of that type in the order of this view; a new array where it is of another type.
+        `as_bits`: whether numbers of that type are the bits of those of `out`, where kernels see these so.
+        """
+        if as_bits and out.dtype != dtype and out.dtype.isnative and seen_as(out.dtype.name) == dtype:
             out = out.view(dtype)
         if out.dtype != dtype:
             return np.empty(self.ordered_shape, dtype)
         return out if self.is_plain else out.transpose(self.order)
 
-    def store(self, out: Array, values: Array) -> None:
+    def store(self, out: Array, values: Array, as_bits: bool) -> None:
         """Brings values made in this view to `out`, where they are not there already."""
         if not np.may_share_memory(out, values):
             with np.errstate(all="ignore"):
-                if values.dtype != out.dtype and values.dtype == seen_as(out.dtype.name):
+                if as_bits and values.dtype != out.dtype and values.dtype == seen_as(out.dtype.name):
                     values = values.view(out.dtype)
-                out[...] = self.to_layout(values)
+                out[...] = storable(self.to_layout(values), out.dtype)
 
     def to_layout(self, array: Array) -> Array:
         """An array of the canonical output shape, back in the order of the layout; a view."""

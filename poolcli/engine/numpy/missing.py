@@ -20,6 +20,7 @@ from poolcli.engine.numpy.modes import highest, mode_of
 from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array, reduce, steps_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of
+from poolcli.engine.rounding import storable
 from poolcli.nodata import Missing
 from poolcli.plan.region import Ranges, Region, parts_of
 
@@ -73,7 +74,7 @@ def _pool_again(
             left = divisors(part) - (0 if fixed else lost)
             mean = mean_of if reducer.power is None else power_mean_of
             found = mean(part, left)(np.where(gone, slab.dtype.type(0), slab))
-        out[again] = found[again]
+        out[again] = storable(found, out.dtype)[again]
     out[again & (present == 0)] = _nothing(part)
 
 

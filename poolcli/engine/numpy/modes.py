@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.engine.numpy.reduce import Array, along
+from poolcli.engine.rounding import storable
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def mode_of(region: Region, counts: NDArray[np.int64] | None = None) -> Pool:
             taken = elements[np.maximum(offsets, 0)]
             taken[offsets < 0] = highest(x)
             modes[outputs] = _longest_runs(taken, inside)
-        out[...] = modes.reshape(shape)
+        out[...] = storable(modes.reshape(shape), out.dtype)
 
     return pool
 

@@ -15,6 +15,8 @@ from poolcli.engine.numpy.modes import mode_of
 from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.sums import mean_of
+from poolcli.engine.rounding import storable
+from poolcli.errors import RequestError
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -34,16 +36,19 @@ def prepare(region: Region, indices: bool) -> Pool:
 
         @_silently
         def pick(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-            out[...], positions = best(x)
+            values, positions = best(x)
+            out[...] = storable(values, out.dtype)
             return positions if indices else None
 
         return pick
     if reducer.votes:
         return mode_of(region)
+    if not reducer.adds:
+        raise RequestError(f"the numpy engine does not know the reducer {reducer.name!r}")
     mean = mean_of(region) if reducer.power is None else power_mean_of(region)
 
     @_silently
     def pool(x: Array, out: Array, threads: int | None) -> None:
-        out[...] = mean(x)
+        out[...] = storable(mean(x), out.dtype)
 
     return pool

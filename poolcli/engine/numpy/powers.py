@@ -8,17 +8,19 @@ from math import prod
 import numpy as np
 
 from poolcli.engine.numpy.reduce import Array, Combine, Parts, reduce, steps_of
-from poolcli.engine.numpy.sums import divisors, float_sums, is_wide
+from poolcli.engine.numpy.sums import add, divisors, float_sums, is_wide
 from poolcli.plan.region import Region
 
 # What float64 loses of a term below its range is nothing beside a sum of LEAST, and a sum up to MOST has lost nothing
 # above it.
 LEAST, MOST = 2.0**-900, 2.0**1000
+NORMAL = 2.0**-1022  # a term below it has lost digits, or is 0
 
 
 def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
     """What makes of an array the root of the sum of powers of every window.
 
+    A window whose terms leave the range is computed once more from its own elements: those of others change nothing.
     Where the reducer divides, it is by `divisor`, or by that of the plan where none is given.
     """
     reducer, steps, wide = region.plan.reducer, steps_of(region), is_wide(region.plan)
@@ -30,13 +32,15 @@ def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Arr
         sums = float_sums(steps, terms, wide)
         total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
         found = _root(_counted(region, total, divisor), power)
-        lost = ~((abs(total) >= LEAST) & (abs(total) <= MOST))
-        if lost.any() and not ((terms == 0) & (x != 0)).any():
-            lost &= total != 0  # of zeros alone
+        lost, vanishing = ~(abs(total) <= MOST), (abs(terms) < NORMAL) & (x != 0)
+        if vanishing.any():
+            (some,) = reduce(steps, (vanishing.astype(np.float64),), add)
+            lost |= (abs(total) < LEAST) & (some > 0)
         if not lost.any():
             return found
         unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
         largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
+        lost &= (abs(total) >= LEAST) | (_raised(largest, power) < LEAST) | np.isnan(total)
         return np.where(lost, largest * _root(_counted(region, ratios, divisor), power), found)
 
     return power_mean

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import truediv
 
 import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import Array, AxisSteps, Parts, along, indices, reduce, steps_of
+from poolcli.engine.rounding import nudged, quotient_to_odd
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 
 Steps = tuple[AxisSteps, ...]
 SCALE = 64  # a power of two above the number of elements that any window can hold
+LARGE = 2.0**900  # of products with halves of larger numbers the halves overflow
+EXACT, SMALL = 2**52, 2**24  # below: a quotient of such a total by such a divisor is never rounded twice
 
 
 def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
@@ -22,16 +26,17 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
     plan, steps = region.plan, steps_of(region)
     by = divisors(region) if divisor is None else divisor
     if lookup(plan.dtype).kind != "float":
-        return lambda x: _integer_mean(plan.output_dtype, _exact_total(plan, steps, x, by), by)
+        return lambda x: _integer_mean(plan, _exact_total(plan, steps, x, by), by)
     wide, by_float = is_wide(plan), by.astype(np.float64)
-    gathered = None if wide else gathered_sums(region, np.float64)
+    odd = plan.output_dtype != "float64" and (wide or int(abs(by).max(initial=1)) >= SMALL)
+    gathered = None if wide or odd else gathered_sums(region, np.float64)
     if gathered is not None:
         return lambda x: np.divide(gathered(x), by_float)
 
     def mean(x: Array) -> Array:
-        found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float)
+        found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float, odd)
         if wide and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
-            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), by_float)
+            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), by_float, odd)
             found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
         return found
 
@@ -50,14 +55,21 @@ def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
     return reduce(steps, (x, np.zeros_like(x)), _add_with_error)
 
 
-def _quotient(sums: Parts, divisor: Array) -> Array:
-    """The sums over the divisor; where they carry errors, the quotient's own rounding error is put right."""
-    if len(sums) == 1:
+def _quotient(sums: Parts, divisor: Array, odd: bool) -> Array:
+    """The sums over the divisor; where they carry errors, the quotient's own rounding error is put right. Rounded to
+    odd for a type that is shorter than float64.
+    """
+    if len(sums) == 1 and not odd:
         return np.asarray(sums[0] / divisor)
-    total, error = sums
-    found = total / divisor
-    product, lost = _product(found, np.broadcast_to(divisor, found.shape))
-    better = found + ((total - product) - lost + error) / divisor
+    total, error = sums[0], sums[1] if len(sums) > 1 else 0.0
+    found = np.asarray(total / divisor)
+    scale = np.where(abs(total) > LARGE, 2.0**-SCALE, 1.0)
+    product, lost = _product(found * scale, np.broadcast_to(divisor, found.shape))
+    more = (((total * scale - product) - lost) / scale + error) / divisor
+    better = np.where(np.isfinite(more) & (more != 0), found + more, found)
+    if odd:
+        rest = more - (better - found)
+        better = nudged(better, np.where(np.signbit(better), -rest, rest))
     return np.where(np.isfinite(better), better, found)
 
 
@@ -86,16 +98,27 @@ def _exact_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
     return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
 
 
-def _integer_mean(output_dtype: str, total: Array, divisor: Array) -> Array:
+def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
     """total / divisor, to the nearest integer with halves to even, or as a float where the output type is one."""
+    if lookup(plan.output_dtype).kind == "float":
+        return _float_of_integers(total, divisor, plan.output_dtype == "float64")
     total, divisor = np.broadcast_arrays(total * np.sign(divisor), abs(divisor))
     safe = np.where(divisor == 0, 1, divisor)
-    if lookup(output_dtype).kind == "float":
-        return np.where(divisor == 0, np.nan, (total / safe).astype(np.float64))
     quotient = total // safe
     twice = 2 * (total - quotient * safe)
     up = (twice > safe) | ((twice == safe) & (quotient % 2 == 1))
     return np.asarray(quotient + up)
+
+
+def _float_of_integers(total: Array, divisor: Array, is_float64: bool) -> Array:
+    """total / divisor as float64: the nearest, or for a shorter type rounded to odd where it would be rounded twice."""
+    is_exact = total.dtype != object and int(abs(total).max(initial=0)) < EXACT
+    if is_exact and (is_float64 or int(abs(divisor).max(initial=0)) < SMALL):
+        return np.asarray(total.astype(np.float64) / divisor.astype(np.float64))
+    total, divisor = np.broadcast_arrays(total.astype(object), divisor.astype(object))
+    divide = np.frompyfunc(truediv if is_float64 else quotient_to_odd, 2, 1)
+    quotients = divide(total, np.where(divisor == 0, 1, divisor)).astype(np.float64)
+    return np.where(divisor == 0, np.nan, quotients)
 
 
 def divisors(region: Region) -> Array:

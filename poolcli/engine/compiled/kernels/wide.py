@@ -12,6 +12,7 @@ from poolcli.engine.compiled.pointers import (
     optimise_later,
     pointers_are_distinct,
 )
+from poolcli.engine.compiled.results import nearest_quotient, odd_quotient
 
 
 @inlined
@@ -25,6 +26,19 @@ def _wide_half_even(high, low, divisor):
     twice = 2 * (rest - quotient_low * divisor)
     quotient = (quotient_high << 32) + quotient_low
     return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
+
+
+@inlined
+def _as_floats(high, low):
+    """high * 2**32 + low as the nearest float64, or one beside it, and the exact rest."""
+    high += low >> 32
+    low &= 0xFFFFFFFF
+    first = float(high >> 32) * 18446744073709551616.0
+    second, third = float(high & 0xFFFFFFFF) * 4294967296.0, float(low)
+    some = first + second  # the three do not overlap, so that each sum leaves an exact rest
+    rest = second - (some - first)
+    total = some + third
+    return total, rest + (third - (total - some))
 
 
 def mean_wide(arithmetic, taps):
@@ -62,7 +76,11 @@ def mean_wide(arithmetic, taps):
                     if how.rounded:
                         out[to] = _wide_half_even(sign * high, sign * low, sign * whole)
                     else:
-                        out[to] = (float(high) * 4294967296.0 + float(low)) / whole
+                        total, error = _as_floats(high, low)
+                        if how.odd:
+                            out[to] = odd_quotient(total, error, float(whole))
+                        else:
+                            out[to] = nearest_quotient(total, error, float(whole))[0]
             o, d, h = row_after(o, d, h, shape)
 
     return mean_wide
