@@ -47,12 +47,13 @@ def main() -> None:
         code = stop.exit_code
     except OSError as error:
         from poolcli.errors import PoolError
+        from poolcli.message_fields import printable
 
         if isinstance(error, PoolError):  # with --debug
             raise
         # A stream has no name: standard output itself cannot be written, a full disk or a closed pipe.
         if not isinstance(error, BrokenPipeError):
-            print(f"poolcli: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+            print(f"poolcli: {printable(str(error.filename or 'standard output'))}: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Self
 
-from poolcli.message_fields import first_field, hints_for, in_python
+from poolcli.message_fields import first_field, hints_for, in_python, on_command_line, one_line, printable
 
 
 class PoolError(Exception):
@@ -13,15 +13,17 @@ class PoolError(Exception):
 
     `str(error)` names fields as Python does; `message` has them marked, for `poolcli.message_fields` to spell. `field`
     is the one that the error is about: the first of the message where none is given, None where there is none. `bare`
-    is the message without the `place` that was put before it.
+    is the message without the `place` that was put before it. `pointed` are lines below it that show where in what was
+    typed it points. Names in it may be any text: what is not printable is escaped here, what is very long is cut.
     """
 
     kind = "error"
     exit_code = 2
     place: str | None = None
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
-        super().__init__(in_python(message))
+    def __init__(self, message: str, *, field: str | None = None, pointed: tuple[str, ...] = ()) -> None:
+        message, self.pointed = one_line(message), tuple(map(printable, pointed))
+        super().__init__("\n".join((in_python(message), *self.pointed)))
         self.message = self.bare = message
         self.field = field or first_field(message)
 
@@ -37,8 +39,13 @@ class PoolError(Exception):
         made.place, made.bare = self.place, hints_for(names, self.bare)
         return made
 
+    @property
+    def typed(self) -> str:
+        """What the command line says: one line, and those that are pointed at."""
+        return "\n".join((on_command_line(self.message), *self.pointed))
+
     def _saying(self, message: str, field: str | None) -> Self:
-        made = type(self)(message, field=field)
+        made = type(self)(message, field=field, pointed=self.pointed)
         for note in getattr(self, "__notes__", ()):
             made.add_note(note)
         return made

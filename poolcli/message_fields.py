@@ -16,6 +16,10 @@ _MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
 _OFFERED = re.compile(f"{_OFFER}([^{_OFFER}{_END}]*){_END}")
 _MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_OFFER}{_END}]")
 
+LONGEST_WORD = 500  # characters; most paths are shorter
+LONGEST = 3_000  # characters of a message
+_WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_OFFER}{_END}]{{{LONGEST_WORD + 1},}}")
+
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
 BY_PLACE = {  # what the command line is given without an option
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
@@ -100,13 +104,14 @@ def marked(message: str) -> str:
 
 
 def in_python(message: str) -> str:
-    """The message with its fields as keywords."""
-    return _MARKED.sub(r"\2", _OFFERED.sub(lambda found: "" if _named(found[1]) & OF_FILES else found[1], message))
+    """The message with its fields as keywords, printable."""
+    offered = _OFFERED.sub(lambda found: "" if _named(found[1]) & OF_FILES else found[1], message)
+    return printable(_MARKED.sub(r"\2", offered))
 
 
 def on_command_line(message: str) -> str:
-    """The message with its fields as options."""
-    return _OFFERED.sub(r"\1", _MARKED.sub(r"\3", marked(message)))
+    """The message with its fields as options, printable."""
+    return printable(_OFFERED.sub(r"\1", _MARKED.sub(r"\3", marked(message))))
 
 
 def in_words(message: str, words: Mapping[str, str]) -> str:
@@ -123,6 +128,45 @@ def in_words(message: str, words: Mapping[str, str]) -> str:
         return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
 
     return _OFFERED.sub(r"\1", _MARKED.sub(said, marked(message)))
+
+
+def printable(text: str) -> str:
+    """`text` on one line: control characters, line breaks, bidirectional marks and undecodable bytes as escapes, very
+    long words and texts cut in the middle. Whatever holds a name from a file passes here before it is printed.
+
+    >>> print(printable("a\\nb"), printable("a\\udcffb"), len(printable("n" * 90_000)))
+    a\\x0ab a\\xffb 528
+    """
+    if len(text) <= LONGEST_WORD and text.isprintable():
+        return text
+    return _cut(one_line(_MARKS.sub("\N{REPLACEMENT CHARACTER}", text)), LONGEST)
+
+
+def one_line(message: str) -> str:
+    """As `printable`, for a message whose fields are still marked, of any length."""
+    if len(message) <= LONGEST_WORD and message.isprintable():
+        return message
+    return _WORD.sub(lambda found: _cut(found[0], LONGEST_WORD), escaped(_cut(message, 100 * LONGEST)))
+
+
+def escaped(text: str) -> str:
+    """`text` without control characters, line breaks, bidirectional marks and undecodable bytes; marks stay."""
+    return "".join(c if c.isprintable() or _MARKS.match(c) else _escape(c) for c in text)
+
+
+def _cut(text: str, longest: int) -> str:
+    """`text` as it is, or the start and the end of one that is longer."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
+
+
+def _escape(c: str) -> str:
+    code = ord(c)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as the operating system handed it over
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def first_field(message: str) -> str | None:

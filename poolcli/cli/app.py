@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 from poolcli.errors import PoolError
-from poolcli.message_fields import on_command_line
 
 ASKED = "_POOLCLI_COMPLETE"  # the variable in which a shell asks: a line, up to the cursor
 HELP = {"-h", "--help", "--help-all"}
@@ -35,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
         return _run(arranged(arguments))
     except PoolError as error:
         if "--debug" in arguments:
-            error.args = (on_command_line(error.message),)  # what the traceback ends in
+            error.args = (error.typed,)  # what the traceback ends in
             raise
         from poolcli.cli.messages import refuse
 

@@ -34,6 +34,6 @@ def _say(request: CacheRequest, document: Mapping[str, Any], text: str) -> None:
 
         print(to_json({"schema_version": SCHEMA_VERSION} | dict(document)))
     elif not request.quiet:
-        from poolcli.report.text import printable
+        from poolcli.message_fields import printable
 
         print(printable(text))

@@ -14,7 +14,7 @@ from poolcli.formats.checks import choose
 from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.paths import shown
 from poolcli.layouts import named_shape
-from poolcli.report.text import printable
+from poolcli.message_fields import on_command_line, printable
 
 
 def info(request: InfoRequest) -> int:
@@ -49,7 +49,13 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
     from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
 
     arrays = [
-        {"dataset": h.key, "shape": list(h.shape), "dtype": h.dtype, "layout": h.layout, "notes": list(h.notes)}
+        {
+            "dataset": h.key,
+            "shape": list(h.shape),
+            "dtype": h.dtype,
+            "layout": h.layout,
+            "notes": list(map(on_command_line, h.notes)),
+        }
         for h in headers
     ]
     kind = headers[0].format if headers else None

@@ -15,7 +15,7 @@ def merge_command(request: MergeRequest) -> int:
         content = {"path": merged.path, "shards": merged.shards, "outputs": merged.outputs}
         print(to_json({"schema_version": SCHEMA_VERSION, **content}))
     elif not request.quiet:
-        from poolcli.report.text import printable
+        from poolcli.message_fields import printable
 
         shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
         outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from poolcli.errors import PoolError
-from poolcli.message_fields import on_command_line
-from poolcli.report.text import printable_lines
+from poolcli.message_fields import on_command_line, printable
 
 NAMED = 3  # files in a message about several
 RED, CYAN, PLAIN = "\033[1;31m", "\033[36m", "\033[0m"
@@ -18,7 +17,7 @@ RED, CYAN, PLAIN = "\033[1;31m", "\033[36m", "\033[0m"
 
 def complain(error: PoolError) -> None:
     """Writes the error, after whatever standard output holds."""
-    _complain(error.message)
+    _complain(error.typed)
 
 
 @dataclass(slots=True)
@@ -43,10 +42,10 @@ def complain_of_all(errors: Iterable[PoolError]) -> None:
         alike.setdefault(same, _Alike(error.message)).add(error.place)
     for bare, found in alike.items():
         if found.count < 2:
-            _complain(found.first)
+            _complain(on_command_line(found.first))
             continue
         more = f" and {found.count - NAMED} more" if found.count > NAMED else ""
-        _complain(f"{', '.join(found.places)}{more}: {bare}")
+        _complain(on_command_line(f"{', '.join(found.places)}{more}: {bare}"))
 
 
 def told_by(name: str, error: PoolError) -> PoolError:
@@ -71,12 +70,11 @@ def refuse(error: PoolError, arguments: Sequence[str]) -> None:
 
 def say(text: str) -> None:
     """Writes a word about what takes time."""
-    print(f"poolcli: {text}", file=sys.stderr, flush=True)
+    print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _complain(message: str) -> None:
+def _complain(text: str) -> None:
     sys.stdout.flush()
-    text = printable_lines(on_command_line(message))
     print(laid_out(text) if sys.stderr.isatty() else f"poolcli: {text}", file=sys.stderr)
 
 

@@ -59,8 +59,8 @@ def show_previews(request: PoolRequest, settings: Settings, outcomes: Sequence[O
     if wanted not in (TERMINAL, TEXT):
         _write(wanted, ran[0], settings, request.overwrite)
         return
+    from poolcli.message_fields import printable
     from poolcli.report.console import console
-    from poolcli.report.text import printable
 
     screen = console(sys.stdout)
     if wanted == TERMINAL and not screen.is_terminal:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from poolcli.message_fields import printable
 from poolcli.pooling.outcome import Outcome
-from poolcli.report.text import printable
 
 SOON = 0.5  # seconds before a bar appears
 BETWEEN = 0.1  # seconds from one drawing to the next

@@ -77,7 +77,9 @@ def _bad(option: str, text: str, at: int, item: str) -> RequestError:
     joined = _OTHER_JOINTS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
     meant = ",".join(map(_plainly, joined.split(",")))
     remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
-    return RequestError(f"{option} has {found} where a whole number is needed{remedy}\n  {text[:70]}\n  {' ' * at}^")
+    return RequestError(
+        f"{option} has {found} where a whole number is needed{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^")
+    )
 
 
 def _plainly(item: str) -> str:

@@ -132,7 +132,7 @@ def in_words_of(framework: str, message: str) -> str:
 class InvalidError(RequestError):
     """The framework itself refuses the layer, or crashes on it; `does` is which of the two."""
 
-    def __init__(self, message: str, does: str = "refuses it", **more: str | None) -> None:
+    def __init__(self, message: str, does: str = "refuses it", **more: Any) -> None:
         super().__init__(message, **more)
         self.does = does
 

@@ -15,7 +15,7 @@ from poolcli.message_fields import field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import explain, window
 from poolcli.pooling.outcome import Outcome, Stored
-from poolcli.report.text import bounded, options_of
+from poolcli.report.text import options_of
 from poolcli.windows import Bins, Sliding
 
 SCHEMA_VERSION = 1
@@ -82,11 +82,7 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
 
 def error_document(error: PoolError | None) -> dict[str, str | None] | None:
     """Kind, message and field (None where it is about none) of an error; None without one."""
-    return (
-        {"kind": error.kind, "message": bounded(on_command_line(error.message)), "field": error.field}
-        if error
-        else None
-    )
+    return {"kind": error.kind, "message": error.typed, "field": error.field} if error else None
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:

@@ -13,14 +13,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import field, on_command_line, printable
 from poolcli.models.check import Finding
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
 from poolcli.models.rewrite import Written
 from poolcli.report.as_json import SCHEMA_VERSION, to_json
 from poolcli.report.plan import plain_table
-from poolcli.report.text import printable
 
 WHOLE = 20  # characters of a shape that is shown on one line
 LONGEST_NAME = 16  # characters of a dynamic length in the table
@@ -45,7 +44,7 @@ def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> Ren
             told = f"{finding.verdict}: {on_command_line(finding.reason)}"
             remarks.add_row(name, Text(printable(told), style=STYLES[finding.verdict]))
         for warning in finding.warnings:
-            remarks.add_row(name, Text(printable(on_command_line(warning)), style="yellow"))
+            remarks.add_row(name, Text(on_command_line(warning), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
     rewritten = [there for _, there in answers if there]

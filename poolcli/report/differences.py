@@ -11,8 +11,8 @@ from rich.text import Text
 
 from poolcli.explain.diff_arrays import Difference
 from poolcli.layouts import named_shape
+from poolcli.message_fields import printable
 from poolcli.report.as_json import SCHEMA_VERSION
-from poolcli.report.text import printable
 
 
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.layouts import named_shape
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import on_command_line, printable
 from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
 from poolcli.pooling.pyramid.prepare import Pyramid
 from poolcli.pooling.pyramid.run import Made
 from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
-from poolcli.report.text import duration, printable
+from poolcli.report.text import duration
 
 SHOWN = 10  # names in a note
 
@@ -137,7 +137,7 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
     stored = f"chunks {','.join(map(str, pyramid.grid.chunks))}"
     stored += f", shards {','.join(map(str, pyramid.grid.shards))}" if pyramid.grid.shards else ""
-    said = Text(f"axes {names}; {units + '; ' if units else ''}{stored}")
+    said = Text(printable(f"axes {names}; {units + '; ' if units else ''}{stored}"))
     parts: list[RenderableType] = [ends_table(ends), table, said]
     if notes:
         parts.append(notes_view(notes))

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from poolcli.dialects import DIALECTS
 from poolcli.layouts import named_shape
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan import Plan
-from poolcli.report.text import number, printable
+from poolcli.report.text import number
 from poolcli.windows import Bins
 
 OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
@@ -78,7 +78,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     if plan.index:
         table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
     for note in notes:
-        table.add_row(Text("note", style="yellow"), Text(printable(on_command_line(note))))
+        table.add_row(Text("note", style="yellow"), Text(on_command_line(note)))
     return table
 
 
@@ -88,7 +88,7 @@ def notes_view(notes: Iterable[str]) -> Table:
     table.add_column(no_wrap=True, style="yellow")
     table.add_column(overflow="fold")
     for note in notes:
-        table.add_row("note", Text(printable(on_command_line(note))))
+        table.add_row("note", Text(on_command_line(note)))
     return table
 
 

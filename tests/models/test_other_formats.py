@@ -111,7 +111,7 @@ def test_what_is_no_file_is_refused_in_one_line(
     shown = name.replace("\0", "\\x00")
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {shown}: {message}\n")
     error = cli("check", name, "--json").json["error"]
-    assert error == {"kind": "request", "message": f"{name}: {message}", "field": None}
+    assert error == {"kind": "request", "message": f"{shown}: {message}", "field": None}
 
 
 def test_lengths_cannot_be_given_where_shapes_do_not_follow(cli: Cli) -> None:

@@ -89,10 +89,7 @@ class Stored:
     def only(self, axes: int | None) -> str:
         """The key of the array that is the whole store, or the only one of so many axes in it."""
         if self.options.first_level and (found := first_level(self.root)):
-            try:
-                return "/" + below(found)
-            except ValueError as reason:
-                raise FileError(f"{self.path}: its OME-Zarr metadata names no level in it: {reason}") from None
+            return found
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:

@@ -124,7 +124,7 @@ def first_level(root: Any) -> str | None:
     """The path of the largest level of a group that has several."""
     with suppress(*KNOWN):
         found = dict(root.attrs)
-        return str(found.get("ome", found)["multiscales"][0]["datasets"][0]["path"])
+        return "/" + str(found.get("ome", found)["multiscales"][0]["datasets"][0]["path"])
     return None
 
 
