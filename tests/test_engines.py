@@ -24,6 +24,7 @@ from poolcli.engine.numpy.reduce import steps_of
 from poolcli.engine.numpy.sums import float_sums
 from poolcli.engine.table import ENGINES as ENGINE_ROWS
 from poolcli.errors import PoolError
+from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.region import whole
@@ -304,6 +305,17 @@ def test_no_engine_makes_something_of_what_it_refuses(name: str) -> None:
     for engine in ENGINE_ROWS.values():
         with pytest.raises(PoolError, match="does not know the reducer 'range'"):
             engine.load()(region, False)
+
+
+def test_lists_of_operators_follow_the_one_table() -> None:
+    import poolcli.dask
+    from poolcli.explain.identify.samples import rules
+
+    functions = {f"{name.replace('-', '_')}_pool" for name in OPERATORS}
+    assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
+    assert all(callable(getattr(poolcli.dask, name)) for name in functions)
+    assert LEVELLING == ("avg", "max", "min", "mode")
+    assert {rule.op for rule in rules()} <= set(OPERATORS)
 
 
 def test_every_operator_is_known_to_every_engine() -> None:

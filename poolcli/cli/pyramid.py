@@ -16,9 +16,10 @@ from poolcli.formats import ReadOptions, Source, open_array, parse_source
 from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.paths import check_url, exists
 from poolcli.message_fields import field
+from poolcli.ops import LEVELLING
 from poolcli.pooling.failures import failure
 from poolcli.pooling.outcome import Settings
-from poolcli.pooling.pyramid.levels import ABLE, BASES, EDGES, Reduction
+from poolcli.pooling.pyramid.levels import BASES, EDGES, Reduction
 from poolcli.pooling.pyramid.prepare import Pyramid, Request, prepare
 from poolcli.pooling.pyramid.run import Made, is_made, make
 from poolcli.runs.executors.dask import spreading
@@ -64,7 +65,7 @@ def _of_levels(options: ReadOptions) -> ReadOptions:
 
 def _asked(request: PyramidRequest) -> Request:
     reduction = Reduction(
-        one_of("op", request.operator, ABLE),
+        one_of("op", request.operator, LEVELLING),
         parse_numbers(field("kernel"), request.kernel),
         one_of("from", request.levels_from, BASES),
         one_of("edge", request.edge, EDGES),

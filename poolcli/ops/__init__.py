@@ -7,7 +7,7 @@ from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 __all__ = [
     "AdaptiveAvgPool",
@@ -28,3 +28,7 @@ __all__ = [
 
 RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, ModePool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
 OPERATORS = {record.name: record for record in RECORDS}
+# Those that make levels of a pyramid: windows that slide, and values that need no other type.
+LEVELLING = tuple(
+    record.name for record in RECORDS if issubclass(record, SlidingAttributes) and record.reducer.result != "float"
+)

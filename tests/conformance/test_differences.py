@@ -50,9 +50,11 @@ def written(answer: Any) -> list[str]:
     return [REFUSED] if answer == REFUSED else ["nan" if v != v else repr(float(v)) for v in answer]
 
 
+@pytest.mark.slow  # what a framework does by accident depends on its version and the processor: compared in CI alone
 @pytest.mark.parametrize("row", DIFFERENCES, ids=list(ROW))
 def test_the_framework_gives_what_the_table_says(row: Difference) -> None:
-    assert written(theirs(row)) == written(row.theirs)
+    accepted = [row.theirs] if row.also is None else [row.theirs, row.also]
+    assert written(theirs(row)) in [written(answer) for answer in accepted]
 
 
 def has_own_kernels(row: Difference) -> bool:

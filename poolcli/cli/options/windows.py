@@ -6,6 +6,7 @@ from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
 from poolcli.cli.options.option import Option
 from poolcli.cli.words import OPERATOR_WORDS
 from poolcli.dialects import DIALECTS
+from poolcli.ops import LEVELLING
 from poolcli.suggestions import listed
 
 WINDOWS = {
@@ -19,7 +20,7 @@ WINDOWS = {
         "--op --operator",
         "What becomes of each window: avg (default), max, min, or mode for labels.",
         "OP",
-        words=("avg", "max", "min", "mode"),
+        words=LEVELLING,
     ),
     "kernel": Option(
         "-k --kernel",

@@ -15,7 +15,6 @@ from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.windows import ceil_div
 
-ABLE = ("avg", "max", "min", "mode")
 BASES = ("previous", "source")
 EDGES = ("ceil", "floor")
 MOST_LEVELS = 64  # of which each is at least half as long as the one before: 2**63 to 1

@@ -213,10 +213,9 @@ def _most(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
     reduction = request.reduction
-    words = {"avg": "mean", "max": "max", "min": "min", "mode": "mode"}
     kwargs = {"kernel": list(reduction.kernel), "from": reduction.base, "edge": reduction.edge}
     return {
-        "type": words[reduction.op],
+        "type": OPERATORS[reduction.op].reducer.name,
         "metadata": {
             "method": f"poolcli.{reduction.op}_pool",
             "version": VERSION,
