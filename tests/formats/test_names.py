@@ -7,6 +7,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -248,6 +249,31 @@ def remove(path: str) -> None:
     shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
 
+def test_a_writer_without_the_gate_is_noticed(around: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ungated(path: str, keys: list[str | None]) -> list[str]:
+        return [(key or "").strip("/") for key in keys]
+
+    monkeypatch.setattr("poolcli.formats.zarr.documents.array_names", ungated)
+    before = outside(around, "out.zarr")
+    with suppress(PoolError):
+        write("out.zarr", X, "NCHW", key="../../precious.zarr")
+    assert outside(around, "out.zarr") != before
+
+
+@pytest.mark.parametrize("suffix", SEVERAL)
+def test_names_are_refused_before_anything_is_computed(suffix: str, around: Path, cli: Cli) -> None:
+    for kind in sorted(REFUSED - {"empty"}):
+        source = f"{kind}.safetensors"
+        assert made("safetensors", source, NAMES[kind])
+        before = tree(around)
+        for more in ((), ("--all",)):
+            result = cli("avg", source, "-o", f"out{suffix}", *HALVE, "--dry-run", *more)
+            assert (result.code, tree(around)) == (1, before)
+            assert_one_line(result.err)
+    WRITE["safetensors"]("two.safetensors", {"a": X, "/a": X})
+    assert cli("avg", "two.safetensors", "-o", f"out{suffix}", *HALVE, "--dry-run", "--all").code == 2
+
+
 @pytest.mark.parametrize("suffix", SEVERAL)
 def test_ordinary_names_are_kept(suffix: str) -> None:
     for kind in ("ordinary", "with a colon", "newline", "oddity", "markup", "a chunk", "hidden"):
@@ -285,6 +311,7 @@ def test_values_along_axes_have_names_that_stay_inside(suffix: str, around: Path
             assert str(error).isprintable()
             assert not os.path.lexists(f"out{suffix}")
         else:
+            assert kind not in REFUSED or not FORMATS[SEVERAL[suffix]].naming.nested
             remove(f"out{suffix}")
         assert outside(around, "out") == before
 
