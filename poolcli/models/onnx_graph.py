@@ -1,34 +1,104 @@
-"""Calls of a model's own functions: the nodes of the function in the place of the call, their values renamed."""
+"""The nodes of an ONNX model with the shapes known to them: in its graph, in bodies, and in functions that it calls."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from poolcli.errors import RequestError
+from poolcli.models.byte_reader import TruncatedError
 from poolcli.models.layer import Dim, Shape
-from poolcli.models.onnx_protobuf import DEEPEST, StrippedGraph
+from poolcli.models.onnx_protobuf import DEEPEST, without_weights
+from poolcli.system.lazy_imports import need
 
+WHY = "reading ONNX models needs onnx"
 GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
+MOST_NODES = 1_000_000  # after functions are inlined
+REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 Shapes = Mapping[str, Shape]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node: `scope` names the bodies that it is in, `opsets` are those by domain; `declared` are the shapes that the
+    file states, `known` those and the inferred ones, and `constants` the small tensors, by the names of values.
+    """
+
+    proto: Any
+    scope: str
+    opsets: Mapping[str, int]
+    declared: Shapes
+    known: Shapes
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The nodes of a model; `moved` where lengths were given for its inputs."""
+
+    nodes: Iterator[Node]
+    moved: bool
+
+
+def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
+    """The model at `path` with the input shapes `given`; a RequestError where it cannot be read."""
+    onnx, _, protobuf = need("onnx", "onnx.shape_inference", "google.protobuf.message", why=f"{path}: {WHY}")
+    try:
+        with open(path, "rb") as stream:
+            model = onnx.ModelProto.FromString(without_weights(stream))
+    except (TruncatedError, protobuf.DecodeError) as error:
+        raise RequestError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
+    if not model.graph.node or not model.opset_import:
+        raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")
+    calls = Calls(model.functions, path)
+    calls.check(model.graph)
+    graph = model.graph
+    stated: dict[str, Shapes] = {"": shapes((*graph.input, *graph.value_info, *graph.output))}
+    if given:
+        _give(path, graph, given)
+        _forget_shapes(graph, keep_inputs=True)
+    items = calls.inlined(graph, "", Names(), opsets_of(model.opset_import), stated, forget=bool(given))
+    del model.functions[:]
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
+        pass  # onnx cannot infer them
+    return Model(_Walk(onnx.TensorProto, stated, bool(given)).nodes(graph, items), bool(given))
+
+
+def _give(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
+    """Sets the lengths of inputs."""
+    inputs = {value.name: value for value in graph.input}
+    for name, lengths in given.items():
+        if name not in inputs:
+            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(map(text, inputs))[:200]}")
+        shape = inputs[name].type.tensor_type.shape
+        if shape.dim and len(shape.dim) != len(lengths):
+            raise RequestError(f"{path}: input {name} has {len(shape.dim)} axes, {len(lengths)} lengths are given")
+        del shape.dim[:]
+        for length in lengths:
+            shape.dim.add().dim_value = length
+
+
+def _forget_shapes(graph: Any, keep_inputs: bool) -> None:
+    """Removes the shapes that a graph states: with other inputs they no longer hold."""
+    del graph.value_info[:]
+    for value in (*graph.output, *(() if keep_inputs else graph.input)):
+        value.type.tensor_type.ClearField("shape")
 
 
 def text(value: str | bytes) -> str:
-    """A text of the file, which is bytes where it is no UTF-8."""
+    """A text of the file; where it is not UTF-8, onnx gives bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def holds_graphs(node: Any) -> bool:
-    """Whether a node holds a graph."""
-    return any(attribute.type in (GRAPH, GRAPHS) for attribute in node.attribute)
-
-
 def bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """The graphs that a node holds, each with its name."""
+    """The graphs that a node holds (If, Loop, Scan), each with its name."""
     for attribute in node.attribute:
         kind = attribute.type
         if kind == GRAPH:
@@ -45,13 +115,8 @@ def with_bodies(nodes: Any) -> Iterator[Any]:
             yield from with_bodies(graph.node)
 
 
-def inside(scope: str, node: Any, number: int, name: str) -> str:
-    """The scope of a body: what it is in, the node, and its name there."""
-    return f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/{name}/"
-
-
 def constant(node: Any, tensor: type[Any]) -> Any:
-    """The tensor that a Constant makes, a list of integers as one, too; None for other kinds."""
+    """The tensor that a Constant makes, of a list of integers too; None for other kinds."""
     for attribute in node.attribute:
         if attribute.name == "value":
             return attribute.t
@@ -62,19 +127,19 @@ def constant(node: Any, tensor: type[Any]) -> Any:
 
 def shapes(values: Any) -> dict[str, Shape]:
     """The shapes of values that state one."""
-    found = {}
+    found: dict[str, Shape] = {}
     for value in values:
         kind = value.type.tensor_type
         if kind.HasField("shape"):
-            found[value.name] = tuple(_dim(dim) for dim in kind.shape.dim)
+            found.setdefault(value.name, tuple(_dim(dim) for dim in kind.shape.dim))
     return found
 
 
-def merged(stated: Shapes, follow: Shapes) -> dict[str, Shape]:
-    """What is stated, and for lengths that are not, what follows."""
-    found = dict(follow)
+def merged(stated: Shapes, inferred: Shapes) -> dict[str, Shape]:
+    """The stated shapes, with inferred lengths where the stated ones are unknown."""
+    found = dict(inferred)
     for name, shape in stated.items():
-        other = follow.get(name, ())
+        other = inferred.get(name, ())
         found[name] = tuple(
             b if isinstance(b, int) and not isinstance(a, int) else a
             for a, b in zip(shape, other, strict=True)
@@ -83,15 +148,16 @@ def merged(stated: Shapes, follow: Shapes) -> dict[str, Shape]:
 
 
 def _dim(dim: Any) -> Dim:
-    """A length; what is not positive is dynamic, and names that onnx made up are none."""
+    """A length; what is not positive is dynamic, and names that onnx made up (`unk__0`) are none."""
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
     name = text(dim.dim_param)
     return "?" if not name or name.startswith("unk__") else name
 
 
-MOST_NODES = 1_000_000  # after functions were put in the places of their calls
-Key = tuple[str, str, str]
+def opsets_of(imports: Any) -> dict[str, int]:
+    """Versions by domain."""
+    return {"" if text(o.domain) == "ai.onnx" else text(o.domain): o.version for o in imports}
 
 
 def key_of(node: Any) -> Key:
@@ -101,9 +167,9 @@ def key_of(node: Any) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a function's values are called where it is called: those that it is given, and a `prefix` for its own.
+    """What the values of a function are called where it is inlined: those that it is given, and a `prefix` for its own.
 
-    `given` are the attributes that its nodes may refer to.
+    `given` are the attributes that its nodes may refer to. Without a function, names stay.
     """
 
     known: Mapping[str, str] = field(default_factory=dict)
@@ -117,8 +183,10 @@ class Names:
 
     def apply(self, node: Any) -> None:
         """Renames the values of a node, and of the graphs in it, and gives it the attributes that it refers to."""
+        if not self.prefix:
+            return
         if not node.name and node.output:
-            node.name = text(node.output[0])  # by which it is called: as the function has it
+            node.name = text(node.output[0])  # as the function has it
         for names in (node.input, node.output):
             names[:] = [self.of(name) for name in names]
         for place in reversed(range(len(node.attribute))):
@@ -131,111 +199,152 @@ class Names:
                 attribute.CopyFrom(value)
                 attribute.name = name
         for _, graph in bodies(node):
-            self.apply_to_values(graph)
-            for each in graph.node:
-                self.apply(each)
-
-    def apply_to_values(self, graph: Any) -> None:
-        """Renames the values that a graph states."""
-        for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-            value.name = self.of(value.name)
-
-
-AS_THEY_ARE = Names()
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function of the model: its head as protobuf, and its nodes."""
-
-    head: Any
-    lean: StrippedGraph
+            for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+                value.name = self.of(value.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A node as it is told: in its `scope`, by its `number` in its graph; whether it holds graphs, with the large ones
-    of them and the names for what is in them.
+    """Where a node of the inlined graph comes from: its `scope`, its `number` there, its opsets, and the same for the
+    nodes of the graphs that it holds.
     """
 
-    proto: Any
     scope: str
     number: int
-    holds: bool
-    bodies: tuple[StrippedGraph, ...]
-    names: Names
     opsets: Mapping[str, int]
+    bodies: tuple[Sequence[Item], ...]
 
 
 class Calls:
-    """Goes through nodes, and through those of functions where they are called."""
+    """Inlines the functions of a model. onnx.inliner does too, but renames nodes, by which layers are reported."""
 
-    def __init__(self, onnx: Any, functions: list[StrippedGraph], path: str) -> None:
-        self._onnx, self._path, self._numbers = onnx, path, count()
-        self._known: dict[Key, Function] = {}
-        for lean in functions:
-            head = onnx.FunctionProto.FromString(lean.head)
-            key = text(head.domain), text(head.name), text(getattr(head, "overload", ""))
-            self._known[key] = Function(head, lean)
+    def __init__(self, functions: Any, path: str) -> None:
+        self._path, self._numbers = path, count()
+        self._known = {
+            (text(each.domain), text(each.name), text(getattr(each, "overload", ""))): each for each in functions
+        }
 
-    def items(
-        self, lean: StrippedGraph, scope: str, names: Names, opsets: Mapping[str, int], depth: int = 0
-    ) -> Iterator[Item]:
-        """The nodes of a graph."""
-        once = names is AS_THEY_ARE
-        for number, raw in enumerate(lean.taken() if once else lean.nodes):
-            node = self._onnx.NodeProto.FromString(raw)
-            if not once:
+    def inlined(
+        self, graph: Any, scope: str, names: Names, opsets: Mapping[str, int], stated: dict[str, Shapes], forget: bool
+    ) -> list[Item]:
+        """Inlines all calls in a graph and in its bodies, and says where each node comes from.
+
+        `stated` receives the shapes that bodies state, by scope; with `forget` they are removed from them.
+        """
+        nodes: list[Any] = []
+        items = self._nodes(graph.node, scope, names, opsets, stated, forget, nodes)
+        if any(a is not b for a, b in zip(nodes, graph.node, strict=False)) or len(nodes) != len(graph.node):
+            copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+            del graph.node[:]
+            graph.node.extend(copies)
+        return items
+
+    def _nodes(
+        self, nodes: Any, scope: str, names: Names, opsets: Mapping[str, int], stated: dict[str, Shapes],
+        forget: bool, made: list[Any],
+    ) -> list[Item]:  # fmt: skip
+        items: list[Item] = []
+        for number, original in enumerate(nodes):
+            node = original
+            if names.prefix:  # a function may be called again
+                node = type(original)()
+                node.CopyFrom(original)
                 names.apply(node)
             function = self._known.get(key_of(node))
-            if function is None:
-                yield Item(node, scope, number, holds_graphs(node), tuple(lean.bodies.get(number, ())), names, opsets)
+            if function is not None:
+                within = f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/"
+                versions = {**opsets, **opsets_of(function.opset_import)}
+                bound = self._bound(function, node)
+                items += self._nodes(function.node, within, bound, versions, stated, forget, made)
                 continue
-            name = text(node.name) or f"{text(node.op_type)}_{number}"
-            versions = {**opsets, **opsets_of(function.head.opset_import)}
-            yield from self.items(function.lean, f"{scope}{name}/", self._bound(function, node), versions, depth + 1)
+            held: list[Sequence[Item]] = []
+            for name, graph in bodies(node):
+                within = f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/{name}/"
+                stated[within] = shapes((*graph.input, *graph.value_info, *graph.output))
+                if forget:
+                    _forget_shapes(graph, keep_inputs=False)
+                held.append(self.inlined(graph, within, names, opsets, stated, forget))
+            made.append(node)
+            items.append(Item(scope, number, opsets, tuple(held)))
+        return items
 
-    def _bound(self, function: Function, node: Any) -> Names:
+    def _bound(self, function: Any, node: Any) -> Names:
         """The names in a function that is called by this node."""
-        head = function.head
         known: dict[str, str] = {}
-        prefix = f"{text(head.name)}#{next(self._numbers)}/"
-        for i, name in enumerate(map(text, head.output)):
+        prefix = f"{text(function.name)}#{next(self._numbers)}/"
+        for i, name in enumerate(map(text, function.output)):
             known[name] = text(node.output[i]) if i < len(node.output) and node.output[i] else prefix + name
-        for i, name in enumerate(map(text, head.input)):  # what is left out is left out within, too
+        for i, name in enumerate(map(text, function.input)):  # what is left out is left out within, too
             known[name] = text(node.input[i]) if i < len(node.input) else ""
-        given = {text(each.name): each for each in (*head.attribute_proto, *node.attribute)}
+        given = {text(each.name): each for each in (*function.attribute_proto, *node.attribute)}
         return Names(known, prefix, given)
 
-    def check(self, lean: StrippedGraph) -> None:
+    def check(self, graph: Any) -> None:
         """Refuses functions that call themselves, or each other to more nodes or deeper than can be read."""
-        if self._known and self._size(lean, (), {}) > MOST_NODES:
+        if self._known and self._size(graph.node, (), {}) > MOST_NODES:
             raise RequestError(f"{self._path}: its functions call each other to more than {MOST_NODES:,} nodes")
 
-    def _size(self, lean: StrippedGraph, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
-        """How many nodes a graph has, with those of the functions that it calls."""
+    def _size(self, nodes: Any, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
+        """How many nodes there are, with those of the functions that are called."""
         if len(within) > DEEPEST:
             raise RequestError(f"{self._path}: its functions call each other more than {DEEPEST} deep")
         total = 0
-        for key, times in self._counted(lean).items():
+        for key, times in Counter(map(key_of, with_bodies(nodes))).items():
             if key in within:
                 raise RequestError(f"{self._path}: its function {key[1]} calls itself")
             if key in self._known and key not in sizes:
-                sizes[key] = self._size(self._known[key].lean, (*within, key), sizes)
+                sizes[key] = self._size(self._known[key].node, (*within, key), sizes)
             total += times * sizes.get(key, 1)
         return min(total, MOST_NODES + 1)
 
-    def _counted(self, lean: StrippedGraph) -> Counter[Key]:
-        """What the nodes of a graph call, those in the graphs that they hold too."""
-        found: Counter[Key] = Counter()
-        for raw in lean.nodes:
-            found.update(key_of(node) for node in with_bodies([self._onnx.NodeProto.FromString(raw)]))
-        for each in lean.bodies.values():
-            for body in each:
-                found += self._counted(body)
-        return found
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What is known of the values that a graph may use: declared and known shapes, and constants."""
+
+    declared: MutableMapping[str, Shape]
+    known: MutableMapping[str, Shape]
+    constants: MutableMapping[str, Any]
 
 
-def opsets_of(imports: Any) -> dict[str, int]:
-    """Versions by domain."""
-    return {"" if text(o.domain) == "ai.onnx" else text(o.domain): o.version for o in imports}
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Goes through the nodes of a graph and of the bodies in it, which see the values around them."""
+
+    tensor: type[Any]
+    stated: Mapping[str, Shapes]
+    moved: bool
+
+    def nodes(self, graph: Any, items: Sequence[Item]) -> Iterator[Node]:
+        """All nodes, each before those of its bodies."""
+        return self._within(graph, items, self._values(graph, "", _Values({}, {}, {})))
+
+    def _within(self, graph: Any, items: Sequence[Item], here: _Values) -> Iterator[Node]:
+        for node, item in zip(graph.node, items, strict=True):
+            self._note_constant(node, here)
+            yield Node(node, item.scope, item.opsets, here.declared, here.known, here.constants)
+            for (name, body), inner in zip(bodies(node), item.bodies, strict=True):
+                scope = f"{item.scope}{text(node.name) or f'{text(node.op_type)}_{item.number}'}/{name}/"
+                yield from self._within(body, inner, self._values(body, scope, here))
+
+    def _note_constant(self, node: Any, here: _Values) -> None:
+        """Remembers what a Constant gives, and an Identity of one."""
+        if len(node.output) != 1:
+            return
+        tensor = None
+        if node.op_type == "Constant":
+            tensor = constant(node, self.tensor)
+        elif node.op_type == "Identity" and len(node.input) == 1:
+            tensor = here.constants.get(node.input[0])
+        if tensor is not None:
+            here.constants[node.output[0]] = tensor
+
+    def _values(self, graph: Any, scope: str, around: _Values) -> _Values:
+        """The values of a graph before those around it."""
+        stated = self.stated.get(scope, {})
+        inferred = shapes((*graph.input, *graph.value_info, *graph.output))
+        return _Values(
+            ChainMap(dict(stated), around.declared),
+            ChainMap(inferred if self.moved else merged(stated, inferred), around.known),
+            ChainMap({tensor.name: tensor for tensor in graph.initializer}, around.constants),
+        )

@@ -22,8 +22,7 @@ from poolcli.models.layer import (
     meant,
     spatial_layout,
 )
-from poolcli.models.onnx_graph import text
-from poolcli.models.onnx_model import WHY, Node, load
+from poolcli.models.onnx_graph import WHY, Node, load, text
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.system.lazy_imports import need

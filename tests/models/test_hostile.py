@@ -17,7 +17,7 @@ from tests.conftest import Cli
 from tests.models.irs import AVG, dims, layer, model
 from tests.models.onnxs import model as onnx_model
 from tests.models.onnxs import node, value
-from tests.models.test_onnx_parts import nested
+from tests.models.test_onnx_graph import nested
 from tests.profiles import sized
 
 TEXTS = ["-1", "0", "", "²", "٣", "--5", "9" * 5000, "a", "2,2,2", "1e9", "nan", "opset1", "i64", "9223372036854775808"]

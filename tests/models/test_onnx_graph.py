@@ -1,4 +1,4 @@
-"""Large ONNX graphs are read in parts: the shapes of the whole, in the memory of a part."""
+"""ONNX graphs with bodies and functions, and large ones: the shapes of all layers, without the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_parts, onnx_protobuf
+from poolcli.models import onnx_protobuf
 from poolcli.models.read import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
@@ -58,14 +58,7 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("at_once", "before"), [(3, 5), (1, 5), (7, 6), (1000, 300)])
-@pytest.mark.parametrize("inline", [0, onnx_protobuf.INLINE], ids=["bodies apart", "bodies in their nodes"])
-def test_a_graph_in_parts_has_the_layers_of_the_whole(
-    at_once: int, before: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
-    monkeypatch.setattr(onnx_parts, "BEFORE", before)
-    monkeypatch.setattr(onnx_protobuf, "INLINE", inline)
+def test_lengths_are_inferred_through_bodies_and_from_what_nodes_compute(tmp_path: Path) -> None:
     found = read_model(str(mixed(tmp_path / "m.onnx")))
     assert [(each.name, each.input_shape, each.declared_shape) for each in found] == LAYERS
 
@@ -109,13 +102,7 @@ def nested(path: Path) -> Path:
     return model(path, nodes, [1, 3, 34, 34], constants=constants, functions=[function])
 
 
-@pytest.mark.parametrize("at_once", [1, 1000])
-@pytest.mark.parametrize("inline", [0, onnx_protobuf.INLINE], ids=["bodies apart", "bodies in their nodes"])
-def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(
-    at_once: int, inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(onnx_parts, "AT_ONCE", at_once)
-    monkeypatch.setattr(onnx_protobuf, "INLINE", inline)
+def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(tmp_path: Path) -> None:
     found = read_model(str(nested(tmp_path / "m.onnx")))
     assert [(each.name, each.type, each.input_shape) for each in found] == [
         ("F_0/first", "MaxPool", (1, 3, 34, 34)),
@@ -156,7 +143,7 @@ def of_a_function(path: Path, count: int) -> Path:
 @pytest.mark.parametrize(
     ("make", "verdicts"), [(of_bodies, "30000 agrees"), (of_a_function, "30000 computed")], ids=["bodies", "function"]
 )
-def test_30_000_layers_take_less_than_100_mb_wherever_they_are(
+def test_30_000_layers_take_less_than_400_mb_wherever_they_are(
     make: Callable[[Path, int], Path], verdicts: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "work"
@@ -166,11 +153,11 @@ def test_30_000_layers_take_less_than_100_mb_wherever_they_are(
     lines = done.out.decode().splitlines()
     assert (done.code, lines[-1]) == (0, f"m.onnx: 30000 pooling layers of opset 22: {verdicts}"), done.err
     assert lines[-3] == "and 29,000 more, which --json lists, too"
-    assert done.peak < 100 << 10
+    assert done.peak < 400 << 10
 
 
 @pytest.mark.slow
-def test_30_000_layers_are_told_as_json_in_less_than_100_mb(tmp_path: Path) -> None:
+def test_30_000_layers_are_told_as_json_in_less_than_400_mb(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     model(folder / "m.onnx", chain(30_000, "x", "y"), [1, 3, 32, 32])
@@ -181,4 +168,4 @@ def test_30_000_layers_are_told_as_json_in_less_than_100_mb(tmp_path: Path) -> N
         ["schema_version", "path", "layers", "data"],
         30_000,
     )
-    assert done.peak < 100 << 10
+    assert done.peak < 400 << 10
