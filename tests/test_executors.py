@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from poolcli import AvgPool, FileError, RequestError
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
+from poolcli.formats.fingerprint import fingerprint_of
 from poolcli.pooling.failures import failure
 from poolcli.pooling.job import Job
 from poolcli.pooling.outcome import Outcome, Settings
@@ -159,6 +162,117 @@ def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
     monkeypatch.setattr(Workers, "_start", starting)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
     assert (outcome.error, len(started)) == (None, 2)
+
+
+@dataclass(frozen=True)
+class DiesOnce(Runner):
+    """Ends its process when its first job is done and not yet reported, in whichever process that is."""
+
+    def __call__(self, task: Task, progress: Progress) -> Outcome:
+        outcome = super().__call__(task, progress)
+        try:
+            Path("died").touch(exist_ok=False)
+        except FileExistsError:
+            return outcome
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("was killed")
+
+
+@pytest.mark.parametrize("output", ["npy", "zarr"])
+@pytest.mark.parametrize("name", [name for name in ROWS if name != "here"])
+def test_a_retried_task_recognises_the_output_of_its_predecessor(name: str, output: str, jobs: list[Job]) -> None:
+    tasks = [Task(replace(job, output=f"out/{number}.{output}")) for number, job in enumerate(jobs) if number != 2]
+    found = dict(EXECUTORS[name].run(tasks, DiesOnce(OP, Settings()), 2, nothing))
+    assert Path("died").exists()
+    assert [found[number].error for number in range(3)] == [None] * 3
+    assert len(os.listdir("out")) == 3
+
+
+def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_costs_nothing(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def link_and_die(source: str, target: str) -> None:
+        link(source, target)
+        if not Path("died").exists():
+            Path("died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(os, "link", link_and_die)
+    found = dict(EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing))
+    assert (found[0].error, os.listdir("out")) == (None, ["0.npy"])
+
+
+def test_an_output_of_others_that_appears_meanwhile_is_refused(jobs: list[Job]) -> None:
+    def progress(done: int, total: int) -> None:
+        Path("out").mkdir(exist_ok=True)
+        Path("out/0.npy").write_bytes(b"somebody's own")
+
+    work = Runner(OP, Settings())
+
+    def runner(task: Task, report: Progress) -> Outcome:
+        progress(0, 1)
+        return work(task, report)
+
+    ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], runner, 1, nothing)  # type: ignore[arg-type]
+    assert str(outcome.error).endswith("out/0.npy: exists; it appeared while this run was working")
+    assert Path("out/0.npy").read_bytes() == b"somebody's own"
+
+
+def test_an_array_that_a_killed_worker_has_added_to_a_file_is_recognised(jobs: list[Job]) -> None:
+    with h5py.File("all.h5", "w") as file:
+        file["first"] = np.zeros(1, np.float32)
+    job = replace(jobs[0], output="all.h5", output_key="second")
+    found = dict(EXECUTORS["workers"].run([Task(job)], DiesOnce(OP, Settings()), 1, nothing))
+    assert found[0].error is None
+    with h5py.File("all.h5") as file:
+        assert sorted(file) == ["first", "second"]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its manifest", "without"])
+def test_outputs_that_are_removed_while_a_run_works_are_counted_as_failed(
+    kept: bool, jobs: list[Job], cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("2.npy").unlink()
+    words = ("avg", "0.npy", "1.npy", "3.npy", "-o", "out/", "-k", "2", "-s", "2", "--jobs", "1")
+
+    def remove(path: str) -> Any:
+        if os.path.basename(path) == "3.npy" and os.path.exists("out/1.npy"):
+            for name in ("0.npy", "1.npy") if kept else (".poolcli.jsonl", "0.npy", "1.npy"):
+                os.unlink(f"out/{name}")
+        return fingerprint_of(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("poolcli.runs.record.fingerprint_of", remove)
+        result = cli(*words)
+    assert (result.code, result.out.splitlines()[0]) == (1, "1 done, 0 skipped, 2 failed")
+    assert "out/0.npy: was removed while this run was working" in result.err
+    assert cli(*words, "--resume").out.splitlines()[0] == "2 done, 1 skipped, 0 failed"
+
+
+def test_what_was_finished_but_not_reported_when_a_run_is_stopped_is_counted(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Runner.__call__
+
+    def runner(self: Runner, task: Task, progress: Progress) -> Outcome:
+        outcome = work(self, task, progress)
+        if task.job.output == "out/1.npy":
+            progress(1, 1)
+            time.sleep(60)
+        return outcome
+
+    def stop(done: int, total: int) -> None:
+        if done == total == 1 and os.path.exists("out/1.npy"):
+            raise Stopped(130, "interrupted")
+
+    monkeypatch.setattr(Runner, "__call__", runner)
+    counted = []
+    with pytest.raises(Stopped):  # noqa: PT012  # it is raised when the outcomes are through
+        for outcome in run_all(jobs[:2], OP, Settings(), executor="workers", count=1, folder="out", progress=stop):
+            counted.append(outcome.job.output)
+    assert counted == ["out/0.npy", "out/1.npy"]
 
 
 def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(

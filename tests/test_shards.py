@@ -16,6 +16,7 @@ from poolcli.formats.table import with_suffix
 from poolcli.plan.region import Region
 from poolcli.pooling import tiles
 from poolcli.runs.manifest import NAME
+from poolcli.runs.merge import merge
 from poolcli.runs.shards import Shard
 from poolcli.system.signals import Stopped
 from tests.profiles import slow
@@ -150,8 +151,21 @@ def linked(cli: Any) -> None:
     Path("out/.poolcli-1-of-1.jsonl").symlink_to(Path("part").resolve())
 
 
+def altered(cli: Any) -> None:
+    sharded(cli, "out", "1/1")
+    with open("out/0.npy", "r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"?")
+
+
+def altered_after_merging(cli: Any) -> None:
+    sharded(cli, "out", "1/1")
+    assert cli("merge", "out").code == 0
+    Path("out/0.npy").write_bytes(b"")
+
+
 def none(cli: Any) -> None:
-    assert pooled(cli, "out").code == 0
+    Path("out").mkdir()
 
 
 @pytest.mark.parametrize(
@@ -172,6 +186,14 @@ def none(cli: Any) -> None:
             gone, 1,
             "out/0.npy: is not there, though shard 1/1 made it; pool that shard again with --resume, then merge",
         ),
+        (
+            altered, 1,
+            "out/0.npy: has changed since shard 1/1 made it; pool that shard again with --resume, then merge",
+        ),
+        (
+            altered_after_merging, 1,
+            "out/0.npy: has changed since it was made; pool again with --resume, then merge",
+        ),
         (linked, 1, "out/.poolcli-1-of-1.jsonl: is a link, which is not followed"),
         (none, 2, "out holds no part of any shard; pool with --shard 1/4 and so on first"),
     ],
@@ -185,6 +207,49 @@ def test_what_cannot_be_merged_is_refused_and_stays_as_it_is(
     result = cli("merge", "out")
     assert (result.code, result.out, result.err) == (code, "", f"poolcli: {said}\n")
     assert contents("out") == before
+
+
+def test_merging_again_checks_what_is_merged(arrays: Path, cli: Any) -> None:
+    sharded(cli, "out", "1/2", "2/2")
+    assert cli("merge", "out").code == 0
+    before = contents("out")
+    again = cli("merge", "out")
+    assert (again.code, again.out, again.err) == (0, "out/.poolcli.jsonl: 0 shards, 12 outputs\n", "")
+    assert contents("out") == before
+
+
+def test_a_merge_that_was_killed_can_be_repeated(arrays: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pooled(cli, "one")
+    unlink, number = os.unlink, 0
+
+    def killed_at_a_part(path: str, *more: Any, **options: Any) -> None:
+        nonlocal number
+        number += "-of-" in str(path)
+        if number == killed_at:
+            os._exit(9)
+        unlink(path, *more, **options)
+
+    for killed_at in (1, 2, 3):
+        folder, number = f"out{killed_at}", 0
+        sharded(cli, folder, "1/3", "2/3", "3/3")
+        child = os.fork()
+        if not child:
+            monkeypatch.setattr(os, "unlink", killed_at_a_part)
+            merge(folder)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        assert merge(folder).outputs == 12
+        assert contents(folder) == contents("one")
+
+
+def test_parts_without_those_before_are_not_taken_for_merged(arrays: Path, cli: Any) -> None:
+    sharded(cli, "out", "1/2", "2/2")
+    assert cli("merge", "out").code == 0
+    assert pooled(cli, "out", "--shard", "2/2", "--overwrite").code == 0
+    result = cli("merge", "out")
+    assert (result.code, result.err) == (
+        1, "poolcli: out: shard 1/2 is not there; run what is missing, then merge again\n"
+    )  # fmt: skip
 
 
 def test_a_folder_that_is_none_is_refused(folder: Path, cli: Any) -> None:
@@ -237,6 +302,8 @@ def test_one_array_is_shared_out_in_regions_and_merged_in_one_step(volume: Path,
     assert regions > 3
     merged = cli("merge", "three.zarr")
     assert (merged.code, merged.out, merged.err) == (0, "three.zarr: 3 shards, 1 output\n", "")
+    assert contents("three.zarr") == contents("one.zarr")
+    assert cli("merge", "three.zarr").out == "three.zarr: 0 shards, 1 output\n"
     assert contents("three.zarr") == contents("one.zarr")
     assert [name for name in os.listdir() if name.startswith(".")] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import filecmp
 import os
 import shutil
 import stat
@@ -189,12 +190,12 @@ def move(part: str, target: str, overwrite: bool, mode: int) -> None:
     try:
         os.link(part, target)  # unlike a rename, this fails where the name is taken
     except FileExistsError:
-        raise FileError(f"{target}: exists; it appeared while this run was working") from None
+        _refuse_unless_same(part, target)
     except OSError:  # a file system without hard links
-        if os.path.lexists(target):
-            raise FileError(f"{target}: exists; it appeared while this run was working") from None
-        os.replace(part, target)
-        return
+        if not os.path.lexists(target):
+            os.replace(part, target)
+            return
+        _refuse_unless_same(part, target)
     os.unlink(part)
 
 
@@ -203,7 +204,9 @@ def move_folder(part: str, target: str, overwrite: bool) -> None:
         os.rename(part, target)
         return
     if not overwrite:
-        raise FileError(f"{target}: exists; it appeared while this run was working")
+        _refuse_unless_same(part, target)
+        remove(part)
+        return
     if os.path.isdir(target):
         os.chmod(part, mode_for(target))
     if not _exchanged(part, target):
@@ -216,6 +219,26 @@ def move_folder(part: str, target: str, overwrite: bool) -> None:
             raise
         part = aside
     remove(part)
+
+
+def _refuse_unless_same(part: str, target: str) -> None:
+    """Refuses a name that was taken meanwhile, unless by the same bytes: then a process that was killed before it could
+    report has finished this work.
+    """
+    if not _same(part, target):
+        raise FileError(f"{target}: exists; it appeared while this run was working") from None
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two files, or two folders with all that is in them, have the same names and bytes."""
+    if os.path.islink(other) or os.path.isdir(one) != os.path.isdir(other):
+        return False
+    if not os.path.isdir(one):
+        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+    names = os.listdir(one)
+    return set(names) == set(os.listdir(other)) and all(
+        _same(os.path.join(one, name), os.path.join(other, name)) for name in names
+    )
 
 
 def _exchanged(one: str, other: str) -> bool:

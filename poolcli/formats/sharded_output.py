@@ -48,10 +48,15 @@ def shared_folder(
         ended.write_text(json.dumps({"overwrite": overwrite}))
 
 
-def finish(path: str) -> int:
-    """Gives a folder its name when all its parts are there; returns how many they are."""
+def finish(path: str) -> tuple[int, int]:
+    """Gives a folder its name when all its parts are there; returns how many they are, 0 where it has its name already,
+    and how many outputs they make.
+    """
     target = os.path.realpath(path)
     folder = _unfinished(path, target)
+    if folder is None:
+        _remove_notes(target)
+        return 0, 1
     notes = [name for name in os.listdir(folder) if _NOTE.fullmatch(name)]
     ended = {numbers_of(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
     count = check_parts(path, map(numbers_of, notes), ended, folder)
@@ -60,12 +65,18 @@ def finish(path: str) -> int:
         raise FileError(f"{path}: exists; it appeared while the shards were working")
     for folder_in, _, names in os.walk(folder):
         for name in names:
-            if name.endswith(".partial") or _NOTE.fullmatch(name):
+            if name.endswith(".partial"):
                 os.unlink(os.path.join(folder_in, name))
     with reported(path):
         secure_folder(folder)
         move_folder(folder, target, overwrite)
-    return count
+    _remove_notes(target)  # at last: whoever is killed before can begin again
+    return count, 1
+
+
+def _remove_notes(folder: str) -> None:
+    for name in filter(_NOTE.fullmatch, os.listdir(folder)):
+        os.unlink(os.path.join(folder, name))
 
 
 def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[int], where: str) -> int:
@@ -85,12 +96,12 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
     return count
 
 
-def _unfinished(path: str, target: str) -> str:
-    """The hidden folder of the only work on `path` that is not finished."""
+def _unfinished(path: str, target: str) -> str | None:
+    """The hidden folder of the only unfinished work on `path`; None where there is none and `path` exists."""
     parent, start = os.path.split(part_name(target, "")[: -len(".part")])
     with reported(path), os.scandir(parent) as entries:
         found = sorted(e.path for e in entries if e.name.startswith(start) and e.name.endswith(UNFINISHED + ".part"))
-    return only_work(path, found)
+    return None if not found and os.path.isdir(target) else only_work(path, found)
 
 
 def only_work(path: str, found: Sequence[str]) -> str:

@@ -87,7 +87,8 @@ class Record:
 class Outcome:
     """What is known about a job after it ran, failed or was skipped.
 
-    Seconds are by phase; `record` is for a manifest.
+    Seconds are by phase; `record` is for a manifest; a `lost` job was reported as done or skipped before its output was
+    removed.
     """
 
     job: Job
@@ -104,6 +105,7 @@ class Outcome:
     parts: tuple[Outcome, ...] = ()
     error: PoolError | None = None
     record: Record | None = None
+    lost: bool = False
 
 
 NUMBERS = re.compile(r"\d+")
@@ -135,7 +137,10 @@ class Tally:
     errors: DiskList[PoolError] = field(default_factory=DiskList)
 
     def add(self, outcome: Outcome) -> None:
-        """Counts one more outcome."""
+        """Counts one more outcome, or what a job has come to that was counted before."""
+        if outcome.lost:
+            self.done -= not outcome.skipped
+            self.skipped -= outcome.skipped
         if outcome.error:
             self.errors.add(outcome.error)
         elif outcome.skipped:

@@ -168,11 +168,7 @@ class Manifest:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Opens the file for appending, alone, and reads what it holds."""
-        try:
-            Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._stream = opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        except OSError as error:
-            raise failed(self._path, error) from error
+        self._open()
         try:
             self._lock()
             self._check()  # another run may have begun it since
@@ -180,8 +176,20 @@ class Manifest:
         finally:
             os.close(self._stream)
 
+    def _open(self) -> None:
+        try:
+            Path(self._folder).mkdir(parents=True, exist_ok=True)
+            self._stream = opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise failed(self._path, error) from error
+
     def append(self, record: Record) -> None:
         """Notes that a job is done."""
+        if not os.fstat(self._stream).st_nlink:  # it was removed; what is made from now on must not be lost, too
+            removed = self._stream
+            self._open()
+            os.close(removed)
+            self._lock()
         _append(self._path, self._stream, line_of(record))
 
     def begin(self, jobs: Iterable[Job]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.fingerprint import checksum_of
 from poolcli.formats.names import below
 from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
@@ -39,32 +40,28 @@ class Merged:
 
 def merge(folder: str) -> Merged:
     """Makes one manifest of the parts in `folder`, or one array of those of its shards; refused while a shard is
-    missing or has not ended.
+    missing or has not ended, or where an output is not as it was made. Merging again checks what is merged already.
 
     Memory does not grow with the parts, which are in the order of their outputs: the ends of shards see to that.
     """
     check_url(folder)
     if names_folder_output(folder):
-        return Merged(folder, finish_store(folder) if is_url(folder) else finish(folder), 1)
-    shards = _shards(folder)
-    _check_options(folder, shards)
+        return Merged(folder, *(finish_store(folder) if is_url(folder) else finish(folder)))
+    shards, path = _shards(folder), os.path.join(folder, NAME)
+    merged = os.path.exists(path) and _is_merged(folder, shards)
+    if not merged:
+        _check_complete(folder, shards)
+        _check_options(folder, shards)
     own = ((record.output, 0, line_of(record).encode()) for record in Manifest(folder).records())
-    path = os.path.join(folder, NAME)
     outputs = 0
     with ExitStack() as stack:
-        parts = [stack.enter_context(_opened(folder, shard)) for shard in shards]
-        read = (
-            _lines(part, place, os.path.join(folder, shard.manifest))
-            for place, (part, shard) in enumerate(zip(parts, shards, strict=True), 1)
-        )
-        lines = in_order(own, *read, key=itemgetter(0, 1))
+        lines = in_order(own, *_parts(stack, folder, shards), key=itemgetter(0, 1))
         stream = stack.enter_context(byte_stream(path, True))
         for name, found in groupby(lines, key=itemgetter(0)):
             *_, (_, place, line) = found  # what a shard says counts more than what was known before
-            if not os.path.lexists(os.path.join(folder, name)):
-                if not place:
-                    continue
-                raise _gone(folder, name, shards[place - 1])
+            if not place and not merged and not os.path.lexists(os.path.join(folder, name)):
+                continue
+            _check_bytes(folder, _content(line), shards[place - 1] if place else None)
             stream.write(line)
             outputs += 1
     for shard in shards:
@@ -73,14 +70,54 @@ def merge(folder: str) -> Merged:
 
 
 def _shards(folder: str) -> list[Shard]:
-    """The shards that have parts in the folder: all of one run, none missing."""
+    """The shards that have parts in the folder, in their order."""
     try:
         names = os.listdir(folder)
     except NotADirectoryError:
         raise RequestError(f"{folder}: is a file; merge takes the output of the shards, a folder or a .zarr") from None
     except OSError as error:
         raise RequestError(f"{folder}: {error.strerror}{did_you_mean_file(folder)}") from error
-    found = sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
+    return sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
+
+
+def _is_merged(folder: str, shards: Sequence[Shard]) -> bool:
+    """Whether the manifest holds already what the parts say: there are none, or they are what a merge has left that was
+    killed while it removed them, from the first to the last.
+    """
+    if not shards:
+        return True
+    numbers = range(shards[0].number, shards[0].count + 1)
+    if shards[0].number == 1 or shards != [Shard(number, shards[0].count) for number in numbers]:
+        return False
+    made = os.stat(os.path.join(folder, NAME)).st_mtime_ns
+    if any(os.stat(os.path.join(folder, shard.manifest)).st_mtime_ns > made for shard in shards):
+        return False
+    own = ((record.output, 0, line_of(record).encode()) for record in Manifest(folder).records())
+    with ExitStack() as stack:
+        lines = in_order(own, *_parts(stack, folder, shards), key=itemgetter(0, 1))
+        return all(len({line for _, _, line in found}) == 1 for found in _held_by_parts(lines))
+
+
+def _held_by_parts(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """What is said of each output that a part names; with an empty line where the manifest does not name it."""
+    for _, same in groupby(lines, key=itemgetter(0)):
+        found = list(same)
+        if found[0][1]:
+            yield [*found, ("", 0, b"")]
+        elif len(found) > 1:
+            yield found
+
+
+def _parts(stack: ExitStack, folder: str, shards: Sequence[Shard]) -> list[Iterator[Line]]:
+    """The records of the parts."""
+    return [
+        _lines(stack.enter_context(_opened(folder, shard)), place, os.path.join(folder, shard.manifest))
+        for place, shard in enumerate(shards, 1)
+    ]
+
+
+def _check_complete(folder: str, found: Sequence[Shard]) -> None:
+    """Refuses parts that are not all of one run."""
     if not found:
         raise RequestError(f"{folder} holds no part of any shard; pool with {field('shard', '1/4')} and so on first")
     counts = sorted({shard.count for shard in found})
@@ -90,7 +127,6 @@ def _shards(folder: str) -> list[Shard]:
     missing = sorted(set(range(1, counts[0] + 1)) - {shard.number for shard in found})
     if missing:
         raise FileError(f"{folder}: {_listed(missing, counts[0])} not there; run what is missing, then merge again")
-    return found
 
 
 def _listed(numbers: Sequence[int], count: int) -> str:
@@ -160,8 +196,20 @@ def _content(line: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _gone(folder: str, name: str, shard: Shard) -> FileError:
-    return FileError(
-        f"{os.path.join(folder, name)}: is not there, though shard {shard} made it; "
-        f"pool that shard again with {field('resume')}, then merge"
-    )
+def _check_bytes(folder: str, record: dict[str, Any], shard: Shard | None) -> None:
+    """Refuses an output that is not there, or does not have the bytes that its record names."""
+    for what in ("output", "indices"):
+        name, expected = record.get(what), record.get(f"{what}_hash")
+        if name is None or expected is None:
+            continue
+        path = os.path.join(folder, name)
+        try:
+            if checksum_of(path) == expected:
+                continue
+            found = "has changed since"
+        except FileNotFoundError:
+            found = "is not there, though"
+        except OSError as error:
+            raise FileError(f"{path}: {error.strerror}") from error
+        by = f"shard {shard} made it; pool that shard" if shard else "it was made; pool"
+        raise FileError(f"{path}: {found} {by} again with {field('resume')}, then merge")

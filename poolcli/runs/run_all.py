@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Collection, Generator
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import can_crash
+from poolcli.formats.paths import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.job import Job, existing_outputs
@@ -24,6 +27,9 @@ from poolcli.system.disk_list import MappedView
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest
 
+DONE, SKIPPED, FAILED = 1, 2, 3  # how a job has ended; 0: not yet
+CLOCK_STEP = 20_000_000  # nanoseconds by which the clock of a file system may lag behind
+KEPT = (DONE, SKIPPED)
 MOST_READY = 1000  # outcomes that wait for those of jobs before them
 
 
@@ -44,8 +50,14 @@ def run_all(
     one whose jobs these are.
     """
     run = EXECUTORS[executor].run_on(cluster)
-    if folder is None or settings.dry_run:
+    if settings.dry_run or settings.part:
         yield from _in_order(run(MappedView(Task, jobs), Runner(op, settings), count, progress))
+        return
+    ends = Ends(len(jobs))
+    if folder is None:
+        yield from ends.completed(
+            jobs, _in_order(ends.noted(run(MappedView(Task, jobs), Runner(op, settings), count, progress)))
+        )
         return
     from poolcli.runs.manifest import Manifest, options_of
 
@@ -56,11 +68,59 @@ def run_all(
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else MappedView(Task, jobs)
         failed = False
-        for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
+        outcomes = _in_order(ends.noted(_recorded(run(tasks, runner, count, progress), manifest)))
+        for outcome in ends.completed(jobs, outcomes):
             failed = failed or outcome.error is not None
             yield outcome
         if not failed:
             manifest.tidy(options)
+
+
+class Ends:
+    """How each job of a run has ended, one byte a job: compared with the outputs that are there when the run ends."""
+
+    def __init__(self, count: int) -> None:
+        self._ends = bytearray(count)
+        self._start = time.time_ns() - CLOCK_STEP
+
+    def noted(self, outcomes: Outcomes) -> Outcomes:
+        """The outcomes, and how each job ended is noted."""
+        for number, outcome in outcomes:
+            self._ends[number] = FAILED if outcome.error else SKIPPED if outcome.skipped else DONE
+            yield number, outcome
+
+    def completed(
+        self, jobs: Collection[Job], outcomes: Generator[Outcome, None, None]
+    ) -> Generator[Outcome, None, None]:
+        """The outcomes, and behind them what no process has reported: outputs that were removed since they were made, and
+        when the run is stopped, those that were finished by processes that could no longer report it.
+        """
+        try:
+            yield from outcomes
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from (
+                Outcome(job) for job, end in zip(jobs, self._ends, strict=True) if not end and self._is_new(job)
+            )
+            raise
+        for job, end in zip(jobs, self._ends, strict=True):
+            gone = next((path for path in _local(job) if not os.path.lexists(path)), None) if end in KEPT else None
+            if gone is not None:
+                error = FileError(f"{gone}: was removed while this run was working")
+                yield Outcome(job, skipped=end == SKIPPED, error=error, lost=True)
+
+    def _is_new(self, job: Job) -> bool:
+        """Whether all outputs of a job have come to be since the run began."""
+        try:
+            return bool(_local(job)) and all(os.lstat(path).st_ctime_ns >= self._start for path in _local(job))
+        except OSError:
+            return False
+
+
+def _local(job: Job) -> list[str]:
+    """The outputs in file systems of this machine."""
+    return [path for path in job.outputs if not is_url(path)]
 
 
 def choose_executor(jobs: Collection[Job], debug: bool, cluster: str | None = None) -> str:

@@ -17,10 +17,11 @@ from poolcli.runs.record import is_current, record_of
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Task:
-    """A job, and its record by an earlier run that is to be continued."""
+    """A job, its record by an earlier run that is to be continued, and whether a process has died of it before."""
 
     job: Job
     known: Record | None = None
+    retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,10 @@ class Runner:
                 return Outcome(job, skipped=True)
         except Exception as error:
             return Outcome(job, error=failure(error, job.source.path))
-        outcome = run_job(job, self.op, self.settings, progress, self.spread)
+        settings = self.settings
+        if task.retried and (job.output_key or job.indices_key):  # what died may have added the array already
+            settings = replace(settings, overwrite=True)
+        outcome = run_job(job, self.op, settings, progress, self.spread)
         if not recorded or outcome.error or outcome.skipped:
             return outcome
         try:

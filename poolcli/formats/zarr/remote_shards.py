@@ -31,8 +31,7 @@ def shared_store(
     system, place = filesystem(path)
     note = f"{_beside(place)}{identity}{UNFINISHED}/{note_of(part)}"
     with _reached(path):
-        markers = (name for row in FORMATS.values() if row.remote for name in row.markers)
-        if any(system.exists(f"{place}/{name}") for name in markers):
+        if _is_store(system, place):
             raise RequestError(
                 f"{path}: is a store already, which shards do not replace at a URL; remove it first, or name another "
                 f"{field('output')}"
@@ -48,15 +47,26 @@ def shared_store(
         system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
 
 
-def finish_store(path: str) -> int:
-    """Makes a store of what is at a URL, when all its parts are there; returns how many they are."""
+def finish_store(path: str) -> tuple[int, int]:
+    """Makes a store of what is at a URL, when all its parts are there; returns how many they are, 0 where it is one
+    already, and how many outputs they make.
+    """
     system, place = filesystem(path)
     system.invalidate_cache()
     with _reached(path):
-        notes = _notes(system, place, path)
+        is_store = _is_store(system, place)
+        notes = _notes(system, place, path, is_store)
+        if notes is None:
+            return 0, 1
         names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
         ended = {numbers_of(name)[0]: name for name in names if name.endswith(ENDED)}
-        count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
+        try:
+            count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
+        except FileError:
+            if not is_store:
+                raise
+            system.rm(notes, recursive=True)  # what a merge has left that was killed while it removed them
+            return 0, 1
         note = f"{notes}/{next(iter(ended.values()))}"
         try:
             content = json.loads(system.cat_file(note))
@@ -65,7 +75,12 @@ def finish_store(path: str) -> int:
             raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); make its part anew") from error
         write_documents(system, place, documents)
         system.rm(notes, recursive=True)
-    return count
+    return count, 1
+
+
+def _is_store(system: Any, place: str) -> bool:
+    markers = (name for row in FORMATS.values() if row.remote for name in row.markers)
+    return any(system.exists(f"{place}/{name}") for name in markers)
 
 
 def _beside(place: str) -> str:
@@ -74,12 +89,12 @@ def _beside(place: str) -> str:
     return f"{folder}/.{name}."
 
 
-def _notes(system: Any, place: str, path: str) -> str:
-    """The folder of the notes of the only work on a store that is not finished."""
+def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
+    """The folder of the notes of the only work on a store that is not finished; None where it is finished."""
     start = _beside(place)
     listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
     found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))
-    return only_work(path, found)
+    return None if not found and is_store else only_work(path, found)
 
 
 @contextmanager

@@ -73,10 +73,7 @@ class _Jobs:
     runner: Runner
 
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
-        settings = self.runner.settings
-        # Of a worker that died, what it had done is done again: an output that exists by now is this run's own.
-        own = replace(_in_memory(settings), overwrite=not settings.skip_existing)
-        runner = replace(self.runner, settings=own)
+        runner = replace(self.runner, settings=_in_memory(self.runner.settings))
         return [runner(task, lambda done, total: None) for _, task in items]
 
 

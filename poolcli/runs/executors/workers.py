@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -168,7 +168,7 @@ class Workers:
         _sweep(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
         if self._tries[number] < TRIES and not end.each_time:
-            self._again.append(given)
+            self._again.append((number, replace(given[1], retried=True)))
             return None
         times = "" if end.each_time else ", twice"
         why = f"the process that worked on it {end.how}{times}; {end.why}"
