@@ -92,8 +92,8 @@ class Ends:
     def completed(
         self, jobs: Collection[Job], outcomes: Generator[Outcome, None, None]
     ) -> Generator[Outcome, None, None]:
-        """The outcomes, and behind them what no process has reported: outputs that were removed since they were made, and
-        when the run is stopped, those that were finished by processes that could no longer report it.
+        """The outcomes, and behind them what no process has reported: outputs that were removed meanwhile, and when
+        the run is stopped, those that were finished by processes that could no longer report it.
         """
         try:
             yield from outcomes
