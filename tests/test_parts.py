@@ -16,6 +16,7 @@ from poolcli.engine import run, run_region
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
+from poolcli.pooling.tiles import tile_for
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -127,3 +128,9 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
     region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
     with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), the plan reads \(1, 1, 4, 8\)$"):
         run_region(region, np.ones((1, 1, 8, 8), np.float32))
+
+
+@pytest.mark.parametrize("beside", [0, 1000, 10**6])
+@pytest.mark.parametrize("limit", [10**7, 10**8, 10**9])
+def test_as_many_tiles_as_are_in_memory_at_once_stay_below_the_limit(limit: int, beside: int) -> None:
+    assert 6 * tile_for(limit, beside) + beside <= limit  # one read ahead, one in work with its buffers, one written

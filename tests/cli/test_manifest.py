@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from poolcli.errors import FileError, RequestError
+from poolcli.formats import Source
+from poolcli.pooling.job import Job
+from poolcli.runs.manifest import Manifest
 from tests.cli.folders import HALVE, MANIFEST, counts, tree
 from tests.conftest import Cli
 
@@ -85,3 +89,34 @@ def test_a_torn_line_of_the_manifest_costs_nothing(torn: bytes, cli: Cli, many: 
         manifest.write(torn)
     assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 0
     assert tree("out") == clean
+
+
+def test_a_line_that_the_disk_takes_in_part_is_an_error(tmp_path: Path) -> None:
+    import resource
+
+    manifest = Manifest(str(tmp_path))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with manifest.held():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5, before[1]))  # the file cannot grow beyond 5 bytes
+        try:
+            with pytest.raises(FileError, match="No space left on device"):
+                manifest.begin([Job(Source("x.npy"), str(tmp_path / "y.npy"))])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_another_run_began_meanwhile_is_seen_when_the_file_is_held(tmp_path: Path) -> None:
+    manifest = Manifest(str(tmp_path))  # there is none yet
+    (tmp_path / MANIFEST).write_text("my notes\n")
+    with pytest.raises(RequestError, match="is no manifest of poolcli's"), manifest.held():
+        pytest.fail("somebody's file was taken")
+    assert (tmp_path / MANIFEST).read_text() == "my notes\n"
+
+
+def test_an_output_that_is_gone_is_listed_no_longer(cli: Cli, many: Path) -> None:
+    cli("avg", "in", "-o", "out/", *HALVE)
+    os.unlink("out/03.npy")
+    os.unlink("in/03.npy")
+    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 0
+    listed = [json.loads(line)["output"] for line in Path(f"out/{MANIFEST}").read_text().splitlines()]
+    assert listed == sorted(name for name in os.listdir("out") if name != MANIFEST)

@@ -81,3 +81,11 @@ def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
     found = each_of(inlined(lambda total, found, divisor: residue(total, found, divisor)), totals, near, divisors)
     exact = [Fraction(a) - Fraction(b) * Fraction(c) for a, b, c in zip(totals, near, divisors, strict=True)]
     assert [Fraction(value) for value in found] == exact
+
+
+@fused
+def test_a_total_that_is_minus_0_is_divided_as_0(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotients, "fuses", lambda: fused)
+    totals, divisors = np.array([-0.0, 0.0]), np.array([3.0, 3.0])
+    function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
+    assert not np.signbit(each_of(function, totals, divisors, 1 / divisors)).any()

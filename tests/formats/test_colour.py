@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,3 +123,24 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
         "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA pictures; this is avg of no picture; "
         "leave it out\n",
     )
+
+
+def averaged(x: np.ndarray[Any, np.dtype[np.uint8]], kernel: int) -> Any:
+    """The averages of a picture of uint8 with alpha, weighted with it."""
+    plan = AvgPool(kernel, kernel).plan(x.shape, "uint8", layout="HWC")
+    return pool_colours(lambda region, slab: run_region(region, slab)[0], plan, x, Colour(weighted=True))
+
+
+def test_a_pixel_that_is_hardly_there_keeps_its_colour() -> None:
+    x = np.zeros((2, 2, 4), np.uint8)
+    x[0, 1] = 200, 100, 50, 1  # the mean of alpha is 1/4, and 0 when it is rounded
+    assert averaged(x, 2).tolist() == [[[200, 100, 50, 0]]]
+
+
+def test_weighted_colours_half_way_go_to_the_even_number_at_every_weight() -> None:
+    x = np.zeros((255, 3, 255, 3, 4), np.uint8)
+    values, alphas = np.arange(255)[:, None, None], np.arange(1, 256)[None, :, None]
+    x[:, 0, :, 0, :3], x[:, 1, :, 2, :3] = values, values + 1
+    x[:, 0, :, 0, 3:] = x[:, 1, :, 2, 3:] = alphas
+    y = averaged(x.reshape(765, 765, 4), 3)[..., :3]
+    np.testing.assert_array_equal(y, np.broadcast_to(values + values % 2, y.shape))

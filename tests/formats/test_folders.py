@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from poolcli.formats import FORMATS, Source, read, write
+from poolcli.formats.atomic import remove
 from poolcli.formats.resumable import secure_folder
 from poolcli.plan.region import Ranges
 from tests.conftest import Cli
@@ -117,3 +118,15 @@ def test_a_disk_that_lost_something_of_a_folder_is_heard(
     heard = pytest.raises(OSError, match=os.strerror(said)) if raised else nullcontext()
     with heard:
         secure_folder(str(tmp_path))
+
+
+def test_a_link_to_a_folder_is_removed_and_the_folder_stays(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.mkdir()
+    (target / "precious").write_text("precious")
+    link.symlink_to(target)
+    remove(str(link))
+    assert not link.is_symlink()
+    assert (target / "precious").read_text() == "precious"
+    remove(str(target))
+    assert not target.exists()
