@@ -76,7 +76,7 @@ def stubbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.runs.task.run_job", run_job)
     monkeypatch.setattr("poolcli.runs.task.record_of", record_of)
     monkeypatch.setattr("poolcli.runs.task.is_current", lambda *_: True)
-    monkeypatch.setattr("poolcli.cli.pool.choose_executor", lambda *_: "here")
+    monkeypatch.setattr("poolcli.cli.pooling.choose_executor", lambda *_: "here")
 
 
 def named(folder: str, count: int) -> str:

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
 
-from poolcli.errors import PoolError
-
-ASKED = "_POOLCLI_COMPLETE"  # the variable in which a shell asks: a line, up to the cursor
-HELP = {"-h", "--help", "--help-all"}
+from poolcli.errors import PoolError, RequestError
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
-    if list(arguments) in (["--version"], ["-V"]):  # answered before anything is loaded: scripts ask for it
-        from poolcli.cli.about import version_line
-
-        print(version_line())
-        return 0
-    if ASKED in os.environ:
-        from poolcli.cli.listing import begun
-        from poolcli.cli.typed_line import file_asked
-
-        listing = begun(file_asked(os.environ[ASKED]))  # before the commands are loaded, which takes as long
-        from poolcli.cli.question import answers
-
-        print(*answers(os.environ[ASKED], listing), sep="\n")
-        return 0
-    from poolcli.cli.arguments import arranged
-
     try:
-        return _run(arranged(arguments))
+        return _run(_expanded(arguments))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (error.typed,)  # what the traceback ends in
@@ -47,25 +32,66 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    if words == ["--man"]:
-        from poolcli.cli.manual import manual
+    from poolcli.cli.program import command_named, made, program, version_line
 
-        print(manual(), end="")
+    if words in (["--version"], ["-V"]):  # scripts ask for it: no command is made for it
+        print(version_line())
         return 0
-    if not HELP.isdisjoint(words):
-        from poolcli.cli.help import help_asked, styled
+    if not words and not any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
+        with redirect_stdout(sys.stderr):
+            _main(program(), ["--help"], "poolcli", words)
+        return 2
+    name = command_named(words[0]) if words else None
+    if name is None:
+        return _main(program(), words, "poolcli", words)
+    from poolcli.cli.spelling import spelt
 
-        text = help_asked(words)
-        if text:
-            print(styled(text))
-            return 0
-    from poolcli.cli.parameters import request_of
-    from poolcli.cli.plain import plainly_typed
+    command = made(name)
+    return _main(command, spelt(command, words[1:]), f"poolcli {name}", words)
 
-    plain = plainly_typed(words)
-    if plain:
-        command, typed = plain
-        return command.run(request_of(command, typed))
-    from poolcli.cli.program import run_words
 
-    return run_words(words)
+def _main(command: Any, words: Sequence[str], called: str, typed: Sequence[str]) -> int:
+    """Has Typer run a command; what it refuses is a RequestError."""
+    import typer
+
+    try:
+        return command.main(list(words), prog_name=called, standalone_mode=False) or 0
+    except typer.Exit as stop:
+        return stop.exit_code
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # that of Typer's errors, whose class is public in some versions only
+            raise
+        from poolcli.cli.mistakes import usage_error
+
+        raise usage_error(error, str(command.name), typed) from None
+
+
+def _expanded(words: Sequence[str]) -> list[str]:
+    """The words with `help COMMAND` as `COMMAND --help`, and those that a file holds in the place of @FILE."""
+    found = [each for word in words for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
+    if found[:1] in (["--install-completion"], ["--show-completion"]) and len(found) > 1:
+        raise RequestError(f"{found[0]} is for the shell that it is typed in; leave {' '.join(found[1:])} out")
+    return _help_for(found[1:]) if found[:1] in (["help"], ["-h"], ["--help"]) else found
+
+
+def _help_for(words: Sequence[str]) -> list[str]:
+    names = [word for word in words if not word.startswith("-") and word != "help"]
+    flags = [word for word in words if word.startswith("-")]
+    everything = ("--all", "--help-all")
+    if len(names) > 1:
+        raise RequestError(f"help explains one command, found {' '.join(names)}; write poolcli help {names[0]}")
+    unknown = [flag for flag in flags if flag not in (*everything, "-h", "--help")]
+    if unknown:
+        raise RequestError(f"help has no option {unknown[0]}; it has --all")
+    return [*names, "--help-all" if names and {*everything} & {*flags} else "--help"]
+
+
+def _words_in(word: str) -> list[str]:
+    """The words of a file, as a shell splits them; what follows # is a comment."""
+    try:
+        return shlex.split(Path(word[1:]).read_text(), comments=True)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RequestError(
+            f"{word}: {why}; @ takes arguments from a file, and an input of that name is typed as ./{word}"
+        ) from None

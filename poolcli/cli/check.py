@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import TYPE_CHECKING, Annotated
 
-from poolcli.arguments import one_of
+import typer
+
+from poolcli.cli.options import Against, AllowExternal, MaxMemory, Reporting, To
+from poolcli.cli.program import EXPLAIN, Command, Typed, app, examples, takes
 from poolcli.cli.reading import data_options
-from poolcli.cli.requests.check import CheckRequest
-from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
 from poolcli.models.check import Finding, findings
@@ -19,6 +22,40 @@ from poolcli.report.check import Answer, Tally
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
     from poolcli.models.compare_data import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Reporting):
+    """What `check` takes."""
+
+    # fmt: off
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed."),
+        Typed(example="model.onnx"),
+    ]
+    input_shape: Annotated[
+        list[str],
+        typer.Option("--input-shape", metavar="S", rich_help_panel=EXPLAIN, show_default=False,
+                     help="Shape of an input: NAME=1,3,640,640; repeat it for several."),
+        Typed(example="x=1,3,640,640"),
+    ] = dataclass_field(default_factory=list)
+    against: Against = None
+    to: To = None
+    layer: Annotated[
+        str | None,
+        typer.Option("--layer", metavar="NAME", help="Only the layer of this name.", rich_help_panel=EXPLAIN),
+        Typed(example="pool1"),
+    ] = None
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="DATA", rich_help_panel=EXPLAIN,
+                     help="Pool `input` of an .npz or .h5 as --layer does; compare with its `output`."),
+        Typed(example="data.npz"),
+    ] = None
+    # fmt: on
+    allow_external: AllowExternal = False
+    max_memory: MaxMemory = None
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -37,10 +74,21 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def check_command(request: CheckRequest) -> int:
+@app.command(
+    "check",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "poolcli check samples/backbone.xml",
+        "poolcli check samples/backbone.xml --against pytorch",
+        "poolcli check samples/backbone.xml --to pytorch --json",
+        exit_codes="Exit codes: 0 nothing is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
+    ),
+)
+@takes(CheckOptions)
+def check(request: CheckOptions) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
-    if request.to:
-        one_of("to", request.to, tuple(DIALECTS))
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
     for name, value in (("allow_external", request.allow_external), ("max_memory", request.max_memory)):

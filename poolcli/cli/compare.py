@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from poolcli.cli.completion import inputs
+from poolcli.cli.options import AllowExternal, MaxMemory, MaxPixels, Pages, Reporting
+from poolcli.cli.program import EXPLAIN, Command, Typed, app, examples, takes
 from poolcli.cli.reading import as_tensor, whole_options
-from poolcli.cli.requests.compare import CompareRequest
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.diff_arrays import Difference, check_tolerances, diff_arrays
 from poolcli.formats import ReadOptions, Source, parse_source, read
@@ -15,7 +20,53 @@ from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout
 
 
-def compare_command(request: CompareRequest) -> int:
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Reporting):
+    """What `compare` takes."""
+
+    # fmt: off
+    first: Annotated[
+        str,
+        typer.Argument(metavar="A", help="A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.",
+                       autocompletion=inputs),
+        Typed(example="a.npy"),
+    ]
+    second: Annotated[
+        str,
+        typer.Argument(metavar="B", help="What it is compared with, of the same shape.", autocompletion=inputs),
+        Typed(example="b.npy"),
+    ]
+    atol: Annotated[
+        float,
+        typer.Option("--atol", metavar="A", help="Absolute tolerance (as numpy.isclose).", rich_help_panel=EXPLAIN),
+        Typed(example="1e-6"),
+    ] = 0.0
+    rtol: Annotated[
+        float,
+        typer.Option("--rtol", metavar="R", help="Relative tolerance (as numpy.isclose).", rich_help_panel=EXPLAIN),
+        Typed(example="1e-5"),
+    ] = 0.0
+    # fmt: on
+    pages: Pages = None
+    max_pixels: MaxPixels = None
+    allow_external: AllowExternal = False
+    max_memory: MaxMemory = None
+
+
+@app.command(
+    "compare",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "poolcli compare samples/features.npy samples/features.npy",
+        "poolcli compare samples/features.npy samples/features.npy --atol 1e-6 --rtol 1e-5",
+        "poolcli compare samples/volume.h5:/volume samples/volume.h5 --json",
+        exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
+    ),
+)
+@takes(CompareOptions)
+def compare_command(request: CompareOptions) -> int:
     """Prints what differs; returns 0 where nothing does within the tolerance, 1 where something does."""
     check_tolerances(request.atol, request.rtol)
     sources = [parse_source(text) for text in (request.first, request.second)]

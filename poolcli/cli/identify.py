@@ -3,17 +3,69 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
+import typer
+
+from poolcli.cli.attributes import attributes_of
+from poolcli.cli.completion import inputs
+from poolcli.cli.operators import OPERATOR_WORDS
+from poolcli.cli.options import AllowExternal, Layout, MaxMemory, MaxPixels, Pages, Reporting, Windows
+from poolcli.cli.program import USUAL, Command, Typed, app, examples, takes
 from poolcli.cli.reading import as_tensor, whole_options
-from poolcli.cli.requests.identify import IdentifyRequest
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.identify.search import identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
 from poolcli.formats.isolated import in_subprocess_if_fragile
 
+OPERATOR = Typed(words=tuple(OPERATOR_WORDS))
 
-def identify_command(request: IdentifyRequest) -> int:
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifyOptions(Windows, Reporting):
+    """What `identify` takes: two arrays, and what is known of the pooling that made one of the other."""
+
+    # fmt: off
+    x: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="The array before: .npy, .npz[:key], .h5[:/dataset], ..., an image.",
+                       autocompletion=inputs),
+        Typed(example="x.npy"),
+    ]
+    y: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="The array after, read in the same way.", autocompletion=inputs),
+        Typed(example="y.npy"),
+    ]
+    pooling: Annotated[
+        str | None,
+        typer.Option("--pooling", "--op", metavar="OP", rich_help_panel=USUAL, autocompletion=OPERATOR.complete,
+                     help="The operator, where it is known."),
+        OPERATOR,
+    ] = None
+    # fmt: on
+    layout: Layout = None
+    pages: Pages = None
+    max_pixels: MaxPixels = None
+    allow_external: AllowExternal = False
+    max_memory: MaxMemory = None
+
+
+@app.command(
+    "identify",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
+        "poolcli identify samples/features.npy pooled.npy",
+        "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
+        exit_codes="Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
+    ),
+)
+@takes(IdentifyOptions)
+def identify_command(request: IdentifyOptions) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 where none fits and the nearest is shown."""
     sources = [parse_source(text) for text in (request.x, request.y)]
     options = whole_options(request, sources)
@@ -21,7 +73,7 @@ def identify_command(request: IdentifyRequest) -> int:
     if (x.header.mode is None) != (y.header.mode is None):  # a picture, and an array made of one
         x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
-    found = identify(x.array, y.array, op=request.pooling, layout=layout, **request.attributes)
+    found = identify(x.array, y.array, op=request.pooling, layout=layout, **attributes_of(request.pooling, request))
     if request.json:
         from poolcli.report.as_json import to_json
         from poolcli.report.identify import candidates_document

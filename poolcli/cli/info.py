@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, fields
 from functools import partial
+from typing import Annotated
 
-from poolcli.cli.messages import complain, told_by
+import typer
+
+from poolcli.cli.completion import inputs
+from poolcli.cli.messages import complain
+from poolcli.cli.options import AllowExternal, MaxPixels, Pages, Reporting
+from poolcli.cli.program import Command, Typed, app, examples, takes
 from poolcli.cli.reading import header_options
-from poolcli.cli.requests.info import InfoRequest
 from poolcli.errors import PoolError
 from poolcli.formats import Header, ReadOptions, list_arrays, parse_source
 from poolcli.formats.checks import choose
@@ -17,7 +23,34 @@ from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line, printable
 
 
-def info(request: InfoRequest) -> int:
+@dataclass(frozen=True, kw_only=True)
+class InfoOptions(Reporting):
+    """What `info` takes."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Files to look into.", autocompletion=inputs),
+        Typed(example="x.npy"),
+    ]
+    pages: Pages = None
+    max_pixels: MaxPixels = None
+    allow_external: AllowExternal = False
+
+
+@app.command(
+    "info",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "poolcli info samples/volume.h5 samples/astronaut.png",
+        "poolcli info samples/volume.h5:/volume",
+        "poolcli info samples/features.npy --json",
+        exit_codes="",
+    ),
+)
+@takes(InfoOptions, without=["quiet"])
+def info(request: InfoOptions) -> int:
     """Prints the arrays of every file; returns the exit code."""
     failed, options = False, header_options(request, [parse_source(path) for path in request.files])
     for path in request.files:
@@ -26,7 +59,7 @@ def info(request: InfoRequest) -> int:
         except PoolError as error:
             if request.debug:
                 raise
-            failed, error = True, told_by("info", error)
+            failed, error = True, error.to([each.name for each in fields(InfoOptions)])
             if request.json:
                 _print_json(shown(path), [], error)
             complain(error)

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from poolcli.cli.requests.merge import MergeRequest
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from poolcli.cli.options import Reporting
+from poolcli.cli.program import Command, Typed, app, examples, takes
 from poolcli.runs.merge import merge
 
 
-def merge_command(request: MergeRequest) -> int:
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(Reporting):
+    """What `merge` takes."""
+
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER", help="The output of all shards: a folder, or a .zarr."),
+        Typed(example="pooled"),
+    ]
+
+
+@app.command(
+    "merge",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 1/2",
+        "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 2/2",
+        "poolcli merge pooled",
+        exit_codes="Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
+    ),
+)
+@takes(MergeOptions)
+def merge_command(request: MergeOptions) -> int:
     """Merges the parts in a folder; returns the exit code."""
     merged = merge(request.folder)
     if request.json:

@@ -48,18 +48,12 @@ def complain_of_all(errors: Iterable[PoolError]) -> None:
         _complain(on_command_line(f"{', '.join(found.places)}{more}: {bare}"))
 
 
-def told_by(name: str, error: PoolError) -> PoolError:
-    """The error as the command of this name says it, with what the command offers."""
-    from poolcli.cli.parameters import parameters
-    from poolcli.cli.which import command_called
-
-    command = command_called(name)
-    return error.to([each.name for each in parameters(command)]) if command else error
-
-
 def refuse(error: PoolError, arguments: Sequence[str]) -> None:
     """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
-    error = told_by(arguments[0], error) if arguments else error
+    from poolcli.cli.program import command_named, made
+
+    name = command_named(arguments[0]) if arguments else None
+    error = error.to([each.name for each in made(name).taken]) if name else error  # offers what the command has
     if "--json" in arguments:
         from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
 

@@ -3,129 +3,298 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from poolcli.cli.commands import BY_NAME, COMMANDS
-from poolcli.cli.meant import COMMANDS_MEANT, instead
-from poolcli.cli.options import OPTIONS, SETTINGS, Option
-from poolcli.cli.parameters import parameters
+from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
+from poolcli.cli.program import COMMANDS, Parameter, made, settings
+from poolcli.cli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS
+from poolcli.cli.synonyms import SETTINGS as MEANT
 from poolcli.cli.values import is_number_list
-from poolcli.cli.words import operator_named
 from poolcli.errors import RequestError
-from poolcli.formats.table import suffixes_of
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean, listed
 
 OF_THE_PROGRAM = ("--help", "--version", "--install-completion", "--show-completion")
+GLOBAL = "global"
 
 
-def usage_error(error: Any, words: Sequence[str]) -> RequestError:
-    """What Typer refuses, in poolcli's words. Its exceptions are told apart by name: their module is not public."""
-    kind, context = type(error).__name__, getattr(error, "ctx", None)
-    command = BY_NAME.get(getattr(context, "info_name", "") or "")
-    if command is None:
+def usage_error(error: Any, name: str, words: Sequence[str]) -> RequestError:
+    """What Typer refuses of command `name`, in poolcli's words.
+
+    Typer's exceptions are told apart by name: their module is not public.
+    """
+    kind = type(error).__name__
+    if name not in COMMANDS:
         return no_command(words)
     if kind == "NoSuchOption":
-        taken = parameters(command)
-        flags = [flag for each in taken if isinstance(each.row, Option) for flag in each.row.all_flags]
-        return no_option(command.name, error.option_name, flags)
-    return RequestError(f"{error.format_message()}; poolcli {command.name} --help shows how it is used")
+        return no_option(name, error.option_name, words)
+    if kind == "MissingParameter":
+        taken = {each.name: each for each in made(name).taken}
+        missing = taken[error.param.name]
+        return RequestError(f"{name} needs {field(missing.name)}, for example {missing.example}")
+    return RequestError(f"{error.format_message()}; poolcli {name} --help shows how it is used")
 
 
-def no_option(command: str, word: str, flags: Iterable[str]) -> RequestError:
-    """The refusal of an option that the command does not have: the nearest that it has, or whose option it is."""
-    known = tuple(flags)
-    name = word.partition("=")[0]
-    field_name = _field_of(name)
-    others = _commands_with(field_name) if field_name else []
-    if others:
-        is_size = any(row.op and field_name == row.needs[0] for row in COMMANDS)
-        goes_by = f"{command} goes by {field(BY_NAME[command].needs[0])}" if is_size and BY_NAME[command].op else ""
-        own = f"; {goes_by or 'leave it out'}"
-        return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}{own}")
+def no_option(command: str, word: str, words: Sequence[str] = ()) -> RequestError:
+    """The refusal of an option that the command does not have: what does the same, or whose option it is."""
+    taken = made(command).taken
+    name, sign, value = word.partition("=")
+    plain = name.strip("-").lower().replace("_", "-")
     if word[1:].replace(",", "").replace(".", "").isdigit():
-        if command == "shape":
-            return RequestError(
-                f"{word}: a length in a shape is 0 or more; one that is not known may be any, such as 1"
-            )
-        return RequestError(f"{command} has no option {word}{_valued(command, word)}")
-    meant = instead(BY_NAME[command], name, known) or did_you_mean(
-        name if len(name) > 2 else word, [flag for flag in known if len(flag) > 2]
-    )
-    return RequestError(f"{command} has no option {name}{meant or f'; poolcli {command} --help-all shows all'}")
-
-
-def _valued(command: str, value: str) -> str:
-    """Where a value stands that looks like an option."""
-    rows = [each.row for each in parameters(BY_NAME[command]) if isinstance(each.row, Option) and each.row.metavar]
-    example = f", as in {rows[0].names[-1]}={value}" if rows else ""
-    return f"; a value that begins with - follows its option{example}"
+        return _number(command, word, taken)
+    typed = _typed_for(name, value if sign else None, words)
+    own = {flag for each in taken for flag in each.names} | {*settings(taken)}
+    meant = _meant(plain, own, typed, command, words)
+    if meant:
+        return RequestError(f"{command} has no option {name}; write {meant}")
+    if plain in REASONS:
+        return RequestError(f"{command} has no option {name}; {REASONS[plain]}")
+    others = [other for other in COMMANDS if other != command and _takes(other, name)]
+    if others:
+        return _of_others(command, name, others)
+    end = _opposite(plain, own) or _placed(command, plain, taken) or _other_case(name, own)
+    end = end or did_you_mean(name if len(name) > 2 else word, _alike(name, own))
+    return RequestError(f"{command} has no option {name}{end or f'; poolcli {command} --help-all shows all'}")
 
 
 def no_command(words: Sequence[str]) -> RequestError:
     """The refusal of a first word that is no command: the nearest one, or the command line that was meant."""
     word, rest = words[0], words[1:]
     if word in ("-h", "--help"):
-        return RequestError(f"there is no command {rest[0]}{_alike(rest[0])}")
+        return RequestError(f"there is no command {rest[0]}{_like(rest[0], rest[1:])}")
     if word.startswith("-"):
-        found = next((each for each in rest if each in BY_NAME), None)
-        if found:
-            others = [each for each in words if each != found]
-            return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
-        meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, OF_THE_PROGRAM)
-        meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
-        return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
-    if os.path.lexists(word) or word.lower().endswith(suffixes_of(lambda row: row.reads)):
-        named = next((each for each in rest if each in BY_NAME), None)
-        others = [each for each in words if each != named]
-        alone = all(each.startswith("-") for each in rest)
-        line = f"{shlex.quote(word)} -o OUTPUT -k 2" if alone else shlex.join(others)
+        return _before_the_command(word, words)
+    if os.path.lexists(word) or word.lower().endswith(_suffixes("reads")):
+        named = next((each for each in rest if each in COMMANDS), None)
+        others = [each for each in words if each not in (named, "--json")]
+        line = shlex.join(others if named else _whole(others))
         return RequestError(f"{word} is no command, it comes behind one: poolcli {named or 'avg'} {line}")
     if is_number_list(word):
         return RequestError(f"{word} is no command; for a shape write poolcli shape avg {shlex.join(words)}")
-    if word.lower().startswith("global"):
-        op = operator_named(word[6:].strip("-_")) or "avg"
-        return RequestError(
-            f"there is no command {word}; write poolcli adaptive-{op.removeprefix('adaptive-')} --output-size 1"
-        )
-    return RequestError(f"there is no command {word}{_alike(word)}")
+    if word.lower().startswith(GLOBAL):
+        return RequestError(f"there is no command {word}; write {global_line(word, rest)}")
+    return RequestError(f"there is no command {word}{_like(word, rest)}")
 
 
-def _alike(word: str) -> str:
-    """The end of the refusal of a command: what does the like, the nearest one, or all that there are."""
-    known = COMMANDS_MEANT.get(word.lower().strip("-_"))
-    meant = f"; write poolcli {known}" if known else did_you_mean(word, [*BY_NAME, "help"])
-    return meant or f"; there are {listed(BY_NAME, 'and')}"
+def global_line(word: str, rest: Sequence[str], command: str = "") -> str:
+    """The command line that pools globally: the operator of `word`, and the words behind it without their windows."""
+    rest = _without(rest, "-k", "--kernel", "-s", "--strides", "-p", "--pads", "--output-size")
+    rest = rest if command else _with_output(rest)
+    return shlex.join(["poolcli", *([command] if command else []), adaptive(word), *rest, "--output-size", "1"])
 
 
 def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:
     """Refuses words at the places of others, and words that nothing is `left` to take; `words` are all of the line."""
     if command == "shape" and placed and is_number_list(placed[0]):
         op = next((word for word in (*placed, *left) if operator_named(word)), "avg")
-        raise RequestError(f"the operator comes before the shape: poolcli shape {op} {placed[0]}")
+        rest = [word for word in words if word not in (op, placed[0])]
+        raise RequestError(f"the operator comes before the shape: poolcli shape {shlex.join([op, placed[0], *rest])}")
+    if command == "shape" and placed and placed[0].lower().startswith(GLOBAL):
+        rest = [word for word in words if word != placed[0]]
+        raise RequestError(f"there is no operator {placed[0]}; write {global_line(placed[0], rest, 'shape')}")
+    if command == "shape" and placed:
+        operator_called(placed[0])
     before = words[words.index(left[0]) - 1] if left else ""
     if before.startswith("--"):
         raise RequestError(f"{before} takes no value, found {left[0]}; write {before} alone")
     lengths = [word.strip(",") for word in (*placed[1:], *left)]
     if command == "shape" and left and all(word.isdecimal() for word in left) and all(map(is_number_list, lengths)):
         value = ", and a value follows its option" if "," in lengths[0] else ""
-        raise RequestError(f"a shape is one word: poolcli shape {placed[0]} {','.join(lengths)}{value}")
+        others = [word for word in words if word not in (*placed, *left)]
+        line = shlex.join([placed[0], ",".join(lengths), *others])
+        raise RequestError(f"a shape is one word: poolcli shape {line}{value}")
     if left:
         more = f"{command} takes no further word, found {left[0]}"
         raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
-def _field_of(name: str) -> str | None:
-    """The field that any command reads a flag as."""
-    if name in SETTINGS:
-        return SETTINGS[name][0]
-    rows = ((each, row) for each, row in OPTIONS.items() if isinstance(row, Option))
-    return next((each for each, row in rows if name in row.all_flags), None)
+def unread_number(command: str, flag: str, number: str, taken: Sequence[Parameter]) -> RequestError:
+    """The refusal of a number behind an option that takes none."""
+    own = {each for row in taken for each in row.names}
+    meant = _meant(flag.strip("-"), own, number, command, ())
+    return RequestError(f"{flag} takes no value, found {number}; write {meant or f'{flag} alone'}")
 
 
-def _commands_with(field_name: str) -> list[str]:
-    """The commands that have the field; those that pool, where any does."""
-    found = [row for row in COMMANDS if any(each.name == field_name for each in parameters(row))]
-    return [row.name for row in found if row.op] or [row.name for row in found]
+def _meant(plain: str, own: Collection[str], typed: str | None, command: str, words: Sequence[str]) -> str:
+    """The setting that people mean by an option, with the value that they typed; empty where none is known."""
+    for template in MEANT.get(plain, ()):
+        if template.startswith("@"):
+            if command in OPERATOR_WORDS and not command.startswith("adaptive"):
+                size = template.partition(" ")[2]
+                rest = _without(words[1:], plain, "-k", "--kernel", "-s", "--strides", "-p", "--pads")
+                line = shlex.join([adaptive(command), *rest])
+                return f"poolcli {line} {_filled(size, typed)}"
+        elif template.split()[0] in own:
+            return _filled(template, typed)
+    return ""
+
+
+def _filled(template: str, typed: str | None) -> str:
+    """The template with what was typed in the place of its examples, where that is a value of the same kind."""
+
+    def value(found: re.Match[str]) -> str:
+        example = found[1]
+        if typed is None or _is_number(example) != _is_number(typed):
+            return example
+        return shlex.quote(typed)
+
+    return re.sub(r"\{(.*?)\}", value, template)
+
+
+def _is_number(text: str) -> bool:
+    return is_number_list(text) or bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text))
+
+
+def _typed_for(name: str, value: str | None, words: Sequence[str]) -> str | None:
+    """The value that was typed for an option which is not known: behind = or as the next word."""
+    if value is not None:
+        return value
+    rest = words[words.index(name) + 1 :] if name in words else ()
+    return rest[0] if rest and not rest[0].startswith("-") and not os.path.lexists(rest[0]) else None
+
+
+def _without(words: Sequence[str], *flags: str) -> list[str]:
+    """The words without these options and their values."""
+    gone, kept = {each if each.startswith("-") else f"--{each}" for each in flags}, list[str]()
+    skip = False
+    for word in words:
+        if skip and not word.startswith("-"):
+            skip = False
+        elif word.partition("=")[0].replace("_", "-") in gone:
+            skip = "=" not in word
+        else:
+            kept.append(word)
+    return kept
+
+
+def _number(command: str, word: str, taken: Sequence[Parameter]) -> RequestError:
+    if command == "shape":
+        return RequestError(f"{word}: a dimension is 0 or more; for a dynamic axis use any positive number")
+    valued = next((each for each in taken if each.flags and not each.is_flag), None)
+    example = f", as in {valued.flags[-1]}={word}" if valued else ""
+    return RequestError(f"{command} has no option {word}; a value that begins with - follows its option{example}")
+
+
+def _takes(command: str, name: str) -> bool:
+    taken = made(command).taken
+    return name in settings(taken) or any(name in each.names for each in taken)
+
+
+def _of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
+    others = [each for each in others if each in OPERATOR_WORDS] or others
+    own = next((each for each in ("--kernel", "--output-size") if _takes(command, each)), "")
+    is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_WORDS
+    instead = f"{command} goes by {own}" if is_window and own else "leave it out"
+    return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}; {instead}")
+
+
+def _opposite(plain: str, own: Collection[str]) -> str:
+    """Of `--no-this`: the flag that turns it off, or none at all."""
+    if not plain.startswith("no-"):
+        return ""
+    counts, leaves_out = ("--include-pad", "--exclude-pad")
+    opposites = {"exclude-pad": counts, "include-pad": leaves_out, "count-include-pad": leaves_out}
+    positive = plain.removeprefix("no-")
+    if positive in opposites and opposites[positive] in own:
+        return f"; write {opposites[positive]}"
+    return f"; leave --{positive} out" if f"--{positive}" in own else ""
+
+
+def _placed(command: str, plain: str, taken: Sequence[Parameter]) -> str:
+    """Of what is given by its place, and of one of its words."""
+    for each in taken:
+        metavar = each.metavar
+        if each.flags:
+            continue
+        if plain in each.typed.words:
+            return f"; write poolcli {command} {plain}"
+        if len(plain) > 1 and plain in (each.name, each.name.rstrip("s"), metavar.lower()):
+            return f"; {metavar} is a positional argument: poolcli {command} {each.example}"
+    return ""
+
+
+def _other_case(name: str, own: Collection[str]) -> str:
+    other = name.swapcase()
+    return f"; did you mean {other}?" if len(name) == 2 and other in own else ""
+
+
+def _alike(name: str, own: Iterable[str]) -> list[str]:
+    """The options that may be meant by one that is spelt alike: none that says the opposite of a part of it."""
+    parts = set(name.strip("-").lower().replace("_", "-").split("-"))
+    against = {b for pair in OPPOSITES for a, b in (pair, pair[::-1]) if a in parts and b not in parts}
+    return [flag for flag in own if len(flag) > 2 and against.isdisjoint(flag.strip("-").split("-"))]
+
+
+def _before_the_command(word: str, words: Sequence[str]) -> RequestError:
+    found = next((each for each in words[1:] if each in COMMANDS), None)
+    if found:
+        others = [each for each in words if each != found]
+        return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
+    meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, OF_THE_PROGRAM)
+    meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
+    return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
+
+
+def _like(word: str, rest: Sequence[str]) -> str:
+    """The end of the refusal of a command: what does the like, the nearest one, or all that there are."""
+    known = COMMANDS_MEANT.get(word.lower().strip("-_"))
+    if known:
+        return f"; write poolcli {_line(known, rest)}"
+    return did_you_mean(word, [*COMMANDS, "help"]) or f"; there are {listed(COMMANDS, 'and')}"
+
+
+def _line(template: str, rest: Sequence[str]) -> str:
+    """The template with the files that were typed in their places; names in capitals stay where there are none."""
+    files = [word for word in rest if os.path.lexists(word)]
+    found = iter(files)
+    words = []
+    for word in template.split():
+        taken = next(found, word) if word in ("INPUT", "MODEL", "FOLDER") else word
+        taken = next(iter(_shapes(rest)), word) if word == "SHAPE" else taken
+        taken = next((op for op in map(operator_named, rest) if op), "avg") if word == "OP" else taken
+        if word == "OUTPUT":
+            named = _without_files(rest, files)
+            taken = named or _output(files[0] if files else "")
+        words.append(taken if taken == word else shlex.quote(taken))
+    return " ".join(words)
+
+
+def _whole(words: Sequence[str]) -> list[str]:
+    """The words of a pooling with an output and a window, where they are missing."""
+    has_window = any(word.partition("=")[0] in ("--kernel", "--kernel-size") or word[:2] == "-k" for word in words)
+    return [*_with_output(words), *(() if has_window else ("-k", "2"))]
+
+
+def _with_output(words: Sequence[str]) -> list[str]:
+    has_output = any(word.partition("=")[0] in ("--output", "-n", "--dry-run") or word[:2] == "-o" for word in words)
+    first = next((word for word in words if not word.startswith("-")), "")
+    return [*words, *(() if has_output else ("-o", _output(first)))]
+
+
+def _shapes(rest: Sequence[str]) -> Iterator[str]:
+    return (word for word in rest if os.path.lexists(word) or is_number_list(word))
+
+
+def _without_files(rest: Sequence[str], files: Sequence[str]) -> str:
+    """The output that was typed: behind -o, or a last name that is no file yet."""
+    if "-o" in rest[:-1]:
+        return rest[rest.index("-o") + 1]
+    written = _suffixes("writes")
+    return next((word for word in rest if word not in files and word.lower().endswith(written)), "")
+
+
+def _output(word: str) -> str:
+    """A name for the output of an input."""
+    suffix = Path(word).suffix.lower()
+    return f"pooled{suffix}" if suffix in _suffixes("writes") else "OUTPUT"
+
+
+def _suffixes(able: str) -> tuple[str, ...]:
+    """The suffixes of the formats that poolcli reads, or writes."""
+    from poolcli.formats.table import suffixes_of  # formats take longer to load than a line without a mistake to read
+
+    return suffixes_of(lambda row: bool(getattr(row, able)))

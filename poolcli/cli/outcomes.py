@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import complain, complain_of_all, say
-from poolcli.cli.requests.pool import PoolRequest
+from poolcli.message_fields import field, on_command_line
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome, Tally
 from poolcli.system.disk_list import DiskList
+
+if TYPE_CHECKING:
+    from poolcli.cli.pool import PoolOptions
 
 
 class Reporter:
     """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
 
-    def __init__(self, request: PoolRequest, op: Attributes, several: bool, passed_over: Collection[str] = ()) -> None:
+    def __init__(self, request: PoolOptions, op: Attributes, several: bool, passed_over: Collection[str] = ()) -> None:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
@@ -37,6 +41,8 @@ class Reporter:
             from poolcli.report.outcome import outcome_view
 
             show(outcome_view(outcome), self._stream)
+        elif not outcome.error and self._taken and not self._request.quiet:
+            self._tell_layout(outcome)
 
     def finish(self) -> int:
         """Sums up a run over several inputs; returns the exit code of the run."""
@@ -54,6 +60,14 @@ class Reporter:
 
     def _wanted(self) -> bool:
         return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))
+
+    def _tell_layout(self, outcome: Outcome) -> None:
+        """Says which layout was assumed, where no report does."""
+        plan = outcome.plan
+        if plan is not None and plan.guessed:
+            doubts = [fact.message for fact in plan.doubts]
+            assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
+            say(f"{outcome.job.source}: {'; '.join(map(on_command_line, assumed))}")
 
     def _print_json(self, outcome: Outcome) -> None:
         from poolcli.report.as_json import outcome_document, to_json

@@ -1,155 +1,137 @@
-"""The pooling commands: from a request to jobs, and their outcomes to the report."""
+"""The pooling commands, one an operator, and their options."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Collection
-from contextlib import closing
-from dataclasses import replace
-from itertools import islice
+import dataclasses
+from dataclasses import dataclass, fields
+from typing import Annotated
 
-from poolcli.cli.attributes import operator_of
-from poolcli.cli.effects import refuse_without_effect
-from poolcli.cli.messages import say
-from poolcli.cli.no_inputs import refuse_no_inputs
-from poolcli.cli.outcomes import Reporter
-from poolcli.cli.preview import MOST, check_preview, show_previews
-from poolcli.cli.progress import progress
-from poolcli.cli.requests.pool import PoolRequest
-from poolcli.cli.settings import dataset_of, settings_of
-from poolcli.engine.compiled import spent
-from poolcli.errors import RequestError
-from poolcli.formats.atomic import is_device
-from poolcli.formats.paths import is_url
-from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes
-from poolcli.pooling.job import Job, existing_outputs
-from poolcli.pooling.outcome import Outcome, Settings
-from poolcli.runs.inputs import find_inputs
-from poolcli.runs.outputs import WORD, plan_jobs
-from poolcli.runs.run_all import choose_executor, run_all, shared_out
-from poolcli.runs.shards import WHOLE, Shard, parse_shard
-from poolcli.system.signals import Stopped
+import typer
+
+from poolcli.cli.attributes import attribute_names
+from poolcli.cli.operators import OPERATOR_WORDS
+from poolcli.cli.options import Arrays, Dtype, Inputs, Windows
+from poolcli.cli.program import FILES, RESULT, RUN, Command, Typed, app, examples, takes
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import BinAttributes
+
+PREVIEWS = r"terminal|text|.+\.(png|apng|jpe?g|svg|html|gif|webp|tiff?|bmp)"  # what is no input behind --preview
 
 
-def pool(request: PoolRequest) -> int:
-    """Runs an operator over the inputs; returns the exit code."""
-    op = operator_of(request.op, request.attributes)
-    refuse_no_inputs(request)
-    settings = settings_of(request)
-    shard = parse_shard(request.shard)
-    found = find_inputs(
-        request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions(Arrays, Windows):
+    """What the pooling commands take."""
+
+    inputs: Inputs = dataclasses.field(default_factory=list)
+    # fmt: off
+    output_layout: Annotated[
+        str | None,
+        typer.Option("--output-layout", metavar="AXES", help="Axes of the output. Default: those of the input.",
+                     rich_help_panel=RESULT, hidden=True),
+        Typed(example="NHWC"),
+    ] = None
+    dtype: Dtype = None
+    linear_light: Annotated[
+        bool,
+        typer.Option("--linear-light", help="Average images in linear light instead of sRGB values.",
+                     rich_help_panel=RESULT, hidden=True),
+    ] = False
+    rescale: Annotated[
+        str | None,
+        typer.Option("--rescale", metavar="LOW,HIGH", rich_help_panel=RESULT, hidden=True,
+                     help="Write float results as an image: LOW becomes 0, HIGH 255. Alone: the range of each result."),
+        Typed(example="0,1", alone="auto", value=r"auto|[-+.\deE]+,[-+.\deE]+"),
+    ] = None
+    indices: Annotated[
+        str | None,
+        typer.Option("--indices", metavar="PATH", help="Also write the positions of the extremes (argmax, argmin).",
+                     rich_help_panel=FILES),
+        Typed("return-indices", example="where.npy", writes=True),
+    ] = None
+    recursive: Annotated[
+        bool, typer.Option("-r", "--recursive", help="Search folders recursively.", rich_help_panel=FILES)
+    ] = False
+    format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="SUFFIX", help="Format of outputs in a folder, such as png.",
+                     rich_help_panel=FILES),
+        Typed(example="npy"),
+    ] = None
+    all: Annotated[
+        bool,
+        typer.Option("--all", help="Pool every array of HDF5, Zarr and .npz inputs under its own name.",
+                     rich_help_panel=FILES, hidden=True),
+    ] = False
+    raw: Annotated[
+        str | None,
+        typer.Option("--raw", metavar="SHAPE,TYPE", rich_help_panel=FILES, hidden=True,
+                     help="Read files without a header as this array: 1,3,64,64,uint8 (>f4: big-endian)."),
+        Typed(example="1,3,64,64,uint8"),
+    ] = None
+    files_from: Annotated[
+        str | None,
+        typer.Option("--files-from", metavar="LIST", help="Read the inputs from a list, one a line, or - for stdin.",
+                     rich_help_panel=FILES, hidden=True),
+        Typed(example="list.txt"),
+    ] = None
+    quality: Annotated[
+        int | None,
+        typer.Option("--quality", metavar="N", rich_help_panel=FILES, hidden=True,
+                     help="Quality of .jpg and .webp outputs, 1 to 100. Default: a JPEG's own or 95; .webp lossless."),
+        Typed(example="90"),
+    ] = None
+    skip_existing: Annotated[
+        bool,
+        typer.Option("--skip-existing", help="Leave outputs that exist as they are.", rich_help_panel=FILES,
+                     hidden=True),
+    ] = False
+    preview: Annotated[
+        str | None,
+        typer.Option("--preview", metavar="FILE", rich_help_panel=RUN, hidden=True,
+                     help="Show input and output side by side; FILE.png: in that file; text: into a pipe, too."),
+        Typed(example="seen.png", alone="terminal", value=PREVIEWS),
+    ] = None
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", help="Files processed at once. Default: the number of cores.",
+                     rich_help_panel=RUN, hidden=True),
+        Typed(example="2"),
+    ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", rich_help_panel=RUN, hidden=True,
+                     help="Process part I of N of the inputs, as 1/8; `merge` combines the parts."),
+        Typed(example="1/8"),
+    ] = None
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop at the first file that fails.", rich_help_panel=RUN, hidden=True)
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Report each of several inputs.", rich_help_panel=RUN, hidden=True)
+    ] = False
+    # fmt: on
+
+
+def _not_offered(op: str) -> list[str]:
+    """The options that operator `op` has no use for."""
+    reducer = OPERATORS[op].reducer
+    offered = {"indices": reducer.picks, "linear_light": reducer.divides}
+    others = [each.name for each in fields(Windows) if each.name not in attribute_names(op)]
+    return [*others, *(name for name, has in offered.items() if not has)]
+
+
+for _op, _words in OPERATOR_WORDS.items():
+    _window = "--output-size S" if issubclass(OPERATORS[_op], BinAttributes) else "-k K"
+
+    @app.command(
+        _op,
+        cls=Command,
+        add_help_option=False,
+        epilog=examples(*_words.examples),
+        options_metavar=f"{_window} -o PATH [OPTIONS]",
     )
-    settings = _as_part(settings, shard, found.several, request)
-    check_preview(request, found.several)
-    jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
-    if settings.resume and any(target.key for job in jobs for target in job.targets):
-        raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
-    refuse_without_effect(request, jobs)
-    _refuse_terminal(request)
-    _refuse_existing(jobs, settings)
-    if not request.quiet:
-        spent.announce = say
-    reporter = Reporter(request, op, found.several, found.passed_over)
-    try:
-        seen = _run(jobs, op, settings, request, found.several, reporter)
-    except Stopped as stop:
-        if not found.several:
-            raise
-        done = reporter.tally.total
-        raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume goes on") from None
-    show_previews(request, settings, seen, len(jobs))
-    return reporter.finish()
+    @takes(PoolOptions, without=_not_offered(_op))
+    def _pool(asked: PoolOptions, op: str = _op) -> int:
+        from poolcli.cli.pooling import pool  # which loads what the help does not need
 
-
-def _run(
-    jobs: Collection[Job], op: Attributes, settings: Settings, request: PoolRequest, several: bool, reporter: Reporter
-) -> list[Outcome]:
-    """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
-    previewed = list(islice(jobs, MOST)) if request.preview else []
-    seen: dict[Job, Outcome] = {}
-    count, settings = shared_out(settings, len(jobs), request.jobs)
-    executor = choose_executor(jobs, request.debug, request.cluster)
-    folder = _manifest_folder(request.output, several, settings)
-    with (
-        progress(next((job.source.path for job in jobs), ""), len(jobs), request.quiet) as (step, bytes_done),
-        closing(
-            run_all(
-                jobs,
-                op,
-                settings,
-                executor=executor,
-                count=count,
-                folder=folder,
-                progress=bytes_done,
-                cluster=request.cluster,
-                shard=parse_shard(request.shard) if several else None,
-            )
-        ) as outcomes,
-    ):
-        for outcome in outcomes:
-            step(outcome)
-            if outcome.error and request.debug:
-                raise outcome.error
-            reporter.add(outcome)
-            if outcome.job in previewed:
-                seen[outcome.job] = outcome
-            if outcome.error and request.fail_fast:
-                break
-    return [seen[job] for job in previewed if job in seen]
-
-
-def _as_part(settings: Settings, shard: Shard | None, several: bool, request: PoolRequest) -> Settings:
-    """The settings of one of several processes that make one array; what else a shard is shares out whole inputs."""
-    if shard is None or several:
-        return settings
-    written = with_suffix(request.output or "", FORMATS.values())
-    if written is None or not written.spreads:
-        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
-        raise RequestError(
-            f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
-            f"to {kinds}"
-        )
-    if request.cluster:
-        raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
-    # What a host has free must not decide where the array is cut: all must cut alike.
-    return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
-
-
-def _refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
-    if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
-        return
-    if settings.part and any(is_url(job.output) for job in jobs):
-        return  # where other shards may have begun: whether a store is there is looked at when the work begins
-    existing = existing_outputs(jobs)
-    first, others = next(existing, None), sum(1 for _ in existing)
-    if first is not None:
-        more = f" (and {others} more)" if others else ""
-        raise RequestError(
-            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
-            f"or another {field('output')}"
-        )
-
-
-def _refuse_terminal(request: PoolRequest) -> None:
-    """What is no text must not come to a terminal."""
-    for name in ("output", "indices"):
-        if getattr(request, name) == "-" and not request.dry_run and sys.stdout.isatty():
-            raise RequestError(
-                f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
-                f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}"
-            )
-
-
-def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
-    """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
-    if output is None or output == "-" or is_device(output) or is_url(output):
-        return None
-    if settings.part:
-        return None
-    if several:
-        return os.path.dirname(output.partition("{")[0]) or "." if WORD.search(output) else output
-    return (os.path.dirname(output) or ".") if settings.resume else None
+        return pool(op, asked)

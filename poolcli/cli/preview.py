@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from poolcli.cli.requests.pool import PoolRequest
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.message_fields import field
@@ -16,13 +15,15 @@ from poolcli.pooling.outcome import Outcome, Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from poolcli.cli.pool import PoolOptions
+
 TERMINAL, TEXT = "terminal", "text"
 TALLEST = 24  # lines, of a terminal that is not known to be taller
 MOST = 4  # inputs, of several
 SMALLEST, FOUR, NINE = 20, 24, 60  # columns: of a preview at all, and of that with four and with nine channels
 
 
-def check_preview(request: PoolRequest, several: bool) -> None:
+def check_preview(request: PoolOptions, several: bool) -> None:
     """Refuses a preview of what is not there to be seen, or would stand between other output."""
     wanted = request.preview
     if wanted is None:
@@ -47,7 +48,7 @@ def check_preview(request: PoolRequest, several: bool) -> None:
         raise RequestError(f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
-def show_previews(request: PoolRequest, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
+def show_previews(request: PoolOptions, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
     """Prints what jobs have read and written where it will be seen, or writes it; `count` jobs there were in all.
 
     Of several each stands under its name.

@@ -1,7 +1,8 @@
-"""Progress on standard error, where that is a terminal."""
+"""Progress on standard error, where that is a terminal that can redraw a line."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ Bytes = Callable[[int, int], None]
 @contextmanager
 def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
     """Two callables: one more of `total` inputs has ended; so many of so many bytes of the only one are done."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield (lambda outcome: None), (lambda done, whole: None)
         return
     bar = _Bar(first, total)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
-from poolcli.arguments import one_of
+import typer
+
+from poolcli.cli.completion import inputs
+from poolcli.cli.options import Arrays
+from poolcli.cli.program import RESULT, USUAL, WINDOWS, Command, Typed, app, examples, takes
 from poolcli.cli.progress import Bytes, progress
-from poolcli.cli.requests.pyramid import PyramidRequest
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
@@ -27,7 +31,85 @@ from poolcli.runs.executors.dask import spreading
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
 
-def pyramid(request: PyramidRequest) -> int:
+OPERATOR, FROM, EDGE = Typed(words=LEVELLING), Typed(words=BASES), Typed(words=EDGES)
+NGFF = Typed(words=("0.5", "0.4"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PyramidOptions(Arrays):
+    """What `pyramid` takes."""
+
+    # fmt: off
+    source: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
+                       autocompletion=inputs),
+        Typed(example="x.zarr"),
+    ]
+    levels: Annotated[
+        int | None,
+        typer.Option("--levels", metavar="N", rich_help_panel=USUAL,
+                     help="Levels in all, with full size. Default: until no axis is longer than 256."),
+        Typed(example="5"),
+    ] = None
+    operator: Annotated[
+        str,
+        typer.Option("--operator", "--op", metavar="OP", rich_help_panel=USUAL, autocompletion=OPERATOR.complete,
+                     help="Operator: avg, max, min, or mode for labels."),
+        OPERATOR,
+    ] = "avg"
+    kernel: Annotated[
+        str,
+        typer.Option("-k", "--kernel", metavar="K", help="Window size: 2, or 1,2,2 (order D,H,W).",
+                     rich_help_panel=USUAL),
+        Typed("kernel-size kernel-shape ksize pool-size window-size", example="2", numbers=True),
+    ] = "2"
+    levels_from: Annotated[
+        str,
+        typer.Option("--levels-from", "--from", metavar="BASE", rich_help_panel=WINDOWS, autocompletion=FROM.complete,
+                     help="Compute each level from the previous one, or from the source (slower, rounded once)."),
+        FROM,
+    ] = "previous"
+    edge: Annotated[
+        str,
+        typer.Option("--edge", metavar="W", rich_help_panel=WINDOWS, autocompletion=EDGE.complete,
+                     help="Partial windows at the ends: ceil keeps them, floor drops them."),
+        EDGE,
+    ] = "ceil"
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", metavar="A=S", rich_help_panel=RESULT,
+                     help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1."),
+        Typed(example="z=2,y=1,x=1"),
+    ] = None
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="UNIT", help="Unit of that spacing, such as micrometer.",
+                     rich_help_panel=RESULT),
+        Typed(example="micrometer"),
+    ] = None
+    ngff: Annotated[
+        str,
+        typer.Option("--ngff", metavar="V", help="Version of OME-Zarr: 0.5 (Zarr 3) or 0.4 (Zarr 2).",
+                     rich_help_panel=RESULT, autocompletion=NGFF.complete, hidden=True),
+        NGFF,
+    ] = "0.5"
+    # fmt: on
+
+
+@app.command(
+    "pyramid",
+    cls=Command,
+    add_help_option=False,
+    options_metavar="-o PATH [OPTIONS]",
+    epilog=examples(
+        "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
+        "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
+        "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
+    ),
+)
+@takes(PyramidOptions)
+def pyramid(request: PyramidOptions) -> int:
     """Makes a pyramid; returns the exit code."""
     settings = array_settings(request)
     asked = _asked(request)
@@ -63,12 +145,12 @@ def _of_levels(options: ReadOptions) -> ReadOptions:
     return replace(options, first_level=True)
 
 
-def _asked(request: PyramidRequest) -> Request:
+def _asked(request: PyramidOptions) -> Request:
     reduction = Reduction(
-        one_of("op", request.operator, LEVELLING),
+        request.operator,
         parse_numbers(field("kernel"), request.kernel),
-        one_of("from", request.levels_from, BASES),
-        one_of("edge", request.edge, EDGES),
+        request.levels_from,
+        request.edge,
     )
     return Request(reduction, request.levels, _scale(request.scale), request.unit, request.ngff)
 
@@ -88,7 +170,7 @@ def _scale(text: str | None) -> dict[str, float]:
     return found
 
 
-def _output(request: PyramidRequest) -> str:
+def _output(request: PyramidOptions) -> str:
     """The store that is asked for; refuses options that contradict each other."""
     if request.output is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
@@ -107,7 +189,7 @@ def _refuse_existing(found: Pyramid, settings: Settings) -> None:
         raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
 
 
-def _report(request: PyramidRequest, found: Pyramid, made: Made | None) -> None:
+def _report(request: PyramidOptions, found: Pyramid, made: Made | None) -> None:
     if request.json:
         from poolcli.report.as_json import to_json
         from poolcli.report.outcome import pyramid_document

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -35,6 +36,19 @@ class ReadsWhole(Reads, Protocol):
 
     @property
     def max_memory(self) -> str | None: ...
+
+
+def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
+    """Refuses 200x150 as the output size of an image: people mean width by height, and options are in the order H,W."""
+    found = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", size or "")
+    if found is None or found[1] == found[2]:
+        return
+    rows = [with_suffix(path, FORMATS.values()) for path in paths]
+    if any(row is not None and row.picture for row in rows):
+        raise RequestError(
+            f"{field('output_size', size)}: the order is H,W, and for an image 200x150 is width by height; "
+            f"write {field('output_size', f'{found[2]},{found[1]}')}".replace("200x150", str(size).strip())
+        )
 
 
 def as_tensor(found: Tensor) -> Tensor:

@@ -16,15 +16,15 @@ from poolcli.pooling.outcome import Settings
 from poolcli.pooling.rescale import Limits
 from poolcli.system.limits import memory_budget
 
-if TYPE_CHECKING:  # to make a record takes longer than to fill it
-    from poolcli.cli.requests.arrays import ArraysRequest
-    from poolcli.cli.requests.pool import PoolRequest
+if TYPE_CHECKING:
+    from poolcli.cli.options import Arrays
+    from poolcli.cli.pool import PoolOptions
 
 OWN_LIMITS = "auto"  # what --rescale stands for alone
 NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
 
 
-def settings_of(request: PoolRequest) -> Settings:
+def settings_of(request: PoolOptions) -> Settings:
     """The settings of the request's jobs; refuses what contradicts itself and numbers that can mean nothing."""
     refuse_below_one("jobs", request.jobs)
     if request.quality is not None and not 1 <= request.quality <= 100:
@@ -43,7 +43,7 @@ def settings_of(request: PoolRequest) -> Settings:
     )
 
 
-def array_settings(request: ArraysRequest) -> Settings:
+def array_settings(request: Arrays) -> Settings:
     """The settings that pooling and pyramids have in common; refuses numbers that can mean nothing."""
     refuse_below_one("threads", request.threads)
     refuse_below_one("max_pixels", request.max_pixels)
@@ -70,16 +70,16 @@ def array_settings(request: ArraysRequest) -> Settings:
     )
 
 
-def dataset_of(request: PoolRequest) -> str | None:
+def dataset_of(request: PoolOptions) -> str | None:
     """The one dataset that is named, for every input that has any; None where it is none or several."""
     return request.dataset[0] if len(request.dataset) == 1 else None
 
 
-def _arrays(request: PoolRequest) -> tuple[str, ...] | None:
+def _arrays(request: PoolOptions) -> tuple[str, ...] | None:
     """The several arrays of a file that are named, () for all; None for the one that is meant."""
     if request.all:
         return ()
-    return request.dataset if len(request.dataset) > 1 else None
+    return tuple(request.dataset) if len(request.dataset) > 1 else None
 
 
 def _missing(typed: Sequence[str]) -> Missing | None:
@@ -133,7 +133,7 @@ def refuse_below_one(name: str, count: int | None) -> None:
         raise RequestError(f"{field(name)} is {count}, it must be at least 1")
 
 
-def _refuse_contradictions(request: PoolRequest) -> None:
+def _refuse_contradictions(request: PoolOptions) -> None:
     if request.output is None and not request.dry_run:
         raise RequestError(
             f"{field('output')} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})"

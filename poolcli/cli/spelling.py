@@ -1,74 +1,171 @@
-"""The words of a command before Typer parses them: spellings of other frameworks, values that lost their option."""
+"""The words of a command before Typer parses them: spellings of other frameworks, and values that need their option."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
-from poolcli.cli.options import SETTINGS, Option
-from poolcli.cli.parameters import Parameter
+from poolcli.arguments import one_of
+from poolcli.cli.mistakes import no_option, refuse_misplaced, unread_number
+from poolcli.cli.operators import OPERATOR_WORDS, operator_called
+from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, settings
+from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import TURNED_OFF, field
+from poolcli.message_fields import field
 
 DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed
 )
-TRUTHS = ("true", "false", "yes", "no", "on", "off")
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def spelt(taken: Sequence[Parameter], words: Sequence[str]) -> list[str]:
-    """The words with options as the table has them; refuses words that belong to the option before them."""
-    flags = {flag: each for each in taken if isinstance(each.row, Option) for flag in each.row.all_flags}
-    names = {each.name for each in taken}
-    settings = {flag: to for flag, (name, to) in SETTINGS.items() if name in names}
-    found, rest, placed = list[str](), list(words), False
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            return [*found, word, *rest]
-        _refuse_dash(word)
-        _refuse_without_dashes(word, flags, settings)
+def spelt(command: Command, words: Sequence[str]) -> list[str]:
+    """The words with options and values as Typer knows them; refuses words that belong to the option before them.
+
+    A line that asks for help needs no spelling.
+    """
+    if not {*HELP, HELP_ALL}.isdisjoint(words):
+        return list(words)
+    return _Line(str(command.name), command.taken, words).spelt()
+
+
+class _Line:
+    """The words of one command, read from the left; `found` are those that Typer gets."""
+
+    def __init__(self, command: str, taken: Sequence[Parameter], words: Sequence[str]) -> None:
+        self.command, self.taken, self.words = command, taken, words
+        self.flags = {flag: each for each in taken for flag in each.names if each.flags}
+        self.settings = settings(taken)
+        self.rest = list(words)
+        self.found = list[str]()
+        self.given = dict[str, str]()  # by the names of parameters: the words that were typed for them
+        self.placed = list[str]()  # words that no option takes
+        self.unknown = False  # whether there is an option that the command does not have, which Typer refuses
+
+    def spelt(self) -> list[str]:
+        while self.rest:
+            word = self.rest.pop(0)
+            if word == "--":
+                self.placed += self.rest
+                self.found += [word, *self.rest]
+                break
+            _refuse_dash(word)
+            _refuse_without_dashes(word, self.flags, self.settings)
+            self._read(word)
+        places = [each for each in self.taken if not each.flags]
+        if not self.unknown and not any(each.many for each in places):
+            refuse_misplaced(self.command, self.placed[: len(places)], self.placed[len(places) :], self.words)
+        return self.found
+
+    def _read(self, word: str) -> None:
         name, sign, value = word.partition("=")
-        plain = name.lower().replace("_", "-") if name.startswith("--") else name
-        parameter = flags.get(plain)
-        if plain in settings or (parameter and parameter.is_flag):
-            _refuse_value(plain, parameter, value if sign else next(_truths(rest), ""))
-            found.append(settings.get(plain, plain))
-        elif parameter and (not sign or len(plain) == 2):  # -k=3, of which parsers make "=3"
-            rest[:0] = [value] if sign else []
-            found += [plain, _value(parameter, flags, rest, placed)]
+        flag = name.lower().replace("_", "-") if name.startswith("--") else name
+        if flag in self.settings:
+            true, false = self.settings[flag]
+            meant = true if self._truth(flag, value if sign else None) else false
+            self._read(meant)
+        elif flag not in self.flags and re.match("-[A-Za-z].", word):
+            self._read_joined(word)
+        elif flag not in self.flags:
+            self.found.append(word)
+            if word == "-" or not word.startswith("-"):
+                self.placed.append(word)
+            else:
+                self.unknown = True
+        elif self.flags[flag].is_flag:
+            self._read_flag(self.flags[flag], flag, value if sign else None)
         else:
-            if parameter:
-                _refuse_truth(parameter, value)
-            found.append(plain + sign + value if parameter else word)
-            placed = placed or not word.startswith("-")
-    _refuse_opposites(found)
-    return found
+            self._read_option(self.flags[flag], value if sign else None)
+
+    def _read_joined(self, word: str) -> None:
+        """Short options in one word, the last with its value, as in -qk2; -kernel is --kernel with a dash missing."""
+        named = f"-{word.partition('=')[0]}".lower().replace("_", "-")
+        if named in self.flags or named in self.settings:
+            raise RequestError(f"{word} has one dash; write -{word}")
+        for at, letter in enumerate(word[1:], 1):
+            each = self.flags.get(f"-{letter}")
+            if each is None:
+                raise no_option(self.command, word, (self.command, *self.words))
+            if not each.is_flag:
+                value = word[at + 1 :].removeprefix("=")
+                return self._read_option(each, value or None)
+            self.found.append(each.flags[-1])
+        return None
+
+    def _read_flag(self, each: Parameter, flag: str, value: str | None) -> None:
+        on = (flag not in each.off) == self._truth(flag, value)
+        chosen = each.flags[-1] if on else next(iter(each.off), "")
+        if chosen and each.off:
+            other = self.given.setdefault(each.name, chosen)
+            if other != chosen:
+                first, second = each.flags[-1], each.off[-1]
+                raise RequestError(f"{first} and {second} contradict each other; give one of them")
+        self.found += [chosen] if chosen else []
+
+    def _truth(self, flag: str, value: str | None) -> bool:
+        """Whether a flag is on: `=false` and the word `false` behind it turn it off."""
+        if value is None:
+            word = self.rest[0].lower() if self.rest and not os.path.lexists(self.rest[0]) else ""
+            if word.isdecimal() and int(word) > 1 and self.command != "shape":
+                raise unread_number(self.command, flag, word, self.taken)
+            if word not in TRUE + FALSE:
+                return True
+            value = self.rest.pop(0)
+        if value.lower() not in TRUE + FALSE:
+            raise RequestError(f"{flag} takes no value, found {value}; write {flag} alone")
+        return value.lower() in TRUE
+
+    def _read_option(self, each: Parameter, value: str | None) -> None:
+        if value is None:
+            value = self._value(each)
+            if each.typed.numbers:
+                _refuse_apart(each.name, value, self.rest)
+        if each.typed.writes and value.lower() in TRUE + FALSE and not os.path.lexists(value):
+            raise RequestError(f"{field(each.name)} takes a path, found {value}; write {each.example}")
+        word = _read_value(each, value)
+        before = self.given.setdefault(each.name, value)
+        if not each.many and before != value and _read_value(each, before) != word:
+            raise RequestError(f"{field(each.name)} is given twice, as {before} and as {value}; give it once")
+        self.found += [each.flags[-1], word]
+
+    def _value(self, each: Parameter) -> str:
+        """The word that is the value of an option; refuses another option in its place."""
+        typed, rest = each.typed, self.rest
+        if typed.alone and not (rest and _follows(typed.value, rest[0], bool(self.placed))):
+            return typed.alone
+        if not rest or rest[0].partition("=")[0] in self.flags:
+            raise RequestError(f"{field(each.name)} needs a value, for example {each.example}")
+        return rest.pop(0)
 
 
-def _value(parameter: Parameter, flags: dict[str, Parameter], rest: list[str], placed: bool) -> str:
-    """The word that is the value of an option; refuses another option in its place, and numbers in several words."""
-    row = parameter.row
-    if isinstance(row, Option) and row.alone and not (rest and _is_value(row, rest[0], placed)):
-        return row.alone
-    if not rest or rest[0].partition("=")[0] in flags:
-        raise RequestError(f"{field(parameter.name)} needs a value, for example {parameter.example}")
-    value = rest.pop(0)
-    _refuse_truth(parameter, value)
-    if parameter.numbers:
-        _refuse_apart(parameter.name, value, rest)
-    return value
+def _read_value(each: Parameter, value: str) -> str:
+    """The value as Typer knows it: one of the option's words in whatever spelling, or a number."""
+    words = each.typed.words
+    if words == tuple(OPERATOR_WORDS):
+        return operator_called(value, each.name)
+    if words == tuple(DTYPES):
+        return dtype_from_alias(value) or one_of(each.name, value, words)
+    if words:
+        return one_of(each.name, value, words)
+    if each.kind not in (int, float):
+        return value
+    try:
+        return str(each.kind(value))
+    except ValueError:
+        wanted = "a whole number" if each.kind is int else "a number"
+        named = field(each.name)
+        raise RequestError(f"{named} is {value!r}, {wanted} is needed, for example {each.example}") from None
 
 
-def _is_value(row: Option, word: str, placed: bool) -> bool:
-    """Whether a word belongs to the option before it, which may stand alone, and is no input: a wrong value, too, where
-    there is an input already.
+def _follows(pattern: str, word: str, placed: bool) -> bool:
+    """Whether a word is the value of the option before it, which may stand alone, and is no input: a wrong value, too,
+    where there is an input already.
     """
     if os.path.lexists(word):
-        return placed and bool(re.fullmatch(row.value, word))
-    return bool(re.fullmatch(row.value, word)) or (placed and not re.match("-|.*[*?[]", word))
+        return placed and bool(re.fullmatch(pattern, word))
+    return bool(re.fullmatch(pattern, word)) or (placed and not re.match("-|.*[*?[]", word))
 
 
 def _refuse_dash(word: str) -> None:
@@ -80,51 +177,21 @@ def _refuse_dash(word: str) -> None:
     raise RequestError(f"{word} begins with a dash that is no hyphen; type {hyphens}{name}")
 
 
-def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], settings: Collection[str]) -> None:
+def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], others: Collection[str]) -> None:
     """Refuses an option as Python has it: padding=1."""
     name, sign, value = word.partition("=")
     flag = f"--{name.lower().replace('_', '-')}"
-    if not sign or not (flag in flags or flag in settings) or os.path.lexists(word):
+    if not sign or not (flag in flags or flag in others) or os.path.lexists(word):
         return
-    if flag in settings or flags[flag].is_flag:
-        value = ""
-    raise RequestError(f"{word} is no file; an option begins with dashes: {flag} {value}".rstrip())
-
-
-def _refuse_truth(parameter: Parameter, value: str) -> None:
-    """Refuses a truth where a path is needed, which other programs take to give a second result."""
-    if parameter.row.path == "output" and value.lower() in TRUTHS and not os.path.lexists(value):
-        raise RequestError(f"{field(parameter.name)} takes a path, found {value}; write {parameter.example}")
+    joint = "=" if flag in others or flags[flag].is_flag else " "
+    raise RequestError(f"{word} is no file; an option begins with dashes: {flag}{joint if value else ''}{value}")
 
 
 def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:
+    """Refuses numbers in several words, as in -k 3 3."""
     apart = [value, *takewhile(lambda word: word.isdecimal() and not os.path.lexists(word), rest)]
     if len(apart) > 1:
         raise RequestError(
             f"{field(name)} takes its numbers as one word, found {' '.join(apart)}; "
             f"write {field(name, ','.join(apart))}"
         )
-
-
-def _truths(rest: Sequence[str]) -> Iterator[str]:
-    """The next word, where it is a truth and no file."""
-    yield from (word for word in rest[:1] if word.lower() in TRUTHS and not os.path.lexists(word))
-
-
-def _refuse_value(flag: str, parameter: Parameter | None, value: str) -> None:
-    if not value:
-        return
-    other = TURNED_OFF.get(parameter.name) if parameter else None
-    opposite = f", or {other} for the opposite" if other and flag != other else ""
-    raise RequestError(f"{flag} takes no value, found {value}; write {flag} alone{opposite}")
-
-
-def _refuse_opposites(words: Sequence[str]) -> None:
-    for name, off in TURNED_OFF.items():
-        if off in words and field_flag(name) in words:
-            raise RequestError(f"{field(name)} and {off} contradict each other; give one of them")
-
-
-def field_flag(name: str) -> str:
-    """The flag of a field."""
-    return "--" + name.replace("_", "-")

@@ -44,8 +44,8 @@ def refuse_shape(text: str) -> None:
         for item in items
     ):
         return
-    number = ",".join(item if _is_number(item) else "1" for item in items)
-    known = "" if number == ",".join(items) else " (a length that is not known may be any, such as 1)"
+    number = ",".join(item if _is_number(item) else "64" if i else "1" for i, item in enumerate(items))
+    known = "" if number == ",".join(items) else " (for a dynamic axis use any positive number)"
     raise RequestError(f"{text} is no file, and a shape is whole numbers joined by commas; write {number}{known}")
 
 

@@ -69,7 +69,8 @@ def _kernels(size: int, wanted: int, given: Mapping[str, int], dilation: int) ->
         padded = given.get("pads_begin", 0) + given.get("pads_end", 0)
         for window in (size - reach, size + padded - reach, *(reach - size + more for more in (1, 2, 3))):
             found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1} if window > 0 else set()
-    return sorted(kernel for kernel in found if kernel > 0)
+    longest = max(USUAL, size) if wanted <= size else USUAL  # pooling enlarges by its pads alone
+    return sorted(kernel for kernel in found if 0 < kernel <= longest)
 
 
 def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,19 @@ from poolcli.suggestions import did_you_mean_file
 
 LONGEST_MAGIC = 16  # bytes
 MODELS = (".xml", ".onnx", ".tflite", ".pt2")
+# The first bytes of PDF, gzip, zip, 7z, bzip2, xz, zstd, ELF and old Office documents, and the bytes of text.
+OF_OTHERS = (
+    b"%PDF",
+    b"\x1f\x8b",
+    b"PK",
+    b"7z\xbc\xaf",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"(\xb5/\xfd",
+    b"\x7fELF",
+    b"\xd0\xcf\x11\xe0",
+)
+TEXT = {*b"\t\n\f\r", *range(0x20, 0x7F), *range(0x80, 0x100)}
 
 
 def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
@@ -35,9 +48,19 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         if path.lower().endswith(MODELS):
             raise FileError(f"{path}: is a model, no array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
-        plain = hint(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}")
+        plain = hint(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}") if _may_be_raw(path) else ""
         raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")
     return found, ()
+
+
+def _may_be_raw(path: str) -> bool:
+    """Whether a file may hold plain numbers: it is no text, and does not begin as documents and archives do."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(1024)
+    except OSError:
+        return False
+    return not start.startswith(OF_OTHERS) and not {*start} <= TEXT
 
 
 def refuse_known_format(path: str) -> None:

@@ -40,7 +40,7 @@ def plan_jobs(
     if suffix:
         _refuse_suffix(suffix.lstrip("."))
     (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
-    in_folders = _is_folder(output), _is_folder(indices)
+    in_folders = _is_folder(output, several), _is_folder(indices, several)
     if several and (output_key or indices_key):
         raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
     jobs = DiskList(
@@ -74,11 +74,14 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
     return source.path, source.key
 
 
-def _is_folder(target: str | None) -> bool:
-    """Whether an output is a folder that takes several."""
+def _is_folder(target: str | None, several: bool) -> bool:
+    """Whether an output is a folder: by its name, as one that is there, or without a suffix for `several` inputs."""
     if target is None or target == "-" or names_folder_output(target):
         return False
-    return target.endswith(("/", os.sep)) or os.path.isdir(target)
+    if target.endswith(("/", os.sep)) or os.path.isdir(target):
+        return True
+    is_bare = not os.path.splitext(target)[1] and "{" not in target and "}" not in target
+    return several and is_bare and not os.path.lexists(target) and not is_device(target)
 
 
 def _path_for(

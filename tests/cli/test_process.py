@@ -63,7 +63,9 @@ def test_the_header_of_a_file_is_enough_for_shape(folder: Path) -> None:
 def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None:
     data = Path("x.npy").read_bytes()
     done = subprocess.run([*POOLCLI, "max", "-", "-o", "-", "-k", "2", "-s", "2"], input=data, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b"poolcli: -: layout NCHW (assumed; --layout to change)\n")
+    quiet = subprocess.run([*POOLCLI, "max", "-", "-o", "-", "-k2", "-s2", "-q"], input=data, capture_output=True)
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, b"")
     Path("y.npy").write_bytes(done.stdout)
     expected = np.load("x.npy").reshape(1, 2, 3, 2, 4, 2).max((3, 5))
     np.testing.assert_array_equal(np.load("y.npy"), expected)

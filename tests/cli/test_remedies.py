@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.commands import BY_NAME
-from poolcli.cli.options import SETTINGS, Option
-from poolcli.cli.parameters import parameters
+from poolcli.cli.program import COMMANDS, SETTINGS, made
 from poolcli.formats import checks
 from tests.cli.test_mistakes import FOUND
 from tests.conftest import SAMPLES, Cli
@@ -98,8 +96,8 @@ LINES = (
 
 def unknown_options(command: str, message: str) -> set[str]:
     """The options in a message that the command does not have."""
-    rows = [each.row for each in parameters(BY_NAME[command]) if isinstance(each.row, Option)]
-    known = OF_EVERY | {*SETTINGS} | OF_OTHERS.get(command, set()) | {flag for row in rows for flag in row.all_flags}
+    flags = {flag for each in made(command).taken for flag in each.names}
+    known = OF_EVERY | {*SETTINGS} | OF_OTHERS.get(command, set()) | flags
     return set(OPTION.findall(message)) - known
 
 
@@ -119,7 +117,7 @@ def test_every_command_answers_a_bad_file_in_one_line_with_options_of_its_own(
         assert unknown_options(line.split()[0], result.err) == set(), said
 
 
-@pytest.mark.parametrize("command", BY_NAME)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_messages_of_the_table_name_options_of_the_command_that_says_them(command: str) -> None:
     for typed, _, message in FOUND:
         if typed.split()[0] == command:

@@ -109,9 +109,13 @@ def operator_called(word: str, name: str = "op") -> str:
     if name == "op" and os.path.lexists(word):
         raise RequestError(f"{word} is no operator, which comes before it: poolcli shape avg {shlex.quote(word)}")
     if word.lower().startswith("global"):
-        kind = "max" if "max" in word.lower() else "avg"
-        raise RequestError(f"{field(name)} is {word!r}; write adaptive-{kind} with {field('output_size', 1)}")
+        raise RequestError(f"{field(name)} is {word!r}; write {adaptive(word)} with {field('output_size', 1)}")
     return operator_named(word) or one_of(name, word, tuple(OPERATOR_WORDS))
+
+
+def adaptive(word: str) -> str:
+    """The adaptive operator that is nearest to what `word` names: `global_max_pool`, `avg`."""
+    return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
 
 
 def operator_named(word: str) -> str | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from poolcli.cli.reading import NONE_OF_SEVERAL
-from poolcli.cli.requests.pool import PoolRequest
 from poolcli.errors import RequestError
 from poolcli.formats.table import FORMATS, Format, with_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.job import Job
+
+if TYPE_CHECKING:
+    from poolcli.cli.pool import PoolOptions
 
 WITH_QUALITY = ("jpeg", "webp")
 
@@ -20,7 +23,7 @@ WITH_QUALITY = ("jpeg", "webp")
 class Work:
     """A request, and the formats that its inputs and outputs are of by their names; None among them for any other."""
 
-    request: PoolRequest
+    request: PoolOptions
     inputs: Collection[Format | None]
     outputs: Collection[Format | None]
 
@@ -71,7 +74,7 @@ EFFECTS = (
 )
 
 
-def refuse_without_effect(request: PoolRequest, jobs: Collection[Job]) -> None:
+def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
     """Refuses the first option that was given and has no effect on these jobs."""
     work = Work(
         request,
@@ -79,12 +82,7 @@ def refuse_without_effect(request: PoolRequest, jobs: Collection[Job]) -> None:
         _formats(job.output for job in jobs if job.output),
     )
     for effect in EFFECTS:
-        given = (
-            request.attributes.get(effect.name)
-            if effect.name in request.attributes
-            else getattr(request, effect.name, None)
-        )
-        if given and jobs and not effect.has(work):
+        if getattr(request, effect.name) and jobs and not effect.has(work):
             raise RequestError(f"{field(effect.name)} {effect.purpose}; leave it out")
 
 

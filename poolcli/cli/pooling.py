@@ -1,0 +1,160 @@
+"""Pooling files: from the options of a command to jobs, and their outcomes to the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from poolcli.cli.attributes import attributes_of, operator_of
+from poolcli.cli.messages import say
+from poolcli.cli.outcomes import Reporter
+from poolcli.cli.preview import MOST, check_preview, show_previews
+from poolcli.cli.progress import progress
+from poolcli.cli.reading import refuse_width_by_height
+from poolcli.cli.settings import dataset_of, settings_of
+from poolcli.cli.unknown_inputs import refuse_unknown_inputs
+from poolcli.cli.unused_options import refuse_without_effect
+from poolcli.engine.compiled import spent
+from poolcli.errors import RequestError
+from poolcli.formats.atomic import is_device
+from poolcli.formats.paths import is_url
+from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.message_fields import field
+from poolcli.plan.attributes import Attributes
+from poolcli.pooling.job import Job, existing_outputs
+from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.runs.inputs import find_inputs
+from poolcli.runs.outputs import WORD, plan_jobs
+from poolcli.runs.run_all import choose_executor, run_all, shared_out
+from poolcli.runs.shards import WHOLE, Shard, parse_shard
+from poolcli.system.signals import Stopped
+
+if TYPE_CHECKING:
+    from poolcli.cli.pool import PoolOptions
+
+
+def pool(name: str, request: PoolOptions) -> int:
+    """Runs an operator over the inputs; returns the exit code."""
+    op = operator_of(name, attributes_of(name, request))
+    refuse_unknown_inputs(name, request)
+    settings = settings_of(request)
+    shard = parse_shard(request.shard)
+    found = find_inputs(
+        request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
+    )
+    settings = _as_part(settings, shard, found.several, request)
+    refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
+    check_preview(request, found.several)
+    jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
+    if settings.resume and any(target.key for job in jobs for target in job.targets):
+        raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
+    refuse_without_effect(request, jobs)
+    _refuse_terminal(request)
+    _refuse_existing(jobs, settings)
+    if not request.quiet:
+        spent.announce = say
+    reporter = Reporter(request, op, found.several, found.passed_over)
+    try:
+        seen = _run(jobs, op, settings, request, found.several, reporter)
+    except Stopped as stop:
+        if not found.several:
+            raise
+        done = reporter.tally.total
+        raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume goes on") from None
+    show_previews(request, settings, seen, len(jobs))
+    return reporter.finish()
+
+
+def _run(
+    jobs: Collection[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: Reporter
+) -> list[Outcome]:
+    """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
+    previewed = list(islice(jobs, MOST)) if request.preview else []
+    seen: dict[Job, Outcome] = {}
+    count, settings = shared_out(settings, len(jobs), request.jobs)
+    executor = choose_executor(jobs, request.debug, request.cluster)
+    folder = _manifest_folder(request.output, several, settings)
+    with (
+        progress(next((job.source.path for job in jobs), ""), len(jobs), request.quiet) as (step, bytes_done),
+        closing(
+            run_all(
+                jobs,
+                op,
+                settings,
+                executor=executor,
+                count=count,
+                folder=folder,
+                progress=bytes_done,
+                cluster=request.cluster,
+                shard=parse_shard(request.shard) if several else None,
+            )
+        ) as outcomes,
+    ):
+        for outcome in outcomes:
+            step(outcome)
+            if outcome.error and request.debug:
+                raise outcome.error
+            reporter.add(outcome)
+            if outcome.job in previewed:
+                seen[outcome.job] = outcome
+            if outcome.error and request.fail_fast:
+                break
+    return [seen[job] for job in previewed if job in seen]
+
+
+def _as_part(settings: Settings, shard: Shard | None, several: bool, request: PoolOptions) -> Settings:
+    """The settings of one of several processes that make one array; what else a shard is shares out whole inputs."""
+    if shard is None or several:
+        return settings
+    written = with_suffix(request.output or "", FORMATS.values())
+    if written is None or not written.spreads:
+        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
+        raise RequestError(
+            f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
+            f"to {kinds}"
+        )
+    if request.cluster:
+        raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
+    # What a host has free must not decide where the array is cut: all must cut alike.
+    return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
+
+
+def _refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
+    if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
+        return
+    if settings.part and any(is_url(job.output) for job in jobs):
+        return  # where other shards may have begun: whether a store is there is looked at when the work begins
+    existing = existing_outputs(jobs)
+    first, others = next(existing, None), sum(1 for _ in existing)
+    if first is not None:
+        more = f" (and {others} more)" if others else ""
+        raise RequestError(
+            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
+            f"or another {field('output')}"
+        )
+
+
+def _refuse_terminal(request: PoolOptions) -> None:
+    """What is no text must not come to a terminal."""
+    for name in ("output", "indices"):
+        if getattr(request, name) == "-" and not request.dry_run and sys.stdout.isatty():
+            raise RequestError(
+                f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
+                f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}"
+            )
+
+
+def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
+    """Where a manifest is kept: in the folder of several outputs, and beside a single one that is to be resumed."""
+    if output is None or output == "-" or is_device(output) or is_url(output):
+        return None
+    if settings.part:
+        return None
+    if several:
+        return os.path.dirname(output.partition("{")[0]) or "." if WORD.search(output) else output
+    return (os.path.dirname(output) or ".") if settings.resume else None
