@@ -7,6 +7,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # importing typing takes longer than all else here
 if TYPE_CHECKING:
     from poolcli.errors import FileError as FileError
+    from poolcli.errors import LayoutWarning as LayoutWarning
     from poolcli.errors import PoolError as PoolError
     from poolcli.errors import RequestError as RequestError
     from poolcli.explain.convert import Conversion as Conversion
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # A command that needs one module must not pay for the others: names are loaded on first use.
 _HOMES = {
     "FileError": "errors",
+    "LayoutWarning": "errors",
     "PoolError": "errors",
     "RequestError": "errors",
     "Conversion": "explain.convert",

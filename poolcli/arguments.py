@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 from poolcli.errors import RequestError
 from poolcli.layouts import SPATIAL
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean
 
+if TYPE_CHECKING:
+    from numpy import dtype
+
 PerAxis = int | Sequence[int]
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+RoundingType = Literal["floor", "ceil", "ceil_torch"]
+IndexType = Literal["i32", "i64"]
+Like = Literal["openvino", "ngraph", "onnx", "pytorch", "tensorflow"]
+Engine = Literal["auto", "numba", "numpy"]
+DTypeName = Literal[
+    "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
+    "bfloat16", "bool",
+]  # fmt: skip
+DType: TypeAlias = "DTypeName | dtype[Any] | type[Any]"
 Reader = Callable[[str, object], Any]
-AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
-ROUNDING_TYPES = ("floor", "ceil", "ceil_torch")
+AUTO_PADS: tuple[AutoPad, ...] = get_args(AutoPad)
+ROUNDING_TYPES: tuple[RoundingType, ...] = get_args(RoundingType)
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 LARGEST = 2**63 - 1

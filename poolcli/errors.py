@@ -64,6 +64,10 @@ class FileError(PoolError, OSError):
     exit_code = 1
 
 
+class LayoutWarning(UserWarning):
+    """A layout was assumed for an array that looks as if its channels were last."""
+
+
 class UnexpectedError(PoolError):
     """A library, or poolcli itself, raised what nobody had thought of (exit 1). Its notes hold the traceback."""
 

@@ -17,6 +17,32 @@ if TYPE_CHECKING:
 CHANNELS = (1, 3, 4)  # how many a picture has
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
 SPATIAL = "ABEFGIJKLMOPQRSTDHW"
+# What dimensions are called; every other single letter of a layout stands for itself.
+DIMENSION_NAMES = {
+    "t": "N", "z": "D", "y": "H", "x": "W",
+    "time": "N", "batch": "N", "channel": "C", "channels": "C", "depth": "D", "height": "H", "width": "W",
+    "latitude": "H", "lat": "H", "longitude": "W", "lon": "W",
+}  # fmt: skip
+
+
+def layout_of_dimensions(names: Sequence[str | None]) -> str | None:
+    """The layout of dimensions with these names; None if one is unknown, two share a letter, or none is spatial.
+
+    >>> layout_of_dimensions(["t", "c", "z", "y", "x"]), layout_of_dimensions(["lat", "lon"])
+    ('NCDHW', 'HW')
+    >>> layout_of_dimensions(["y", "bands"])
+    """
+    letters = [_letter_of(name) for name in names]
+    known = all(letters) and len(set(letters)) == len(letters) and not set(letters) <= {"N", "C"}
+    return "".join(letters) if known else None
+
+
+def _letter_of(name: str | None) -> str:
+    if not isinstance(name, str):
+        return ""
+    bare = name.strip().lower()
+    own = bare.upper() if len(bare) == 1 and bare.upper() in "NC" + SPATIAL else ""
+    return DIMENSION_NAMES.get(bare, own)
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:

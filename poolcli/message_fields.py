@@ -35,7 +35,7 @@ def field(name: str, value: object = None) -> str:
 
     >>> message = f"use {field('kernel', 2)}, {field('pads', 1)} or {field('exclude_pad', False)}"
     >>> print(in_python(message))
-    use kernel=2, pads_begin=1, pads_end=1 or exclude_pad=False
+    use kernel=2, pads=1 or exclude_pad=False
     >>> print(on_command_line(message))
     use --kernel 2, --pads 1 or --include-pad
     """
@@ -181,10 +181,7 @@ def _named(text: str) -> set[str]:
 
 
 def _keyword(name: str, value: object) -> str:
-    names = BOTH_ENDS.get(name, (name,))
-    if value is None:
-        return " and ".join(names)
-    return ", ".join(f"{each}={_unmarked(repr(value))}" for each in names)
+    return name if value is None else f"{name}={_unmarked(repr(value))}"
 
 
 def _option(name: str, value: object) -> str:

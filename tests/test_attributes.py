@@ -9,6 +9,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, PoolError, RequestError
+from poolcli.arguments import DTypeName
 from poolcli.plan.facts import InputUnread, PadsIgnored, StridesNotGiven, WindowDropped, WindowsEmpty
 
 # Without types: what they forbid is the subject.
@@ -124,7 +125,7 @@ EMPTY: tuple[tuple[str, Any, str, str | None, str], ...] = (
 
 @pytest.mark.parametrize(("record", "dtype", "target", "result"), [row[1:] for row in EMPTY], ids=[r[0] for r in EMPTY])
 def test_the_note_on_windows_without_input_says_what_comes_out(
-    record: Any, dtype: str, target: str | None, result: str
+    record: Any, dtype: DTypeName, target: str | None, result: str
 ) -> None:
     op = record(2, 4, rounding_type="ceil")
     plan = op.plan((1, 1, 7), dtype, output_dtype=target)
@@ -158,6 +159,7 @@ def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None
     for wrong in ({"kernel": True}, {"kernel": 1, "strides": True}, {"kernel": 1, "exclude_pad": 2}):
         with pytest.raises(RequestError):
             poolcli.avg_pool(x, **wrong)
+    unknown: Any
     for unknown in ([], {}, ["float32"], object()):
         with pytest.raises(RequestError, match=r"dtype"):
             poolcli.avg_pool(x, 2, dtype=unknown)

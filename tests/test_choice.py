@@ -13,6 +13,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import choose_engine, engine_notes
 from poolcli.engine.compiled.choose import Limits, choose_kernel
@@ -114,8 +115,9 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
 
 
 def test_an_engine_nobody_knows_is_refused() -> None:
+    unknown: Any = "cuda"
     with pytest.raises(RequestError, match=r"^engine is 'cuda', it must be one of auto, numba, numpy$"):
-        poolcli.avg_pool(np.ones((1, 1, 4)), 2, engine="cuda")
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, engine=unknown)
 
 
 def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
@@ -128,7 +130,7 @@ def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
-    engine: str, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.compiled.load.load", lambda _: pytest.fail("a kernel was asked for"))
     out = np.zeros((1, 1, 2))

@@ -136,7 +136,7 @@ def masked() -> Any:
         (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
         (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is dask's own choice; leave it out"),
         (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
-         "use kernel=8 or pads_begin=1, pads_end=1"),
+         "use kernel=8 or pads=1"),
         (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu', it must be one of auto, numba, numpy"),
     ],
     ids=["numpy's", "of unknown lengths", "masked", "out", "too short", "engine"],
@@ -173,7 +173,7 @@ def labelled(values: Any) -> Any:
 def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     values = np.arange(20.0).reshape(5, 4)
     x = labelled(from_array(values, chunks=2) if lazy else values)
-    y = poolcli.dask.avg_pool(x, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil")
+    y = poolcli.dask.avg_pool(x, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil", layout="HW")
     assert (type(y), y.dims, y.attrs, y.name) == (type(x), ("time", "x"), {"units": "K"}, "t")
     assert isinstance(y.data, da.Array) is lazy
     expected = poolcli.avg_pool(values, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil", layout="HW")
@@ -186,6 +186,8 @@ def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
 
 
 def test_indices_of_arrays_of_xarray_have_the_same_coordinates() -> None:
-    values, places = poolcli.dask.max_pool(labelled(np.arange(20.0).reshape(5, 4)), 2, return_indices=True, axis=0)
+    values, places = poolcli.dask.max_pool(
+        labelled(np.arange(20.0).reshape(5, 4)), 2, return_indices=True, axis=0, layout="HW"
+    )
     assert places.values.tolist() == [[5, 6, 7], [9, 10, 11], [13, 14, 15], [17, 18, 19]]
     assert values.coords["x"].values.tolist() == places.coords["x"].values.tolist() == [1, 2, 3]

@@ -24,8 +24,8 @@ SPELLINGS: list[tuple[str, object, str, str]] = [
     ("exclude_pad", True, "exclude_pad=True", "--exclude-pad"),
     ("exclude_pad", False, "exclude_pad=False", "--include-pad"),
     ("overwrite", True, "overwrite=True", "--overwrite"),
-    ("pads", None, "pads_begin and pads_end", "--pads"),
-    ("pads", 1, "pads_begin=1, pads_end=1", "--pads 1"),
+    ("pads", None, "pads", "--pads"),
+    ("pads", 1, "pads=1", "--pads 1"),
 ]
 
 
@@ -57,7 +57,7 @@ def test_an_error_keeps_its_fields_through_a_pipe_and_a_place(kind: type[PoolErr
     error.add_note("where it was raised")
     for each, place in ((through_a_pipe(error), ""), (error.at("a.npy"), "a.npy: ")):
         assert type(each) is kind
-        assert str(each) == f"{place}kernel is 0; leave out pads_begin and pads_end"
+        assert str(each) == f"{place}kernel is 0; leave out pads"
         assert repr(each) == f"{kind.__name__}({str(each)!r})"
         assert on_command_line(each.message) == f"{place}--kernel is 0; leave out --pads"
         assert (each.field, each.__notes__) == ("kernel", ["where it was raised"])

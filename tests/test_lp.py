@@ -13,6 +13,7 @@ import pytest
 
 import poolcli
 from poolcli import LpPool, RequestError
+from poolcli.arguments import DTypeName, Engine
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import convert
 from tests.conftest import Cli
@@ -23,7 +24,7 @@ POWERS = (1, 1.5, 2, 3, 6, 7, 40)
 NORMS = by_engine(*product(("float16", "float32", "float64"), POWERS), compiled=(("float32", 1.5), ("float32", 2)))
 
 
-def line(*values: float, dtype: str = "float64") -> Any:
+def line(*values: float, dtype: DTypeName = "float64") -> Any:
     return np.array(values, dtype).reshape(1, 1, -1)
 
 
@@ -36,7 +37,9 @@ def norm(window: Any, p: float) -> float:
 
 @pytest.mark.parametrize(("dtype", "p", "engine"), NORMS)
 @pytest.mark.parametrize("scale", [1.0, 2.0**-300, 2.0**300], ids=["near 1", "tiny", "huge"])
-def test_every_window_has_its_norm_at_any_power_and_size(scale: float, dtype: str, p: float, engine: str) -> None:
+def test_every_window_has_its_norm_at_any_power_and_size(
+    scale: float, dtype: DTypeName, p: float, engine: Engine
+) -> None:
     if dtype != "float64" and scale != 1.0:
         scale = {"float16": 2.0**12, "float32": 2.0**110}[dtype] ** (1 if scale > 1 else -1)
     x = (np.random.default_rng(7).normal(size=(2, 3, 9, 8)) * scale).astype(dtype)
@@ -55,7 +58,7 @@ def test_every_window_has_its_norm_at_any_power_and_size(scale: float, dtype: st
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_padding_and_windows_of_nothing_add_0_and_special_values_stay_in_their_windows(engine: str) -> None:
+def test_padding_and_windows_of_nothing_add_0_and_special_values_stay_in_their_windows(engine: Engine) -> None:
     x = line(3, 4, 0, np.nan, 1, -np.inf, 2, 2, dtype="float32")
     found = poolcli.lp_pool(x, 2, strides=2, engine=engine).ravel()
     np.testing.assert_array_equal(found, np.array([5, np.nan, np.inf, 8**0.5], np.float32))
@@ -66,7 +69,7 @@ def test_padding_and_windows_of_nothing_add_0_and_special_values_stay_in_their_w
 
 
 @pytest.mark.parametrize("engine", ["numpy", slow("numba")])
-def test_integers_need_a_float_type_and_are_then_exact(engine: str) -> None:
+def test_integers_need_a_float_type_and_are_then_exact(engine: Engine) -> None:
     x = line(3, 4, 255, 0, dtype="uint8")
     found = poolcli.lp_pool(x, 2, strides=2, dtype="float32", engine=engine)
     np.testing.assert_array_equal(found, line(5, 255, dtype="float32"))
@@ -76,7 +79,7 @@ def test_integers_need_a_float_type_and_are_then_exact(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_cuts_and_threads_change_no_bit(engine: str, cli: Cli, tmp_path: Path) -> None:
+def test_cuts_and_threads_change_no_bit(engine: Engine, cli: Cli, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 120, 90)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     whole = poolcli.lp_pool(x, 5, strides=2, pads_begin=2, pads_end=2, engine=engine)

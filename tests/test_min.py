@@ -10,6 +10,7 @@ import pytest
 
 import poolcli
 from poolcli import MaxPool, MinPool, RequestError
+from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
 from tests.conformance.cases import Case, distinct_cases
 from tests.conformance.exclusions import excluded
@@ -28,7 +29,7 @@ def dual(case: Case) -> Any:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("peer", [OPENVINO, ONNX, PYTORCH], ids=lambda peer: peer.framework)
-def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: Peer, engine: str) -> None:
+def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: Peer, engine: Engine) -> None:
     cases = [case for case in distinct_cases(peer, "max", sized(60, 300)) if case.x.dtype.name == "float32"]
     asked = [case for case in cases if not excluded(peer.name, "case", case).any()]
     assert len(asked) > 5
@@ -44,7 +45,7 @@ def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: P
 
 
 @pytest.mark.parametrize(("dtype", "engine"), by_engine(*DTYPES, compiled=()))
-def test_minima_are_those_of_a_slow_loop(dtype: str, engine: str) -> None:
+def test_minima_are_those_of_a_slow_loop(dtype: DTypeName, engine: Engine) -> None:
     rng = np.random.default_rng(5)
     limits = np.iinfo(dtype) if "int" in dtype else None
     x = rng.integers(limits.min, limits.max, (2, 2, 9, 7), dtype) if limits else rng.normal(size=(2, 2, 9, 7))
@@ -60,8 +61,8 @@ def test_minima_are_those_of_a_slow_loop(dtype: str, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_value(engine: str) -> None:
-    def found(*values: float, dtype: str = "float32", **more: Any) -> Any:
+def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_value(engine: Engine) -> None:
+    def found(*values: float, dtype: DTypeName = "float32", **more: Any) -> Any:
         x = np.array(values, dtype).reshape(1, 1, -1)
         pooled, at = poolcli.min_pool(x, 2, strides=2, return_indices=True, engine=engine, **more)
         return pooled.ravel().tolist(), at.ravel().tolist()
@@ -79,7 +80,7 @@ def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_
 @pytest.mark.parametrize(("dtype", "engine"), by_engine(*ZEROS, compiled=(("float32",),)))
 @pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)], ids=["0 -0", "-0 0"])
 def test_among_zeros_of_both_signs_a_minimum_is_negative_and_a_maximum_positive(
-    dtype: str, zeros: tuple[float, float], engine: str
+    dtype: DTypeName, zeros: tuple[float, float], engine: Engine
 ) -> None:
     x = np.array([[zeros * 8]], dtype)
     for kernel in (2, 5):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from statistics import multimode
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import poolcli
 from poolcli import ModePool, RequestError
+from poolcli.arguments import DTypeName, Engine
 from tests.engine.watched import watched
 from tests.profiles import by_engine, sized
 
@@ -39,14 +40,14 @@ def modes(op: ModePool, x: Any) -> Any:
     return expected
 
 
-def labels(dtype: str, shape: tuple[int, ...] = (2, 1, 5, 9, 7)) -> Any:
+def labels(dtype: DTypeName, shape: tuple[int, ...] = (2, 1, 5, 9, 7)) -> Any:
     """Few different labels, the ends of the type among them."""
     ends = [0, 1] if dtype == "bool" else [np.iinfo(dtype).min, np.iinfo(dtype).max, 3, 4]
     return np.random.default_rng(7).choice(np.array(ends, dtype), shape)
 
 
 @pytest.mark.parametrize(("dtype", "engine"), by_engine(*DTYPES, compiled=(("uint8",),)))
-def test_modes_are_those_of_a_slow_loop(dtype: str, engine: str) -> None:
+def test_modes_are_those_of_a_slow_loop(dtype: DTypeName, engine: Engine) -> None:
     x = labels(dtype)
     for name, (op, kernel) in KERNELS.items():
         with watched() as taken:
@@ -89,7 +90,7 @@ def test_the_engines_agree_on_modes(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
-def test_modes_of_long_rows_are_taken_in_pieces(engine: str) -> None:
+def test_modes_of_long_rows_are_taken_in_pieces(engine: Engine) -> None:
     x = np.random.default_rng(0).integers(0, 3, (1, 1, 2, 9000)).astype(np.uint8)
     pairs = x[0, 0].reshape(2, 4500, 2).transpose(1, 0, 2).reshape(4500, 4).tolist()
     expected = [min(multimode(window)) for window in pairs]
@@ -98,7 +99,8 @@ def test_modes_of_long_rows_are_taken_in_pieces(engine: str) -> None:
 
 def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     x = np.array([[[2, 200, 200, 7]]], np.uint8)
-    for dtype, engine in product(("uint16", "int64", "float32"), ("numpy", "numba")):
+    dtypes: tuple[DTypeName, ...] = ("uint16", "int64", "float32")
+    for dtype, engine in product(dtypes, get_args(Engine)):
         found = poolcli.mode_pool(x, 3, dtype=dtype, engine=engine)
         assert (found.tolist(), found.dtype.name) == ([[[200, 200]]], dtype)
 
@@ -124,7 +126,7 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     ],
     ids=["floats", "short floats", "nothing", "limits of a dialect"],
 )  # fmt: skip
-def test_what_has_no_mode_is_refused(op: ModePool, dtype: str, message: str) -> None:
+def test_what_has_no_mode_is_refused(op: ModePool, dtype: DTypeName, message: str) -> None:
     with pytest.raises(RequestError) as refused:
         op.plan((1, 1, 7), dtype)
     assert str(refused.value) == message

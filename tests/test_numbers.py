@@ -14,6 +14,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.profiles import by_engine
@@ -62,7 +63,9 @@ ZEROS = list(product(["float16", "float32", "float64", "bfloat16"], [False, True
     ("dtype", "p", "name", "engine"),
     by_engine(*ROOTS, compiled=(("float32", 2, "sliding"), ("float64", 3, "bins"))),
 )
-def test_the_root_of_a_sum_of_powers_is_the_nearest_number(name: str, dtype: str, p: float, engine: str) -> None:
+def test_the_root_of_a_sum_of_powers_is_the_nearest_number(
+    name: str, dtype: DTypeName, p: float, engine: Engine
+) -> None:
     noise = np.random.default_rng(5).normal(size=(1, 2, 9, 7)) * 40
     x = noise.astype(dtype) if dtype.startswith("f") else abs(noise).astype(dtype)
     plan = Under(WINDOWS[name], power(p)).plan(x.shape, dtype, output_dtype=None if dtype[0] == "f" else "float32")
@@ -79,7 +82,9 @@ def test_the_root_of_a_sum_of_powers_is_the_nearest_number(name: str, dtype: str
      (2, [1e-160, 3e-161, 0.0, 7e-161]), (2, [0.0, 0.0, 0.0, 0.0]), (100, [3.0, 2.0, 1e-3, 0.0]),
      (100, [1e-30, 3e-30, 0.0, 0.0]), (3, [1e308, 1e308, 1e308, 1e308]), (2, [5e-324, 0.0, 0.0, 0.0])],
 )  # fmt: skip
-def test_powers_beyond_the_range_of_float64_give_the_root_within_it(p: float, sizes: list[float], engine: str) -> None:
+def test_powers_beyond_the_range_of_float64_give_the_root_within_it(
+    p: float, sizes: list[float], engine: Engine
+) -> None:
     x = np.array(sizes).reshape(1, 1, 4)
     y, _ = run(Under(AvgPool(4), power(p)).plan(x.shape, "float64"), x, engine=engine)
     exact = root_of(sizes, p)
@@ -90,7 +95,7 @@ def test_powers_beyond_the_range_of_float64_give_the_root_within_it(p: float, si
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: str) -> None:
+def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: Engine) -> None:
     x = np.array([3.0, 4, 1e200, 2e200, np.nan, 1, np.inf, 2, 1e-200, 1e-200, 0, 0]).reshape(1, 1, 12)
     y, _ = run(Under(AvgPool(2, 2), power(2)).plan(x.shape, "float64"), x, engine=engine)
     alone = [run(Under(AvgPool(2), power(2)).plan((1, 1, 2), "float64"), x[..., i : i + 2])[0] for i in range(0, 12, 2)]
@@ -99,7 +104,7 @@ def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: str) -
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_root_of_nothing_is_0(engine: str) -> None:
+def test_a_root_of_nothing_is_0(engine: Engine) -> None:
     plan = Under(AvgPool(2, 3, 4, 4, exclude_pad=False), power(2)).plan((1, 1, 3))
     assert plan.empty_windows
     assert run(plan, np.full((1, 1, 3), 2, np.float32), engine=engine)[0].tolist() == [[[0, 2, 2, 0]]]
@@ -113,7 +118,7 @@ SIGNED = [
 
 @pytest.mark.parametrize(("dtype", "p", "size", "engine"), by_engine(*SIGNED, compiled=()))
 def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(
-    dtype: str, p: float, size: float, engine: str
+    dtype: DTypeName, p: float, size: float, engine: Engine
 ) -> None:
     x = (np.random.default_rng(3).normal(size=(1, 1, 6, 8)) + 0.3).astype(dtype)
     op = AvgPool(3, 2, rounding_type="ceil", like="pytorch")
@@ -128,7 +133,7 @@ def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(
 
 
 @pytest.mark.parametrize(("p", "engine"), by_engine((1,), (2,), (3,), compiled=()))
-def test_float64_roots_of_float32_keep_every_digit(p: float, engine: str) -> None:
+def test_float64_roots_of_float32_keep_every_digit(p: float, engine: Engine) -> None:
     noise = np.random.default_rng(10).normal(size=(2, 2000))
     x = (noise[0] * np.exp(noise[1] * 4)).astype(np.float32)
     plan = Under(AvgPool(2000), power(p)).plan((1, 1, 2000), output_dtype="float64")
@@ -143,7 +148,7 @@ def test_float64_roots_of_float32_keep_every_digit(p: float, engine: str) -> Non
         compiled=(("float32", "sliding"),),
     ),
 )
-def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: str, engine: str) -> None:
+def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: DTypeName, engine: Engine) -> None:
     noise = np.random.default_rng(7).integers(0, 5, (1, 2, 9, 7))
     x = noise.astype(dtype)
     op = {"sliding": MaxPool((3, 2), (2, 1), (1, 0), (1, 1)), "bins": AdaptiveMaxPool((4, 3))}[name]
@@ -166,7 +171,7 @@ def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: st
     ("dtype", "nothing", "engine"),
     by_engine(("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1), compiled=(("float32", np.inf),)),
 )
-def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float, engine: str) -> None:
+def test_the_smallest_of_nothing_is_above_everything(dtype: DTypeName, nothing: float, engine: Engine) -> None:
     plan = Under(MaxPool(2, 3, 4, 4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
     y, at = run(plan, np.full((1, 1, 3), 2, dtype), engine=engine, indices=True)
     assert y.tolist() == [[[nothing, 2, 2, nothing]]]
@@ -176,7 +181,7 @@ def test_the_smallest_of_nothing_is_above_everything(dtype: str, nothing: float,
 
 @pytest.mark.parametrize(("dtype", "indices", "name", "engine"), by_engine(*ZEROS, compiled=(("float32", False, "3"),)))
 def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
-    dtype: str, indices: bool, name: str, engine: str
+    dtype: DTypeName, indices: bool, name: str, engine: Engine
 ) -> None:
     from poolcli.dtypes import numpy_dtype
 
@@ -202,7 +207,7 @@ def test_nan_wins_over_every_number_in_minima_too() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "engine"), by_engine((4,), (2,), (8,), compiled=((4,),)))
-def test_sums_that_leave_the_range_in_both_directions_have_a_mean(kernel: int, engine: str) -> None:
+def test_sums_that_leave_the_range_in_both_directions_have_a_mean(kernel: int, engine: Engine) -> None:
     a = 1.7e308
     x = np.array([a, a, -a, -a, a, a, -a, -a]).reshape(1, 1, 8)
     y = poolcli.avg_pool(x, kernel, engine=engine)
@@ -211,7 +216,7 @@ def test_sums_that_leave_the_range_in_both_directions_have_a_mean(kernel: int, e
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_sum_beyond_the_range_is_infinite_without_a_warning(engine: str) -> None:
+def test_a_sum_beyond_the_range_is_infinite_without_a_warning(engine: Engine) -> None:
     x = np.array([1.7e308, 1.7e308, np.nan, 1]).reshape(1, 1, 4)
     y = poolcli.avg_pool(x, 2, divisor_override=1, engine=engine)
     np.testing.assert_array_equal(y, [[[np.inf, np.nan, np.nan]]])
@@ -225,7 +230,7 @@ QUOTIENTS = [
 
 @pytest.mark.parametrize(("dtype", "shape", "override", "engine"), by_engine(*QUOTIENTS, compiled=tuple(QUOTIENTS[:3])))
 def test_quotients_beside_a_half_are_rounded_to_their_own_side(
-    dtype: str, shape: tuple[int, int], override: int | None, engine: str
+    dtype: DTypeName, shape: tuple[int, int], override: int | None, engine: Engine
 ) -> None:
     count = shape[0] * shape[1]
     divisor = override or count
@@ -241,7 +246,7 @@ def test_quotients_beside_a_half_are_rounded_to_their_own_side(
 
 
 @pytest.mark.parametrize(("less", "engine"), by_engine((0,), (1,), (2,), (3,), (4,), (5,), compiled=((1,), (2,))))
-def test_quotients_of_sums_that_float64_cannot_halve_are_rounded_exactly(less: int, engine: str) -> None:
+def test_quotients_of_sums_that_float64_cannot_halve_are_rounded_exactly(less: int, engine: Engine) -> None:
     x = np.full((1, 1, 1253, 1259), 2**32 - 1, np.uint32)
     x[0, 0, 0, 0] -= less
     y = poolcli.avg_pool(x, x.shape[2:], divisor_override=3, dtype="uint64", engine=engine)
@@ -249,7 +254,7 @@ def test_quotients_of_sums_that_float64_cannot_halve_are_rounded_exactly(less: i
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: str) -> None:
+def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: Engine) -> None:
     x = np.array([1.2373220857529432, 1.891115448112266, 1.980648184605899, 1.731335357005893, 1.2545199320610503])
     noise = np.random.default_rng(9).normal(size=3000) ** 3
     for values in (x, *noise.reshape(-1, 5), noise, -noise):
@@ -260,7 +265,7 @@ def test_float64_means_are_the_nearest_number_to_the_exact_one(engine: str) -> N
 
 @pytest.mark.parametrize("divisor", [2**31 - 1, 3 * 2**29 - 5, 2**27 + 1, -(2**30 + 7)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_float64_sums_over_a_divisor_of_many_bits_are_rounded_once(engine: str, divisor: int) -> None:
+def test_float64_sums_over_a_divisor_of_many_bits_are_rounded_once(engine: Engine, divisor: int) -> None:
     x = np.random.default_rng(11).random((1, 1, 2000)) + 1
     y = poolcli.avg_pool(x, 5, strides=5, divisor_override=divisor, engine=engine).ravel()
     exact = [sum(map(Fraction, window), Fraction(0)) / divisor for window in x.reshape(-1, 5).tolist()]
@@ -268,7 +273,7 @@ def test_float64_sums_over_a_divisor_of_many_bits_are_rounded_once(engine: str, 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
+def test_float64_means_of_float32_keep_every_digit(engine: Engine) -> None:
     noise = np.random.default_rng(10).normal(size=(2, 20_000))
     x = (noise[0] * np.exp(noise[1] * 8)).astype(np.float32)
     exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
@@ -278,7 +283,7 @@ def test_float64_means_of_float32_keep_every_digit(engine: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", *(pytest.param(dtype, marks=slow) for dtype in ("float16", "float64"))])
 @pytest.mark.parametrize("kind", ["wide", "zeros"])
-def test_the_engines_give_the_same_bits(kind: str, dtype: str) -> None:
+def test_the_engines_give_the_same_bits(kind: str, dtype: DTypeName) -> None:
     rng = np.random.default_rng(12)
     x = rng.normal(size=(2, 3, 33, 41)) * 10.0 ** rng.integers(-2, 3, (2, 3, 33, 41))
     if kind == "zeros":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, adaptive_avg_pool, adaptive_max_pool, avg_pool
+from poolcli.arguments import Engine
 
 ENGINES = ("numpy", "numba")
 
@@ -37,7 +38,7 @@ def test_adaptive_8_examples_on_32_by_32_give_16_by_16(record: type[AdaptiveAvgP
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_adaptive_8_formulas_on_5_elements_to_3(engine: str) -> None:
+def test_adaptive_8_formulas_on_5_elements_to_3(engine: Engine) -> None:
     x = np.array([[[1, 5, 2, 7, 3]]], np.float32)
     # windows [0,2) [1,4) [3,5)
     assert adaptive_avg_pool(x, 3, engine=engine).tolist() == [[[3.0, np.float32(14 / 3), 5.0]]]
@@ -58,7 +59,7 @@ NGRAPH_INPUT = np.array([[1, 3, 5], [7, 11, 13], [17, 19, 23]], np.float32)[None
     ids=["padding left out: corner 1", "padding counted: corner 0.25"],
 )
 def test_ngraph_avgpool_example_with_padding_below_only(
-    engine: str, exclude: bool, expected: list[list[float]]
+    engine: Engine, exclude: bool, expected: list[list[float]]
 ) -> None:
     y = avg_pool(NGRAPH_INPUT, 2, strides=1, pads_begin=1, exclude_pad=exclude, like="ngraph", engine=engine)
     assert y[0, 0].tolist() == expected

@@ -9,6 +9,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError, adaptive_avg_pool, avg_pool, max_pool
+from poolcli.arguments import AutoPad, DTypeName, Engine, Like
 from tests.profiles import slow
 
 nan, inf = np.nan, np.inf
@@ -33,7 +34,7 @@ def test_adaptive_windows_are_integers_7_to_25_window_24_ends_at_7() -> None:
 
 
 @pytest.mark.parametrize(("like", "last"), [("openvino", 4 / 3), ("ngraph", 4 / 3), ("onnx", 2), ("pytorch", 2)])
-def test_the_overhang_of_a_ceil_window_is_counted_by_dialect(engine: str, like: str, last: float) -> None:
+def test_the_overhang_of_a_ceil_window_is_counted_by_dialect(engine: Engine, like: Like, last: float) -> None:
     y = avg_pool(
         line(1, 2, 3, 4), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False,
         like=like, engine=engine,
@@ -41,19 +42,19 @@ def test_the_overhang_of_a_ceil_window_is_counted_by_dialect(engine: str, like: 
     assert flat(y) == [1, 3, np.float32(last)]
 
 
-def test_without_any_pad_include_counts_no_overhang(engine: str) -> None:
+def test_without_any_pad_include_counts_no_overhang(engine: Engine) -> None:
     y = avg_pool(line(1, 2, 3, 4), 3, strides=2, rounding_type="ceil", exclude_pad=False, engine=engine)
     assert flat(y) == [2, 3.5]
 
 
-def test_one_pad_on_one_axis_makes_the_overhang_of_the_other_count(engine: str) -> None:
+def test_one_pad_on_one_axis_makes_the_overhang_of_the_other_count(engine: Engine) -> None:
     x = np.arange(1, 26, dtype=np.float32).reshape(1, 1, 5, 5)
     options: dict[str, Any] = {"strides": 2, "rounding_type": "ceil", "exclude_pad": False, "engine": engine}
     assert avg_pool(x, 2, **options)[0, 0, :, 2].tolist() == [7.5, 17.5, 25]
     assert avg_pool(x, 2, pads_begin=(1, 0), **options)[0, 0, :, 2].tolist() == [1.25, 6.25, 11.25]
 
 
-def test_ceil_keeps_a_window_past_the_input_and_ceil_torch_drops_it(engine: str) -> None:
+def test_ceil_keeps_a_window_past_the_input_and_ceil_torch_drops_it(engine: Engine) -> None:
     x = line(1, 2, 3, 4, 5)
     options: dict[str, Any] = {"strides": 3, "pads_begin": 1, "engine": engine}
     assert flat(avg_pool(x, 2, rounding_type="ceil", **options)) == [1, 2.5 + 1, None]
@@ -69,24 +70,24 @@ def test_ceil_torch_can_give_fewer_windows_than_floor() -> None:
     assert shapes == [6, 6, 5]
 
 
-def test_same_pads_reckon_with_the_dilated_kernel(engine: str) -> None:
+def test_same_pads_reckon_with_the_dilated_kernel(engine: Engine) -> None:
     y = avg_pool(line(1, 2, 3, 4, 5), 3, strides=1, dilations=2, auto_pad="same_upper", engine=engine)
     assert flat(y) == [2, 3, 3, 3, 4]
 
 
 @pytest.mark.parametrize(("word", "expected"), [("same_upper", [1, 5, 9]), ("same_lower", [1, 5, 9])])
 def test_same_pads_of_a_kernel_below_the_stride_are_0_not_negative(
-    engine: str, word: str, expected: list[float]
+    engine: Engine, word: AutoPad, expected: list[float]
 ) -> None:
     assert flat(avg_pool(line(*range(1, 12)), 1, strides=4, auto_pad=word, engine=engine)) == expected
 
 
-def test_same_upper_with_ceil_can_add_an_empty_window(engine: str) -> None:
+def test_same_upper_with_ceil_can_add_an_empty_window(engine: Engine) -> None:
     y = avg_pool(line(*range(1, 9)), 1, strides=3, auto_pad="same_upper", rounding_type="ceil", engine=engine)
     assert flat(y) == [1, 4, 7, None]
 
 
-def test_the_odd_pad_goes_to_the_end_in_upper_and_to_the_beginning_in_lower(engine: str) -> None:
+def test_the_odd_pad_goes_to_the_end_in_upper_and_to_the_beginning_in_lower(engine: Engine) -> None:
     x = line(1, 2, 3, 4)
     assert flat(max_pool(x, 2, strides=1, auto_pad="same_upper", engine=engine)) == [2, 3, 4, 4]
     assert flat(max_pool(x, 2, strides=1, auto_pad="same_lower", engine=engine)) == [1, 2, 3, 4]
@@ -96,46 +97,46 @@ def test_the_odd_pad_goes_to_the_end_in_upper_and_to_the_beginning_in_lower(engi
 @pytest.mark.parametrize(
     ("dtype", "value"), [("uint8", 255), ("int8", -128), ("uint16", 65535), ("int32", 2**31 - 1), ("uint64", 2**64 - 1)]
 )
-def test_sums_of_integers_do_not_overflow(engine: str, dtype: str, value: int) -> None:
+def test_sums_of_integers_do_not_overflow(engine: Engine, dtype: DTypeName, value: int) -> None:
     x = np.full((1, 1, 64, 64), value, dtype)
     assert avg_pool(x, 64, engine=engine).tolist() == [[[[value]]]]
     assert adaptive_avg_pool(x, 1, engine=engine).tolist() == [[[[value]]]]
 
 
-def test_integers_round_half_to_even_with_negatives(engine: str) -> None:
+def test_integers_round_half_to_even_with_negatives(engine: Engine) -> None:
     halves = line(0, 1, 1, 2, 2, 3, 3, 4, 0, -1, -1, -2, -2, -3, dtype="int16")
     assert flat(avg_pool(halves, 2, strides=2, engine=engine)) == [0, 2, 2, 4, 0, -2, -2]
 
 
 @pytest.mark.parametrize("engine", LATER)
-def test_integers_beyond_2_to_the_53_keep_every_digit(engine: str) -> None:
+def test_integers_beyond_2_to_the_53_keep_every_digit(engine: Engine) -> None:
     x = line(2**62 + 1, 2**62 + 3, -(2**63), 2**63 - 1, dtype="int64")
     assert flat(max_pool(x, 2, strides=2, engine=engine)) == [2**62 + 3, 2**63 - 1]
     assert flat(avg_pool(x, 2, strides=2, engine=engine)) == [2**62 + 2, 0]
 
 
-def test_float64_is_kept(engine: str) -> None:
+def test_float64_is_kept(engine: Engine) -> None:
     x = line(1 + 2**-50, 1 + 2**-50, 1e300, 1e300, dtype="float64")
     assert flat(avg_pool(x, 2, strides=2, engine=engine)) == [1 + 2**-50, 1e300]
 
 
-def test_the_first_of_equal_maxima_in_row_major_order_wins(engine: str) -> None:
+def test_the_first_of_equal_maxima_in_row_major_order_wins(engine: Engine) -> None:
     x = np.array([[1, 7, 7], [7, 7, 7], [7, 0, 7]], np.int32)[None, None]
     _, indices = max_pool(x, 2, strides=1, return_indices=True, engine=engine)
     assert indices[0, 0].tolist() == [[1, 1], [3, 4]]
 
 
-def test_nan_wins_and_the_first_nan_has_the_index(engine: str) -> None:
+def test_nan_wins_and_the_first_nan_has_the_index(engine: Engine) -> None:
     values, indices = max_pool(line(1, nan, 9, nan, 3), 4, strides=1, return_indices=True, engine=engine)
     assert (flat(values), indices.ravel().tolist()) == ([None, None], [1, 1])
 
 
-def test_minus_infinity_is_a_value_and_has_its_position(engine: str) -> None:
+def test_minus_infinity_is_a_value_and_has_its_position(engine: Engine) -> None:
     values, indices = max_pool(line(-inf, -inf, -inf, 2), 2, strides=2, return_indices=True, engine=engine)
     assert (flat(values), indices.ravel().tolist()) == ([-inf, 2], [0, 3])
 
 
-def test_a_maximum_of_nothing_is_the_lowest_value_at_minus_1(engine: str) -> None:
+def test_a_maximum_of_nothing_is_the_lowest_value_at_minus_1(engine: Engine) -> None:
     options: dict[str, Any] = {"strides": 1, "pads_begin": 2, "return_indices": True, "engine": engine}
     for dtype, lowest in (("float32", -inf), ("int8", -128), ("uint8", 0)):
         values, indices = max_pool(line(5, dtype=dtype), 1, **options)
@@ -143,7 +144,7 @@ def test_a_maximum_of_nothing_is_the_lowest_value_at_minus_1(engine: str) -> Non
 
 
 @pytest.mark.parametrize("engine", LATER)
-def test_float16_is_summed_wider_than_it_is_stored(engine: str) -> None:
+def test_float16_is_summed_wider_than_it_is_stored(engine: Engine) -> None:
     x = np.full((1, 1, 100, 100), 60000, np.float16)
     assert avg_pool(x, 100, engine=engine).tolist() == [[[[60000]]]]
     ones = np.ones((1, 1, 4096), np.float16)
@@ -152,7 +153,7 @@ def test_float16_is_summed_wider_than_it_is_stored(engine: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 8), (2, 0, 8)])
-def test_a_batch_or_channel_of_0_gives_an_empty_result(engine: str, shape: tuple[int, ...]) -> None:
+def test_a_batch_or_channel_of_0_gives_an_empty_result(engine: Engine, shape: tuple[int, ...]) -> None:
     y, at = max_pool(np.zeros(shape, np.float32), 2, strides=2, return_indices=True, engine=engine)
     assert y.shape == at.shape == (*shape[:2], 4)
 
@@ -174,14 +175,14 @@ def test_a_result_that_cannot_be_allocated_is_refused_by_its_size() -> None:
         max_pool(line(1), 1, strides=2**61, pads_begin=2**63 - 1)
 
 
-def test_a_kernel_far_longer_than_the_input_costs_no_more_than_the_input(engine: str) -> None:
+def test_a_kernel_far_longer_than_the_input_costs_no_more_than_the_input(engine: Engine) -> None:
     x = line(1, 2, 3)
     y = avg_pool(x, 2**40, strides=1, pads_begin=2**40 - 1, pads_end=0, exclude_pad=False, engine=engine)
     assert flat(y) == [np.float32(v / 2**40) for v in (1, 3, 6)]
 
 
 @pytest.mark.parametrize("like", ["openvino", "pytorch", "tensorflow"])
-def test_indices_count_from_the_base_of_the_dialect(engine: str, like: str) -> None:
+def test_indices_count_from_the_base_of_the_dialect(engine: Engine, like: Like) -> None:
     x = np.arange(2 * 3 * 2 * 2, dtype=np.float32).reshape(2, 3, 2, 2)
     _, at = max_pool(x, 2, strides=2, return_indices=True, like=like, engine=engine)
     expected = {
@@ -193,20 +194,20 @@ def test_indices_count_from_the_base_of_the_dialect(engine: str, like: str) -> N
 
 
 @pytest.mark.parametrize(("axis", "expected"), [(0, [3, 7, 11, 15]), (1, [3, 7, 3, 7]), (2, [3] * 4), (3, [1] * 4)])
-def test_indices_follow_axis(engine: str, axis: int, expected: list[int]) -> None:
+def test_indices_follow_axis(engine: Engine, axis: int, expected: list[int]) -> None:
     x = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
     for word in (axis, axis - 4):
         _, at = max_pool(x, 2, strides=2, axis=word, return_indices=True, engine=engine)
         assert at.ravel().tolist() == expected
 
 
-def test_four_spatial_axes_are_pooled_too(engine: str) -> None:
+def test_four_spatial_axes_are_pooled_too(engine: Engine) -> None:
     x = np.random.default_rng(0).integers(0, 99, (1, 2, 4, 4, 4, 6)).astype(np.float64)
     y = poolcli.avg_pool(x, 2, strides=2, engine=engine)
     np.testing.assert_array_equal(y, x.reshape(1, 2, 2, 2, 2, 2, 2, 2, 3, 2).mean((3, 5, 7, 9)))
 
 
-def test_arrays_are_not_changed_and_not_copied_when_they_lie_well(engine: str) -> None:
+def test_arrays_are_not_changed_and_not_copied_when_they_lie_well(engine: Engine) -> None:
     x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
     x.flags.writeable = False
     before = x.tobytes()

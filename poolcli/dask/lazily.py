@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dask.graph import pooled
 from poolcli.errors import RequestError
+from poolcli.layouts import layout_of_dimensions
+from poolcli.ops.api import unknown_keyword, warn_of_layout
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.system.lazy_imports import need
@@ -28,8 +30,8 @@ def is_labelled(x: object) -> bool:
 
 
 def layout_of(x: Any, layout: str | None) -> str | None:
-    """The layout that is asked for, or that of an array with one or two axes."""
-    return layout or SHORT_LAYOUTS.get(x.ndim)
+    """The layout that is asked for, that of the names of the dimensions, or that of an array with one or two axes."""
+    return layout or layout_of_dimensions(x.dims) or SHORT_LAYOUTS.get(x.ndim)
 
 
 def around(x: Any, result: Any, plan: Plan) -> Any:
@@ -75,20 +77,28 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
         for name in OWN:
             if name in keywords:
                 raise RequestError(f"{name} is dask's own choice; leave it out")
+        for name, value in keywords.items():
+            if name not in parameters.parameters:
+                raise TypeError(unknown_keyword(function.__name__, name, value, parameters.parameters))
         given = parameters.bind(x, *values, **keywords)
         given.apply_defaults()
         words = given.arguments
-        op: Any = record(**{own.name: words[own.name] for own in fields(record)})
+        names = [own.name for own in fields(record)]
+        op: Any = record(**{name: words[name] for name in (*names, "pads") if name in words})
         labelled = is_labelled(x)
         data = x.data if labelled else x
         layout = layout_of(x, words["layout"]) if labelled else words["layout"]
         if not labelled or hasattr(data, "dask"):
             _check(data)
+        if layout is None:
+            warn_of_layout(x.shape)
         plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], missing=words.get("missing"))
         if hasattr(data, "dask"):
             found = pooled(plan, data, words.get("return_indices", False), words["engine"], function.__name__)
         else:
-            found = function(data, **{name: word for name, word in words.items() if name != "x"} | {"layout": layout})
+            found = function(
+                data, **{name: word for name, word in words.items() if name != "x"} | {"layout": plan.layout}
+            )
         if not labelled:
             return found
         return tuple(around(x, each, plan) for each in found) if isinstance(found, tuple) else around(x, found, plan)

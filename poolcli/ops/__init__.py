@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from poolcli.ops.api import suggests_names
 from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
@@ -32,3 +33,5 @@ OPERATORS = {record.name: record for record in RECORDS}
 LEVELLING = tuple(
     record.name for record in RECORDS if issubclass(record, SlidingAttributes) and record.reducer.result != "float"
 )
+for _record in RECORDS:
+    _record.__init__ = suggests_names(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-from poolcli.arguments import PerAxis, whole_number
-from poolcli.errors import RequestError
+from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType, whole_number
+from poolcli.errors import LayoutWarning, RequestError
+from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.nodata import Missing, missing_from
-from poolcli.ops.array_interop import as_array
+from poolcli.ops.array_interop import as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import whole
+from poolcli.suggestions import did_you_mean, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +28,29 @@ if TYPE_CHECKING:
 
 
 Record = TypeVar("Record")
+P = ParamSpec("P")
+R = TypeVar("R")
+# What PyTorch, TensorFlow, Keras, ONNX, scikit-image and SciPy call a keyword, and what it is called here.
+OTHER_NAMES = {
+    "kernel": ("kernel_size", "kernel_shape", "ksize", "pool_size", "block_size", "window_shape", "filter_size", "k"),
+    "strides": ("stride", "step", "steps", "s"),
+    "pads": ("padding", "pad", "pad_width", "p"),
+    "dilations": ("dilation", "dilation_rate", "rate"),
+    "exclude_pad": ("count_include_pad", "exclusive", "include_pad"),
+    "rounding_type": ("ceil_mode", "rounding_mode"),
+    "divisor_override": ("divisor",),
+    "return_indices": ("return_mask", "return_index", "include_batch_in_index", "indices"),
+    "index_element_type": ("index_type", "argmax_dtype", "Targmax"),
+    "output_size": ("output_shape", "size", "target_size"),
+    "layout": ("data_format", "channel_axis", "axes"),
+    "p": ("norm_type", "power", "ord"),
+    "missing": ("nodata", "fill_value", "mask_value", "nan"),
+    "x": ("input", "image", "array", "value", "X"),
+    "like": ("dialect", "framework"),
+    "dtype": ("output_dtype", "out_dtype"),
+    "threads": ("num_threads", "n_jobs", "workers"),
+}
+CHANNELS_LAST = {(count,) for count in CHANNELS}
 
 
 class RunOptions(TypedDict, total=False):
@@ -32,10 +59,10 @@ class RunOptions(TypedDict, total=False):
     """
 
     layout: str | None
-    dtype: object
+    dtype: DType | None
     missing: float | Sequence[float] | None
     out: Array | None
-    engine: str
+    engine: Engine
     threads: int | None
 
 
@@ -43,21 +70,22 @@ class PickingOptions(RunOptions, total=False):
     """Keywords of functions that pick an element of each window, beside `return_indices`."""
 
     strides: PerAxis | None
+    pads: PerAxis | None
     pads_begin: PerAxis
     pads_end: PerAxis
     dilations: PerAxis
-    auto_pad: str
-    rounding_type: str
+    auto_pad: AutoPad
+    rounding_type: RoundingType
     axis: int | None
-    index_element_type: str
-    like: str
+    index_element_type: IndexType
+    like: Like
 
 
 class PickingBinOptions(RunOptions, total=False):
     """The same for adaptive windows."""
 
-    index_element_type: str
-    like: str
+    index_element_type: IndexType
+    like: Like
 
 
 class Runs:
@@ -121,18 +149,83 @@ def run(
     x: Given,
     indices: bool,
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> tuple[Array, Array | None]:
     """The pooled `x`, and where its elements were where that is asked for; keywords are those of RunOptions."""
     if layout is not None or out is not None or threads is not None:
         _check(layout, out, threads)
     array = as_array(x)
+    if layout is None and array is not x:
+        layout = named_layout(x)
     call = _call(op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
+    if layout is None and array.shape[-1:] in CHANNELS_LAST:
+        warn_of_layout(array.shape)
     return call(array, out, threads)
+
+
+def warn_of_layout(shape: tuple[int, ...]) -> None:
+    """Warns if an array without a layout looks as if its channels were last."""
+    layout = default_layout(len(shape))
+    others = [other for other in other_layouts(layout, shape) if other.endswith("C")]
+    if others:
+        known = f"layout={others[0]!r} if the last axis holds channels, else layout={layout!r}"
+        message = f"shape {shape} was read as {layout}; give {known}"
+        warnings.warn(message, LayoutWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How many calls up the first frame outside of this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "poolcli":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def suggests_names(function: Callable[P, R], title: str = "") -> Callable[P, R]:
+    """The function, whose TypeError about an unknown keyword names the one that is meant; `title` is for methods."""
+    code = function.__code__
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
+
+    @wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            for name, value in keywords.items():
+                if name not in names:
+                    raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
+            raise
+
+    return call
+
+
+def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
+    """The message about a keyword that a function does not have, with the one of its `names` that is meant.
+
+    >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
+    'avg_pool() has no kernel_size; use kernel'
+    >>> unknown_keyword("avg_pool", "ceil_mode", True, ["kernel", "rounding_type"])
+    "avg_pool() has no ceil_mode; use rounding_type='ceil'"
+    >>> unknown_keyword("adaptive_avg_pool", "kernel_size", 3, ["x", "output_size"])
+    'adaptive_avg_pool() has no kernel_size; it takes x and output_size'
+    """
+    known = next((own for own, others in OTHER_NAMES.items() if name in others and own in names), None)
+    words = str(value).lower()
+    if name in ("padding", "auto_pad") and words in ("same", "valid") and "auto_pad" in names:
+        use = f"; use auto_pad={'same_upper' if words == 'same' else 'valid'!r}"
+    elif name == "ceil_mode" and known:
+        use = f"; use rounding_type={'ceil' if value else 'floor'!r}"
+    elif name in ("count_include_pad", "include_pad") and known:
+        use = f"; use exclude_pad={not value}"
+    elif known:
+        use = f"; use {known}"
+    else:
+        use = did_you_mean(name, names) or f"; it takes {listed(names, 'and')}"
+    return f"{function}() has no {name}{use}"
 
 
 def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
@@ -141,18 +234,19 @@ def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
     return values if indices is None else (values, indices)
 
 
-def made(record: type[Record], *values: Any) -> Record:
+def made(record: type[Record], *values: Any, pads: PerAxis | None = None) -> Record:
     """The record of these values, kept for calls to come: reading them takes longer than pooling hundreds of elements.
 
     Records are kept by whole numbers and words alone, because other values may equal them and yet be refused.
     """
-    if tuple in map(type, values) and not all(map(_is_of_whole_numbers, values)):
-        return record(*values)
+    build: Any = record
+    more = {} if pads is None else {"pads": pads}
+    if tuple in map(type, (*values, pads)) and not all(map(_is_of_whole_numbers, (*values, pads))):
+        return cast("Record", build(*values, **more))
     try:
-        kept: Record = _kept_record(record, *values)  # type: ignore[arg-type]  # values that are no keys are caught
+        return cast("Record", _kept_record(build, *values, **more))
     except TypeError:  # lists, arrays
-        return record(*values)
-    return kept
+        return cast("Record", build(*values, **more))
 
 
 def _is_of_whole_numbers(value: object) -> bool:
@@ -160,8 +254,8 @@ def _is_of_whole_numbers(value: object) -> bool:
 
 
 @lru_cache(maxsize=256, typed=True)
-def _kept_record(record: Any, *values: Any) -> Any:
-    return record(*values)
+def _kept_record(record: Any, *values: Any, **more: Any) -> Any:
+    return record(*values, **more)
 
 
 def _call(op: Any, *words: Any) -> Call:

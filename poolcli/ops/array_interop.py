@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError, RequestError
+from poolcli.layouts import layout_of_dimensions
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -55,6 +56,14 @@ def as_array(x: Any) -> NDArray[Any]:
             f"x is {_named(x)}, whose elements are no numbers of one type; give a numpy array of numbers"
         )
     return array
+
+
+def named_layout(x: Any) -> str | None:
+    """The layout by the names of the dimensions of an xarray DataArray or a Zarr array; None where they say nothing."""
+    names = getattr(x, "dims", None)
+    if names is None and _root(x) == "zarr":
+        names = getattr(x.metadata, "dimension_names", None) or x.attrs.get("_ARRAY_DIMENSIONS")
+    return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
 
 
 def _taken(x: Any) -> NDArray[Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.arguments import PerAxis
-from poolcli.ops.api import Single, made, run
+from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
+from poolcli.ops.api import Single, made, run, suggests_names
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
 
 if TYPE_CHECKING:
@@ -27,24 +27,26 @@ class AvgPool(DividingAttributes, Single):
     reducer: ClassVar[Reducer] = MEAN
 
 
+@suggests_names
 def avg_pool(
     x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,
+    pads: PerAxis | None = None,
     pads_begin: PerAxis = 0,
     pads_end: PerAxis = 0,
     dilations: PerAxis = 1,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
+    auto_pad: AutoPad = "explicit",
+    rounding_type: RoundingType = "floor",
     exclude_pad: bool | None = None,
     divisor_override: int | None = None,
-    like: str = "openvino",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
     """The average of every window of `x`, in the input's dtype unless `dtype` names another.
@@ -76,6 +78,7 @@ def avg_pool(
         like,
         exclude_pad,
         divisor_override,
+        pads=pads,
     )
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
 
@@ -89,16 +92,17 @@ class AdaptiveAvgPool(BinAttributes, Single):
     reducer: ClassVar[Reducer] = MEAN
 
 
+@suggests_names
 def adaptive_avg_pool(
     x: Given,
     output_size: PerAxis,
     *,
-    like: str = "openvino",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
     """The average of `output_size` bins for each spatial axis of `x`; sizes may exceed the input's.

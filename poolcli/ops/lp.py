@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.arguments import PerAxis, number_from, read, word_of
+from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.api import Single, made, run
+from poolcli.ops.api import Single, made, run, suggests_names
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 if TYPE_CHECKING:
@@ -38,23 +38,25 @@ class LpPool(SlidingAttributes, Single):
         return replace(NORM, power=self.p, signed=signed, divides=signed)
 
 
+@suggests_names
 def lp_pool(
     x: Given,
     kernel: PerAxis,
     *,
     p: float = 2,
     strides: PerAxis | None = None,
+    pads: PerAxis | None = None,
     pads_begin: PerAxis = 0,
     pads_end: PerAxis = 0,
     dilations: PerAxis = 1,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
-    like: str = "onnx",
+    auto_pad: AutoPad = "explicit",
+    rounding_type: RoundingType = "floor",
+    like: Like = "onnx",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
     """The p-norm of every window of `x`: the p-th root of the sum of abs(x)**p, for any p from 1 on.
@@ -70,5 +72,5 @@ def lp_pool(
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
-    op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p)
+    op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p, pads=pads)
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

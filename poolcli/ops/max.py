@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.arguments import PerAxis
-from poolcli.ops.api import Picking, PickingBinOptions, PickingOptions, asked_for, made, run
+from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType
+from poolcli.ops.api import Picking, PickingBinOptions, PickingOptions, asked_for, made, run, suggests_names
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
 
 if TYPE_CHECKING:
@@ -41,25 +41,27 @@ def max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
+@suggests_names
 def max_pool(
     x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,
+    pads: PerAxis | None = None,
     pads_begin: PerAxis = 0,
     pads_end: PerAxis = 0,
     dilations: PerAxis = 1,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
+    auto_pad: AutoPad = "explicit",
+    rounding_type: RoundingType = "floor",
     axis: int | None = None,
-    index_element_type: str = "i64",
+    index_element_type: IndexType = "i64",
     return_indices: bool = False,
-    like: str = "openvino",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """The maximum of every window of `x`, and with `return_indices` where it is (int64, or int32 for `i32`).
@@ -88,6 +90,7 @@ def max_pool(
         like,
         axis,
         index_element_type,
+        pads=pads,
     )
     return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))
 
@@ -115,18 +118,19 @@ def adaptive_max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
+@suggests_names
 def adaptive_max_pool(
     x: Given,
     output_size: PerAxis,
     *,
-    index_element_type: str = "i64",
+    index_element_type: IndexType = "i64",
     return_indices: bool = False,
-    like: str = "openvino",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """The maximum of every bin of `x` (bins as in `adaptive_avg_pool`), and with `return_indices` where it is.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
-from poolcli.arguments import PerAxis
-from poolcli.ops.api import Picking, PickingOptions, asked_for, made, run
+from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType
+from poolcli.ops.api import Picking, PickingOptions, asked_for, made, run, suggests_names
 from poolcli.plan.attributes import PickingAttributes, Reducer
 
 if TYPE_CHECKING:
@@ -46,25 +46,27 @@ def min_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
+@suggests_names
 def min_pool(
     x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,
+    pads: PerAxis | None = None,
     pads_begin: PerAxis = 0,
     pads_end: PerAxis = 0,
     dilations: PerAxis = 1,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
+    auto_pad: AutoPad = "explicit",
+    rounding_type: RoundingType = "floor",
     axis: int | None = None,
-    index_element_type: str = "i64",
+    index_element_type: IndexType = "i64",
     return_indices: bool = False,
-    like: str = "openvino",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """The minimum of every window of `x`, and with `return_indices` where it is (int64, or int32 for `i32`).
@@ -91,5 +93,6 @@ def min_pool(
         like,
         axis,
         index_element_type,
+        pads=pads,
     )
     return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))

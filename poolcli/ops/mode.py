@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from poolcli.arguments import PerAxis
-from poolcli.ops.api import Single, made, run
+from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
+from poolcli.ops.api import Single, made, run, suggests_names
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 if TYPE_CHECKING:
@@ -30,22 +30,24 @@ class ModePool(SlidingAttributes, Single):
     rules_of: ClassVar[str | None] = "max"
 
 
+@suggests_names
 def mode_pool(
     x: Given,
     kernel: PerAxis,
     *,
     strides: PerAxis | None = None,
+    pads: PerAxis | None = None,
     pads_begin: PerAxis = 0,
     pads_end: PerAxis = 0,
     dilations: PerAxis = 1,
-    auto_pad: str = "explicit",
-    rounding_type: str = "floor",
-    like: str = "openvino",
+    auto_pad: AutoPad = "explicit",
+    rounding_type: RoundingType = "floor",
+    like: Like = "openvino",
     layout: str | None = None,
-    dtype: object = None,
+    dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
     out: Array | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
     """The value that occurs most often in every window of `x`, of equally frequent ones the smallest.
@@ -61,5 +63,5 @@ def mode_pool(
     >>> mode_pool(np.array([[[7, 3, 9, 9]]], dtype="uint16"), 2, strides=2)
     array([[[3, 9]]], dtype=uint16)
     """
-    op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, pads=pads)
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

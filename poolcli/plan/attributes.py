@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +26,8 @@ from poolcli.arguments import (
     word_of,
 )
 from poolcli.dialects import DIALECTS, Dialect
+from poolcli.errors import RequestError
+from poolcli.message_fields import field as shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,16 @@ class SlidingAttributes(Operator):
     auto_pad: str = field(default="explicit", metadata=read(word_of(AUTO_PADS)))
     rounding_type: str = field(default="floor", metadata=read(word_of(ROUNDING_TYPES)))
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
+    pads: InitVar[PerAxis | None] = field(default=None, kw_only=True)  # sets pads_begin and pads_end
+
+    def __post_init__(self, pads: PerAxis | None) -> None:
+        if pads is not None:
+            if any(not isinstance(each, int) or each for each in (self.pads_begin, self.pads_end)):
+                either, ends = shown("pads"), f"{shown('pads_begin')} and {shown('pads_end')}"
+                raise RequestError(f"{either} sets both ends; give either {either} or {ends}")
+            object.__setattr__(self, "pads_begin", pads)
+            object.__setattr__(self, "pads_end", pads)
+        super().__post_init__()
 
 
 @dataclass(frozen=True)

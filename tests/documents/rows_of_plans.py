@@ -161,32 +161,32 @@ def _refusals(table: Table) -> None:
         assert (shown[:9], code) == ("poolcli: ", 2), example
 
 
-def _strides(like: str) -> str:
+def _strides(like: Any) -> str:
     if not fits(MaxPool(3, like=like)):
         return "refused"
     used = MaxPool(3, like=like).plan((1, 1, 8)).attributes["strides"]
     return {1: "1", 3: "the kernel"}[used[0]]  # type: ignore[index]
 
 
-def _counted(like: str) -> str:
+def _counted(like: Any) -> str:
     if not fits(AvgPool(3, 2, exclude_pad=False, like=like)):
         return "never"
     return "no" if AvgPool(3, 2, like=like).plan((1, 1, 8)).attributes["exclude_pad"] else "yes"
 
 
-def _ceil(like: str) -> str:
+def _ceil(like: Any) -> str:
     if not fits(MaxPool(2, 4, rounding_type="ceil", like=like)):
         return "refused"
     return {3: "ceil", 2: "ceil_torch"}[MaxPool(2, 4, rounding_type="ceil", like=like).plan((1, 1, 7)).output_shape[2]]
 
 
-def _auto_pad(like: str) -> str:
+def _auto_pad(like: Any) -> str:
     words = ("explicit", "same_upper", "same_lower", "valid")
     legal = [word for word in words if fits(MaxPool(3, 2, auto_pad=word, like=like))]
     return "all" if len(legal) == len(words) else ", ".join(legal)
 
 
-def _overhang(like: str) -> str:
+def _overhang(like: Any) -> str:
     if not fits(AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like=like)):
         return "-"
     last = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False,
@@ -194,7 +194,7 @@ def _overhang(like: str) -> str:
     return {1.0: "if any pad is not 0", 1.5: "no"}[float(last)]
 
 
-def _counts_over(like: str) -> str:
+def _counts_over(like: Any) -> str:
     x = np.zeros((2, 3, 4), "float32")
     x[1, 2, 3] = 1
     at = int(max_pool(x, 4, strides=1, like=like, return_indices=True)[1][1, 2, 0])
@@ -216,7 +216,7 @@ def _pads(make: Callable[[int, int], Any]) -> str:
     return next(words for words, pads in known.items() if pads == legal)
 
 
-def _pads_exclude(like: str) -> str:
+def _pads_exclude(like: Any) -> str:
     found = _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=True, like=like))
     dilated = AvgPool(3, 1, 4, 4, 2, exclude_pad=True, like=like)  # below the window of 5, above the kernel of 3
     if found == "below the kernel" and (fits(dilated) or like == "ngraph"):

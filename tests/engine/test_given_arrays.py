@@ -13,6 +13,7 @@ import pytest
 
 import poolcli
 from poolcli import AvgPool, RequestError
+from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
 from tests.engine.paths import CONSTANT
 from tests.engine.watched import watched
@@ -22,7 +23,7 @@ ENGINES = ("numpy", "numba")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_out_may_be_the_input(engine: str) -> None:
+def test_out_may_be_the_input(engine: Engine) -> None:
     x = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
     expected = poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine)
     np.testing.assert_array_equal(poolcli.max_pool(x, 3, pads_begin=1, pads_end=1, engine=engine, out=x), expected)
@@ -43,7 +44,7 @@ def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_out_receives_the_result_wherever_it_lies(engine: str) -> None:
+def test_out_receives_the_result_wherever_it_lies(engine: Engine) -> None:
     x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
     whole = np.zeros((1, 1, 4, 8), np.float32)
     result = poolcli.avg_pool(x, 2, strides=2, engine=engine, out=whole[..., ::2])
@@ -56,7 +57,7 @@ def test_out_receives_the_result_wherever_it_lies(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 1, 3, 2), (3, 2, 1, 0)])
 @pytest.mark.parametrize("step", [1, -1])
-def test_the_order_in_memory_changes_nothing(engine: str, order: tuple[int, ...], step: int) -> None:
+def test_the_order_in_memory_changes_nothing(engine: Engine, order: tuple[int, ...], step: int) -> None:
     x = np.random.default_rng(0).random((3, 5, 70, 90)).astype(np.float32)
     lying = np.ascontiguousarray(x[..., ::step].transpose(order)).transpose(np.argsort(order))[..., ::step]
     assert not lying.flags.c_contiguous
@@ -90,7 +91,7 @@ LYING = [
 
 @pytest.mark.parametrize(("kernel", "dtype", "lying", "size", "attributes"), LYING)
 def test_what_lies_in_another_order_is_added_in_that_of_the_layout(
-    kernel: str, dtype: str, lying: Callable[[Any], Any], size: Any, attributes: dict[str, Any]
+    kernel: str, dtype: DTypeName, lying: Callable[[Any], Any], size: Any, attributes: dict[str, Any]
 ) -> None:
     rng, shape = np.random.default_rng(0), (2, 3, 37, 41)
     x = rng.integers(0, 255 if dtype == "uint8" else 3, shape).astype(dtype)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import poolcli
+from poolcli.arguments import DTypeName, Engine
 from poolcli.engine.compiled.geometry import LINE
 from tests.profiles import slow
 
@@ -16,14 +17,14 @@ ENGINES = ("numpy", "numba")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_two_numbers_near_the_largest_float_average_without_overflow(engine: str) -> None:
+def test_two_numbers_near_the_largest_float_average_without_overflow(engine: Engine) -> None:
     x = np.full((1, 1, 4), 1.7e308)
     assert poolcli.avg_pool(x, 2, strides=2, engine=engine).tolist() == [[[1.7e308, 1.7e308]]]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_special_value_touches_only_the_windows_that_hold_it(engine: str, value: float) -> None:
+def test_a_special_value_touches_only_the_windows_that_hold_it(engine: Engine, value: float) -> None:
     x = np.ones((1, 1, 9, 9), np.float64)
     x[0, 0, 4, 4] = value
     y = poolcli.avg_pool(x, 3, engine=engine)[0, 0]
@@ -34,7 +35,7 @@ def test_a_special_value_touches_only_the_windows_that_hold_it(engine: str, valu
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_large_windows_keep_every_digit(engine: str, dtype: str) -> None:
+def test_large_windows_keep_every_digit(engine: Engine, dtype: DTypeName) -> None:
     rng = np.random.default_rng(1)
     x = (rng.standard_normal((1, 1, 300, 400)) * 1e3 + 1e6).astype(dtype)
     exact = sum(map(Fraction, x.ravel().tolist()), Fraction(0)) / x.size
@@ -80,7 +81,7 @@ def test_every_float16_and_every_tie_between_two_is_rounded_as_numpy_does() -> N
 
 
 @pytest.mark.parametrize("engine", ["numpy", slow("numba")])
-def test_bool_has_a_maximum_and_an_average_as_a_number(engine: str) -> None:
+def test_bool_has_a_maximum_and_an_average_as_a_number(engine: Engine) -> None:
     x = np.array([[[True, False, False, False]]])
     assert poolcli.max_pool(x, 2, strides=2, engine=engine).tolist() == [[[True, False]]]
     assert poolcli.avg_pool(x, 4, dtype="float32", engine=engine).tolist() == [[[0.25]]]
@@ -106,7 +107,7 @@ ALL_SHIFTS = [
 
 
 @pytest.mark.parametrize(("dtype", "kernel"), [row if row in SHIFTS else slow(*row) for row in ALL_SHIFTS])
-def test_integer_means_over_powers_of_two_are_half_even(dtype: str, kernel: tuple[int, int]) -> None:
+def test_integer_means_over_powers_of_two_are_half_even(dtype: DTypeName, kernel: tuple[int, int]) -> None:
     limits = np.iinfo(dtype)
     ends = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 2, 3, 5], dtype)
     x = np.random.default_rng(0).choice(ends, (1, 2, 40, 48))

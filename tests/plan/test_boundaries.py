@@ -44,12 +44,12 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "a kernel of the padded length, and one more": (
         avg(kernel=11, pads_begin=1, pads_end=2),
         avg(kernel=12, pads_begin=1, pads_end=2),
-        "axis W is 8 long, kernel 12 with pads 1,2 leaves no window; use kernel=11 or pads_begin=3, pads_end=3",
+        "axis W is 8 long, kernel 12 with pads 1,2 leaves no window; use kernel=11 or pads=3",
     ),
     "a dilated window of the whole length, and one more": (
         peak(kernel=3, dilations=3, pads_end=0), peak(1, 1, 6, kernel=3, dilations=3),
         "axis W is 6 long, kernel 3 with dilation 3 spans 7 and without padding leaves no window; use kernel=2 or "
-        "pads_begin=1, pads_end=1",
+        "pads=1",
     ),
     "a kernel of 1 and of 0": (avg(kernel=1), avg(kernel=0),
         "kernel is 0 on every axis, it must be at least 1",

@@ -30,10 +30,10 @@ from poolcli.formats.zarr.attributes import with_numbers
 from poolcli.formats.zarr.hierarchy import is_group, root_of, walk
 from poolcli.formats.zarr.library import finished, opening, side_by_side, translated
 from poolcli.formats.zarr.metadata import axes_of, metadata_of
-from poolcli.formats.zarr.names import layout_of
 from poolcli.formats.zarr.ome import first_level
 from poolcli.formats.zarr.store import store_of, stored_bytes
 from poolcli.formats.zarr.unpack import hold_to_size
+from poolcli.layouts import layout_of_dimensions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,7 +133,7 @@ class Stored:
 
     def _header(self, key: str | None, array: Any) -> Header:
         names = axes_of(self.root, key, array)
-        return Header("zarr", array.shape, array.dtype.name, layout_of(names) if names else None, key)
+        return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
 
 
 def _is_of_numbers(array: Any) -> bool:

@@ -1,0 +1,142 @@
+"""Keywords of the functions: what other libraries call them, padding at both ends, and layouts that are assumed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import fields
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import poolcli
+import poolcli.dask
+from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES, AutoPad, Engine, IndexType, Like, RoundingType
+from poolcli.dialects import DIALECTS
+from poolcli.engine.table import ENGINES
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import SlidingAttributes
+
+X = np.arange(24, dtype="float32").reshape(1, 1, 4, 6)
+PHOTO = np.zeros((6, 8, 3), "uint8")
+
+
+TAKEN = "it takes x, output_size, like, layout, dtype, missing, out, engine and threads"
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords", "message"),
+    [
+        # PyTorch
+        ("avg_pool", {"kernel_size": 2}, "avg_pool() has no kernel_size; use kernel"),
+        ("max_pool", {"kernel": 2, "stride": 2}, "max_pool() has no stride; use strides"),
+        ("min_pool", {"kernel": 3, "padding": 1}, "min_pool() has no padding; use pads"),
+        ("max_pool", {"kernel": 2, "dilation": 2}, "max_pool() has no dilation; use dilations"),
+        ("avg_pool", {"kernel": 2, "ceil_mode": True}, "avg_pool() has no ceil_mode; use rounding_type='ceil'"),
+        ("avg_pool", {"kernel": 2, "ceil_mode": False}, "avg_pool() has no ceil_mode; use rounding_type='floor'"),
+        ("avg_pool", {"count_include_pad": False}, "avg_pool() has no count_include_pad; use exclude_pad=True"),
+        ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use p"),
+        # TensorFlow and Keras
+        ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel"),
+        ("avg_pool", {"pool_size": 2}, "avg_pool() has no pool_size; use kernel"),
+        ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),
+        ("avg_pool", {"kernel": 2, "padding": "valid"}, "avg_pool() has no padding; use auto_pad='valid'"),
+        ("avg_pool", {"kernel": 2, "data_format": "NHWC"}, "avg_pool() has no data_format; use layout"),
+        # ONNX, Paddle, scikit-image
+        ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use kernel"),
+        ("max_pool", {"kernel": 2, "return_mask": True}, "max_pool() has no return_mask; use return_indices"),
+        ("max_pool", {"block_size": 2}, "max_pool() has no block_size; use kernel"),
+        # misspelt, and of another function
+        ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
+        ("adaptive_avg_pool", {"kernel_size": 2}, f"adaptive_avg_pool() has no kernel_size; {TAKEN}"),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_one_that_is_meant(
+    name: str, keywords: dict[str, Any], message: str
+) -> None:
+    for function in (getattr(poolcli, name), getattr(poolcli.dask, name)):
+        with pytest.raises(TypeError) as error:
+            function(X, **keywords)
+        assert str(error.value) == message
+
+
+def test_records_answer_unknown_keywords_too() -> None:
+    record: Any = poolcli.AvgPool
+    with pytest.raises(TypeError, match=r"^AvgPool\(\) has no kernel_size; use kernel$"):
+        record(kernel_size=2)
+
+
+def test_other_mistakes_in_calls_are_those_of_python() -> None:
+    call: Any = poolcli.avg_pool
+    with pytest.raises(TypeError, match=r"^avg_pool\(\) missing 1 required positional argument: 'kernel'$"):
+        call(X)
+    with pytest.raises(TypeError, match="takes 2 positional arguments"):
+        call(X, 2, 2)
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATORS.values() if issubclass(op, SlidingAttributes)])
+@pytest.mark.parametrize("pads", [1, (0, 1), [1, 0], np.array([1, 1])], ids=str)
+def test_pads_set_both_ends(op: Any, pads: Any) -> None:
+    function = getattr(poolcli, op.name + "_pool")
+    more: dict[str, Any] = {"dtype": "float32"} if op.name == "lp" else {}
+    x = X.astype("uint8")
+    expected = function(x, 2, pads_begin=pads, pads_end=pads, **more)
+    np.testing.assert_array_equal(function(x, 2, pads=pads, **more), expected)
+    assert op(2, pads=pads) == op(2, pads_begin=pads, pads_end=pads)
+    assert "pads" not in {own.name for own in fields(op)}
+
+
+@pytest.mark.parametrize("ends", [{"pads_begin": 1}, {"pads_end": (0, 1)}, {"pads_begin": 1, "pads_end": 1}], ids=str)
+def test_pads_beside_one_of_their_ends_are_refused(ends: dict[str, Any]) -> None:
+    message = "^pads sets both ends; give either pads or pads_begin and pads_end$"
+    with pytest.raises(poolcli.RequestError, match=message):
+        poolcli.avg_pool(X, 3, pads=1, **ends)
+    with pytest.raises(poolcli.RequestError, match=message):
+        poolcli.AvgPool(3, pads=1, **ends)
+
+
+def test_words_that_types_name_are_those_that_are_taken() -> None:
+    assert get_args(Like) == tuple(DIALECTS)
+    assert get_args(AutoPad) == AUTO_PADS
+    assert get_args(RoundingType) == ROUNDING_TYPES
+    assert get_args(IndexType) == tuple(INDEX_TYPES)
+    assert set(get_args(Engine)) == {"auto", *ENGINES}
+
+
+@pytest.mark.parametrize("shape", [(6, 8, 3), (6, 8, 1), (6, 8, 4), (2, 6, 8, 3)], ids=str)
+def test_an_assumed_layout_is_warned_about_where_channels_look_last(shape: tuple[int, ...]) -> None:
+    last, first = ("HWC", "NCW") if len(shape) == 3 else ("NHWC", "NCHW")
+    known = f"layout={last!r} if the last axis holds channels, else layout={first!r}"
+    message = f"shape {shape} was read as {first}; give {known}"
+    calls: list[Any] = [
+        lambda: poolcli.avg_pool(np.zeros(shape), 1),
+        lambda: poolcli.AdaptiveMaxPool(1)(np.zeros(shape)),
+        lambda: poolcli.max_pool(np.zeros(shape).tolist(), 1, return_indices=True),
+    ]
+    for call in calls * 2:  # whether or not the call has been planned before
+        with pytest.warns(poolcli.LayoutWarning) as found:
+            call()
+        assert [(str(each.message), each.filename) for each in found] == [(message, __file__)]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8), (1, 1, 4), (1, 3, 6, 8), (8, 64, 3, 3), (1, 3, 4, 6, 8)], ids=str)
+def test_tensors_with_channels_first_are_not_warned_about(shape: tuple[int, ...]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        poolcli.avg_pool(np.zeros(shape), 1)
+        poolcli.avg_pool(PHOTO, 2, layout="HWC")
+        poolcli.avg_pool(PHOTO, 2, layout="NCW")
+
+
+def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() -> None:
+    xarray, zarr = pytest.importorskip("xarray"), pytest.importorskip("zarr")
+    store = zarr.create_array({}, shape=PHOTO.shape, dtype="uint8", dimension_names=["y", "x", "c"])
+    second = zarr.create_array({}, shape=PHOTO.shape, dtype="uint8", zarr_format=2)
+    second.attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon", "channel"]
+    expected = poolcli.avg_pool(PHOTO, 2, strides=2, layout="HWC")
+    for x in (xarray.DataArray(PHOTO, dims=("y", "x", "c")), store, second):
+        np.testing.assert_array_equal(poolcli.avg_pool(x, 2, strides=2), expected)
+    labelled = poolcli.dask.avg_pool(xarray.DataArray(PHOTO, dims=("y", "x", "c")), 2, strides=2)
+    assert (labelled.shape, labelled.dims) == ((3, 4, 3), ("y", "x", "c"))
+    with pytest.warns(poolcli.LayoutWarning):
+        poolcli.avg_pool(xarray.DataArray(PHOTO, dims=("a1", "a2", "bands")), 2)
