@@ -49,19 +49,75 @@ def avg_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
-    """The average of every window of `x`, in the input's dtype unless `dtype` names another.
+    """Average each window.
 
-    `x` is [N, C, spatial...] or as `layout` says, of any integer, float or (with `dtype`) bool type.
-    Numbers are per spatial axis in the order D, H, W; one integer serves all. None is the dialect's
-    default. Integers are averaged exactly and rounded half to even; a window without any input element
-    gives nan (0 when padding is counted). `out` receives the result and must have its shape and dtype.
-    Elements equal to `missing` (a number, several, nan) leave their windows and the divisor; of a window that
-    has no others comes nan, or of integers `missing` again.
-    Raises RequestError for attributes that do not fit. Rule: OpenVINO AvgPool-1, -14, -16.
+    Parameters
+    ----------
+    x : array_like
+        Numbers of any integer or float type, `[N, C, spatial...]`; bool if `dtype` is given.
+    kernel : int or sequence of int
+        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
+    strides : int or sequence of int, optional
+        Step between windows; default 1, in the dialect "pytorch" the kernel.
+    pads : int or sequence of int, optional
+        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
+    pads_begin, pads_end : int or sequence of int, default 0
+        Padding before the first and after the last element.
+    dilations : int or sequence of int, default 1
+        Distance between the elements of a window.
+    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
+        All but "explicit" set the pads and ignore those that are given.
+    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
+        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
+    exclude_pad : bool, optional
+        Whether the divisor leaves out padding; default True, in the dialect "pytorch" False.
+    divisor_override : int, optional
+        Divisor of every sum.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
+        Framework whose rules apply where frameworks differ by rule.
+    layout : str, optional
+        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
+        dimensions.
+    dtype : str or dtype, optional
+        Type of the result; default that of `x`.
+    missing : float or sequence of float, optional
+        Nodata values, excluded from every window.
+    out : ndarray, optional
+        Array for the result, of its shape and type.
+    engine : {"auto", "numba", "numpy"}, default "auto"
+        "auto" uses compiled kernels if the work pays for loading them; results are the same.
+    threads : int, optional
+        Number of threads; default the cores that the process may use. Results are the same.
 
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    RequestError
+        For attributes that do not fit the shape or the type; the message says what to change.
+
+    Warns
+    -----
+    LayoutWarning
+        If `layout` is assumed and the channels seem to be last.
+
+    Notes
+    -----
+    Integers are averaged exactly and rounded half to even. Floats are summed in float64 or better. A window without any
+    input element gives NaN, or 0 if padding is counted; for integers it is refused. If all elements of a window are
+    missing, the result is NaN, or for integers the first of `missing`.
+
+    References
+    ----------
+    OpenVINO AvgPool-1, -14, -16; nGraph AvgPool; `divisor_override` is PyTorch's.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> x = np.arange(1, 5, dtype="float32").reshape(1, 1, 4)
-    >>> avg_pool(x, 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False)
+    >>> avg_pool(x, 3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False)
     array([[[1.       , 3.       , 1.3333334]]], dtype=float32)
     >>> avg_pool(np.array([[[1, -9, 5, -9, -9]]]), 2, missing=-9)
     array([[[ 1,  5,  5, -9]]])
@@ -105,11 +161,55 @@ def adaptive_avg_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
-    """The average of `output_size` bins for each spatial axis of `x`; sizes may exceed the input's.
+    """Average adaptive windows, to a given output size.
 
-    Bin i of an axis of length n is [i*n // out, ceil((i+1)*n / out)), in integers. Types, rounding and
-    `missing` as in `avg_pool`. Raises RequestError for sizes that do not fit. Rule: OpenVINO AdaptiveAvgPool-8.
+    Parameters
+    ----------
+    x : array_like
+        Numbers of any integer or float type, `[N, C, spatial...]`; bool if `dtype` is given.
+    output_size : int or sequence of int
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
+        Framework whose rules apply where frameworks differ by rule.
+    layout : str, optional
+        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
+        dimensions.
+    dtype : str or dtype, optional
+        Type of the result; default that of `x`.
+    missing : float or sequence of float, optional
+        Nodata values, excluded from every window.
+    out : ndarray, optional
+        Array for the result, of its shape and type.
+    engine : {"auto", "numba", "numpy"}, default "auto"
+        "auto" uses compiled kernels if the work pays for loading them; results are the same.
+    threads : int, optional
+        Number of threads; default the cores that the process may use. Results are the same.
 
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    RequestError
+        For sizes that do not fit the shape; the message says what to change.
+
+    Warns
+    -----
+    LayoutWarning
+        If `layout` is assumed and the channels seem to be last.
+
+    Notes
+    -----
+    Window i of an axis of length n reads [i*n // out, ceil((i+1)*n / out)), in integers. Windows may overlap, and the
+    output may be longer than the input. Rounding is that of `avg_pool`.
+
+    References
+    ----------
+    OpenVINO AdaptiveAvgPool-8.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)

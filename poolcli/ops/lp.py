@@ -59,15 +59,70 @@ def lp_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array:
-    """The p-norm of every window of `x`: the p-th root of the sum of abs(x)**p, for any p from 1 on.
+    """Take the p-norm of each window: the p-th root of the sum of abs(x)**p.
 
-    `x` is [N, C, spatial...] or as `layout` says, of a float type; integers need a float `dtype`. Padding adds
-    0, and so does a window without any input element. With `like="pytorch"` elements keep their sign, so that
-    odd powers cancel each other and the root of a negative sum is nan, and the sum is the mean of the elements
-    inside the input times the kernel's size. ONNX has whole numbers for p only, OpenVINO no such operator.
-    `missing` as in `avg_pool`.
-    Raises RequestError for attributes that do not fit. Rule: ONNX LpPool-18, -22.
+    Parameters
+    ----------
+    x : array_like
+        Numbers of a float type, `[N, C, spatial...]`; integers and bool need a float `dtype`.
+    kernel : int or sequence of int
+        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
+    strides : int or sequence of int, optional
+        Step between windows; default 1, in the dialect "pytorch" the kernel.
+    pads : int or sequence of int, optional
+        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
+    pads_begin, pads_end : int or sequence of int, default 0
+        Padding before the first and after the last element.
+    dilations : int or sequence of int, default 1
+        Distance between the elements of a window.
+    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
+        All but "explicit" set the pads and ignore those that are given.
+    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
+        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
+    p : float, default 2
+        Power of the norm, at least 1.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "onnx"
+        Framework whose rules apply where frameworks differ by rule. Only ONNX and PyTorch have this operator.
+    layout : str, optional
+        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
+        dimensions.
+    dtype : str or dtype, optional
+        Type of the result; default that of `x`.
+    missing : float or sequence of float, optional
+        Nodata values, excluded from every window.
+    out : ndarray, optional
+        Array for the result, of its shape and type.
+    engine : {"auto", "numba", "numpy"}, default "auto"
+        "auto" uses compiled kernels if the work pays for loading them; results are the same.
+    threads : int, optional
+        Number of threads; default the cores that the process may use. Results are the same.
 
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    RequestError
+        For attributes that do not fit the shape or the type; the message says what to change.
+
+    Warns
+    -----
+    LayoutWarning
+        If `layout` is assumed and the channels seem to be last.
+
+    Notes
+    -----
+    Padding and missing elements add 0, and so does a window without any input element. With `like="pytorch"`, elements
+    keep their sign, so that odd powers cancel and the root of a negative sum is NaN, and the sum is the mean of the
+    elements inside the input times the kernel size. In ONNX, `p` is a whole number.
+
+    References
+    ----------
+    ONNX LpPool-18, -22; PyTorch lp_pool1d to lp_pool3d.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)

@@ -64,18 +64,77 @@ def max_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
-    """The maximum of every window of `x`, and with `return_indices` where it is (int64, or int32 for `i32`).
+    """Take the maximum of each window, and optionally its index (argmax).
 
-    The first maximum in row-major order wins, NaN wins over every number, -inf is kept; a window without
-    any input element gives -inf (the lowest value of an integer type) and index -1. Indices count from
-    `axis` on: 0 (the default of OpenVINO and ONNX) over the whole tensor, 2 (PyTorch) inside one plane.
-    Elements equal to `missing` (a number, several, nan) never win; of a window that has no others comes nan, or
-    of integers `missing` again, and index -1.
-    Raises RequestError for attributes that do not fit. Rule: OpenVINO MaxPool-8, -14.
+    Parameters
+    ----------
+    x : array_like
+        Numbers of any type, or bool, `[N, C, spatial...]`.
+    kernel : int or sequence of int
+        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
+    strides : int or sequence of int, optional
+        Step between windows; default 1, in the dialect "pytorch" the kernel.
+    pads : int or sequence of int, optional
+        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
+    pads_begin, pads_end : int or sequence of int, default 0
+        Padding before the first and after the last element.
+    dilations : int or sequence of int, default 1
+        Distance between the elements of a window.
+    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
+        All but "explicit" set the pads and ignore those that are given.
+    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
+        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
+    axis : int, default 0
+        First axis that indices count over: 0 counts over the whole tensor, 2 inside each plane.
+    index_element_type : {"i64", "i32"}, default "i64"
+        Type of the indices.
+    return_indices : bool, default False
+        Whether the indices (argmax) are returned too.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
+        Framework whose rules apply where frameworks differ by rule.
+    layout : str, optional
+        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
+        dimensions.
+    dtype : str or dtype, optional
+        Type of the result; default that of `x`.
+    missing : float or sequence of float, optional
+        Nodata values, excluded from every window.
+    out : ndarray, optional
+        Array for the result, of its shape and type.
+    engine : {"auto", "numba", "numpy"}, default "auto"
+        "auto" uses compiled kernels if the work pays for loading them; results are the same.
+    threads : int, optional
+        Number of threads; default the cores that the process may use. Results are the same.
 
+    Returns
+    -------
+    values : ndarray
+    indices : ndarray
+        Flat positions over the axes from `axis` on, only if `return_indices`; -1 for a window without input.
+
+    Raises
+    ------
+    RequestError
+        For attributes that do not fit the shape or the type; the message says what to change.
+
+    Warns
+    -----
+    LayoutWarning
+        If `layout` is assumed and the channels seem to be last.
+
+    Notes
+    -----
+    The first maximum in row-major order wins. NaN wins over every number, and +0 over -0. A window without any input
+    element gives -inf, or the lowest value of an integer type.
+
+    References
+    ----------
+    OpenVINO MaxPool-8, -14.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> x = np.array([[[[1, 5, 2, 7]]]], dtype="uint8")
-    >>> max_pool(x, (1, 2), strides=2, return_indices=True)
+    >>> max_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
     op = made(
@@ -133,11 +192,60 @@ def adaptive_max_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Array | tuple[Array, Array]:
-    """The maximum of every bin of `x` (bins as in `adaptive_avg_pool`), and with `return_indices` where it is.
+    """Take the maximum of adaptive windows, to a given output size, and optionally its index (argmax).
 
-    Indices are flat inside one (n, c) plane. Ties, NaN, -inf and `missing` as in `max_pool`.
-    Raises RequestError for sizes that do not fit. Rule: OpenVINO AdaptiveMaxPool-8.
+    Parameters
+    ----------
+    x : array_like
+        Numbers of any type, or bool, `[N, C, spatial...]`.
+    output_size : int or sequence of int
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
+    index_element_type : {"i64", "i32"}, default "i64"
+        Type of the indices.
+    return_indices : bool, default False
+        Whether the indices (argmax) are returned too.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
+        Framework whose rules apply where frameworks differ by rule.
+    layout : str, optional
+        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
+        dimensions.
+    dtype : str or dtype, optional
+        Type of the result; default that of `x`.
+    missing : float or sequence of float, optional
+        Nodata values, excluded from every window.
+    out : ndarray, optional
+        Array for the result, of its shape and type.
+    engine : {"auto", "numba", "numpy"}, default "auto"
+        "auto" uses compiled kernels if the work pays for loading them; results are the same.
+    threads : int, optional
+        Number of threads; default the cores that the process may use. Results are the same.
 
+    Returns
+    -------
+    values : ndarray
+    indices : ndarray
+        Flat positions inside a plane, only if `return_indices`; -1 for a window without input.
+
+    Raises
+    ------
+    RequestError
+        For sizes that do not fit the shape; the message says what to change.
+
+    Warns
+    -----
+    LayoutWarning
+        If `layout` is assumed and the channels seem to be last.
+
+    Notes
+    -----
+    Windows are those of `adaptive_avg_pool`; ties and NaN are treated as in `max_pool`.
+
+    References
+    ----------
+    OpenVINO AdaptiveMaxPool-8.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> adaptive_max_pool(np.array([[[1, 5, 2, 7, 3]]], dtype="int16"), 2, return_indices=True)
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
