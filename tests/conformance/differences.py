@@ -67,16 +67,16 @@ class Difference:
     also: Any = None
 
 
-NOTHING = "there is nothing to average"
-LIMITS = "an identity that every maximum beats"
-POSITION = "no position would be true"
-NAN = "nan must not get lost"
-EXACT = "every digit of the input type counts"
-HARMLESS = "an empty batch is no mistake"
-TOO_LARGE = "the rule for shapes leaves no window"
+NOTHING = "the mean of nothing is undefined"
+LIMITS = "the identity of the maximum"
+POSITION = "there is no position"
+NAN = "NaN propagates"
+EXACT = "the input type keeps its precision and range"
+HARMLESS = "an empty batch is valid"
+TOO_LARGE = "the shape formula gives no window"
 ONE_RULE = "one rule for every type and shape"
-DIGITS = "large windows lose digits"
-CAN = "nothing stands against it"
+DIGITS = "large windows lose precision"
+CAN = "no reason to reject it"
 LEAVING = line(3 * 2**100, 4 * 2**100, 3 / 2**100, 4 / 2**100)
 
 DIFFERENCES = (
@@ -100,7 +100,7 @@ DIFFERENCES = (
         MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [0, 3, 0], [0, 3, -1], "indices",
     ),
     Difference(
-        "nan-in-max", "OpenVINO", "maximum of a window that holds nan", "nan is passed over", "nan", NAN,
+        "nan-in-max", "OpenVINO", "maximum of a window that holds nan", "NaN is ignored", "nan", NAN,
         MaxPool(3, 1, 1, 1), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
     ),
     Difference(
@@ -156,7 +156,7 @@ DIFFERENCES = (
         AvgPool(2, 2), line(1, 1, 0, 0, dtype="bool"), [1, 0], REFUSED,
     ),
     Difference(
-        "output-size-0", "OpenVINO", "output_size 0", "an empty result", "refused", "surely a mistake",
+        "output-size-0", "OpenVINO", "output_size 0", "an empty result", "refused", "almost certainly a mistake",
         Unchecked(AdaptiveAvgPool, output_size=0), count_to(4), [], REFUSED,
     ),
     Difference(
@@ -232,7 +232,7 @@ DIFFERENCES = (
     ),
     Difference(
         "nan-index", "PyTorch", "index where a window holds several nan", "the last nan", "the first",
-        "as with equal maxima", MaxPool(2, like="pytorch"), line(nan, nan), [1], [0], "indices",
+        "the same as for equal maxima", MaxPool(2, like="pytorch"), line(nan, nan), [1], [0], "indices",
     ),
     Difference(
         "empty-index", "PyTorch", "index of a dilated window without input", "outside the input", "-1", POSITION,
@@ -280,7 +280,7 @@ DIFFERENCES = (
         LpPool(4, p=1, like="pytorch"), line(2**24, 1, 1, -(2**24)), [0], [2],
     ),
     Difference(
-        "output-size-0-pytorch", "PyTorch", "output_size 0", "an empty result", "refused", "surely a mistake",
+        "output-size-0-pytorch", "PyTorch", "output_size 0", "an empty result", "refused", "almost certainly a mistake",
         Unchecked(AdaptiveAvgPool, output_size=0, like="pytorch"), count_to(4), [], REFUSED,
     ),
     Difference(

@@ -46,8 +46,8 @@ def _formats(table: Table) -> None:
         assert in_parts == ("yes" if row.streams else "no")
 
 
-@table_of(FILES, "promise")
-def _promises(table: Table) -> None:
+@table_of(FILES, "guarantee")
+def _guarantees(table: Table) -> None:
     named = [name for _, tests, _ in table.rows for name in plain(tests).split()]
     assert len(named) >= len(table.rows)
     for name in named:
@@ -113,7 +113,7 @@ def _expanded(row: Row) -> None:
         assert np.load("y.npy").shape == (1, channels, 1, 1)
 
 
-@row_of(FILES, "16 bits a channel, and TIFF of other numbers or bands")
+@row_of(FILES, "16 bits per channel, and TIFF of other types or bands")
 def _deep(row: Row) -> None:
     tifffile = pytest.importorskip("tifffile")
     tifffile.imwrite("x.tif", np.full((2, 2, 3), 40_001, np.uint16), photometric="rgb")
@@ -124,7 +124,7 @@ def _deep(row: Row) -> None:
     assert tifffile.imread("z.tif").tolist() == [[[-5] * 6]]
 
 
-@row_of(FILES, "TIFF of 1 to 15 bits a sample, white is zero, associated alpha")
+@row_of(FILES, "TIFF of 1 to 15 bits per sample, white is zero, associated alpha")
 def _full_scale(row: Row) -> None:
     tifffile = pytest.importorskip("tifffile")
     tifffile.imwrite("x.tif", np.full((2, 2), 1000, np.uint16), photometric="miniswhite")
@@ -150,7 +150,7 @@ def _gif(row: Row) -> None:
         assert (getattr(made, "n_frames", 1), made.info["duration"]) == (2, 50)
 
 
-@row_of(FILES, "light")
+@row_of(FILES, "gamma")
 def _light(row: Row) -> None:
     picture("x.png", "L", np.array([[0, 255]], np.uint8))
     pool("avg x.png -o plain.png -k 1,2")
@@ -202,7 +202,7 @@ def _beside(row: Row) -> None:
     assert "text chunks not kept: bmp files have no place for it" in pool("avg x.png -o y.bmp -k 2")
 
 
-@row_of(FILES, "resolution; place on the earth (GeoTIFF)")
+@row_of(FILES, "resolution; georeference (GeoTIFF)")
 def _resolution(row: Row) -> None:
     picture("x.png", "L", np.zeros((8, 8), np.uint8), dpi=(300, 150))
     pool("avg x.png -o y.png -k 2 -s 2,3")

@@ -148,7 +148,7 @@ def _attributes(table: Table) -> None:
     for options, names, default, _ in table.rows:
         for name in plain(names).split(", "):
             assert "--" + name.replace("_", "-") in plain(options)
-            if default != "needed":
+            if default != "required":
                 used = plan[name][0] if isinstance(plan[name], list) else plan[name]  # type: ignore[index]
                 assert defaults.get(name, str(used)) == plain(default).split(" (")[0]
         assert all(option in text for option in plain(options).replace(";", ",").split(", "))

@@ -91,7 +91,7 @@ def _mode(row: Row) -> None:
     assert mode_pool(line(9, 3, 3, 9, dtype="int8"), 4).tolist() == [[[3]]]
 
 
-@row_of(RULES, "votes")
+@row_of(RULES, "padding of modes")
 def _votes(row: Row) -> None:
     padded = mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1)
     assert padded.tolist() == [[[5, 6]]]
@@ -169,7 +169,7 @@ def _missing_of_a_sum(row: Row) -> None:
     assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
 
 
-@row_of(RULES, "missing, a comparison or a vote")
+@row_of(RULES, "missing, max/min or mode")
 def _missing_of_a_comparison(row: Row) -> None:
     x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
     for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2])):
