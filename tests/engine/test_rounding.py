@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import poolcli
+from poolcli.arguments import DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine.rounding import storable
 from tests.engine.exact import nearest
@@ -22,7 +23,7 @@ INTEGERS = ("uint8", "int16", "int32", "uint32", "int64", "uint64")
 ENGINES = ("numpy", "numba")
 
 
-def middles(dtype: str) -> list[Fraction]:
+def middles(dtype: Any) -> list[Fraction]:
     """Numbers in the middle of two neighbours of the float type, of all sizes that integers and floats share."""
     bits = {"bfloat16": 8, "float16": 11, "float32": 24}[dtype]
     heads = (2 * 2 ** (bits - 1) + 1, 2 * 2 ** (bits - 1) + 3, 2 * 2**bits - 1, 2 * (2**bits - 2) + 1)
@@ -36,7 +37,7 @@ def beside(middle: Fraction) -> list[Fraction]:
 
 
 @pytest.mark.parametrize("dtype", SHORT)
-def test_floats_become_shorter_in_one_rounding(dtype: str) -> None:
+def test_floats_become_shorter_in_one_rounding(dtype: Any) -> None:
     tiny = [Fraction(n, 2) * Fraction(2) ** e for n in (1, 2, 3, 5) for e in (-24, -133, -149)]
     large = [Fraction(float(ml_dtypes.finfo(dtype).max)) * (1 + Fraction(n, 2**13)) for n in range(20)]  # type: ignore[no-untyped-call]
     wanted = [v for m in (*middles(dtype), *tiny, *large) for v in beside(m)]
@@ -51,7 +52,7 @@ def test_floats_become_shorter_in_one_rounding(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", SHORT)
 @pytest.mark.parametrize("source", ["int32", "uint32", "int64", "uint64"])
-def test_integers_become_floats_in_one_rounding(source: str, dtype: str) -> None:
+def test_integers_become_floats_in_one_rounding(source: str, dtype: Any) -> None:
     x = np.array(integers_beside_middles(source, dtype), source)
     out = np.empty(x.shape, numpy_dtype(dtype))
     with np.errstate(over="ignore"):
@@ -59,7 +60,7 @@ def test_integers_become_floats_in_one_rounding(source: str, dtype: str) -> None
     assert [float(v) for v in out] == [nearest(Fraction(v), out.dtype) for v in x.tolist()]
 
 
-def integers_beside_middles(source: str, dtype: str) -> list[int]:
+def integers_beside_middles(source: str, dtype: Any) -> list[int]:
     """Integers of a type that are the middle of two floats, or by 1 to 3 more or less."""
     limits = np.iinfo(source)
     around = {sign * int(m) + d for m in middles(dtype) if m.denominator == 1 for d in range(-3, 4) for sign in (1, -1)}
@@ -72,7 +73,7 @@ COMPILED = (("int64", "bfloat16"), ("uint64", "float32"), ("int64", "float64"), 
 
 @pytest.mark.parametrize("like_max", [False, True], ids=["average", "maximum"])
 @pytest.mark.parametrize(("source", "target", "engine"), by_engine(*PAIRS, compiled=COMPILED))
-def test_one_integer_as_a_float_is_rounded_once(source: str, target: str, engine: str, like_max: bool) -> None:
+def test_one_integer_as_a_float_is_rounded_once(source: str, target: DTypeName, engine: Engine, like_max: bool) -> None:
     values = integers_beside_middles(source, target if target != "float64" else "float32")
     values += [v for v in (2**53 + 1, 2**53 + 3, 2**63 - 1, 2**62 + 257) if v <= np.iinfo(source).max]
     x = np.array(values, source).reshape(1, 1, -1)
@@ -89,7 +90,7 @@ DIVISORS = (None, 3, -7, 2**24 + 1, 2**31 - 1, -(2**30 + 7))
 @pytest.mark.parametrize("divisor", DIVISORS)
 @pytest.mark.parametrize(("source", "target", "engine"), by_engine(*PAIRS, compiled=COMPILED))
 def test_averages_of_integers_are_the_exact_ones_rounded_once(
-    source: str, target: str, engine: str, divisor: int | None
+    source: str, target: DTypeName, engine: Engine, divisor: int | None
 ) -> None:
     limits = np.iinfo(source)
     rng = np.random.default_rng(3)
@@ -111,7 +112,7 @@ def test_averages_of_integers_are_the_exact_ones_rounded_once(
     by_engine(*product(FLOATS, FLOATS), compiled=(("float64", "bfloat16"), ("float32", "bfloat16"))),
 )
 def test_averages_of_floats_are_the_exact_ones_rounded_once(
-    source: str, target: str, engine: str, divisor: int | None
+    source: str, target: DTypeName, engine: Engine, divisor: int | None
 ) -> None:
     """Of sums that float64 holds, as it holds nearly all, or with their errors where float64 is read."""
     rng, by = np.random.default_rng(4), divisor or 5
@@ -130,7 +131,7 @@ def test_averages_of_floats_are_the_exact_ones_rounded_once(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("divisor", [None, 7, -3])
-def test_means_near_the_largest_float64_are_rounded_once(engine: str, divisor: int | None) -> None:
+def test_means_near_the_largest_float64_are_rounded_once(engine: Engine, divisor: int | None) -> None:
     rng = np.random.default_rng(5)
     x = rng.uniform(-1.0, 1.0, (1, 1, 3000)) * 1.79e308 * 2.0 ** rng.integers(-40, 1, 3000)
     for kernel in (2, 3, 5):
@@ -146,7 +147,9 @@ ZEROS = [*product(("uint8", "int32", "int64", "float32", "float64", "bfloat16"),
 @pytest.mark.parametrize(
     ("source", "target", "engine"), by_engine(*ZEROS, compiled=(("uint8", "float32"), ("int64", "float32")))
 )
-def test_a_sum_of_0_over_a_negative_divisor_is_minus_0_as_in_ieee_754(source: str, target: str, engine: str) -> None:
+def test_a_sum_of_0_over_a_negative_divisor_is_minus_0_as_in_ieee_754(
+    source: str, target: DTypeName, engine: Engine
+) -> None:
     x = np.zeros((1, 1, 6)).astype(numpy_dtype(source))
     for divisor in (-7, -(2**24) - 1, -(2**31) + 1):
         y = poolcli.avg_pool(x, 2, divisor_override=divisor, dtype=target, engine=engine)
@@ -156,7 +159,7 @@ def test_a_sum_of_0_over_a_negative_divisor_is_minus_0_as_in_ieee_754(source: st
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sums_of_64_bit_integers_that_cancel_leave_what_is_left(engine: str) -> None:
+def test_sums_of_64_bit_integers_that_cancel_leave_what_is_left(engine: Engine) -> None:
     x = np.array([[[2**53 + 1, 0, -(2**53), 2**63 - 1, -(2**63), 2**62 + 1]]])
     y = poolcli.avg_pool(x, 3, strides=3, dtype="float64", engine=engine)
     assert y.ravel().tolist() == [1 / 3, 2**62 / 3]
