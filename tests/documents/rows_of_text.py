@@ -229,3 +229,13 @@ def _folders(table: Table) -> None:
 @row_of("docs/measurements.md", "8x8 map, numpy engine", "1x16x56x56, 2x2 stride 2, compiled")
 def _calls(row: Row) -> None:
     assert float(row[1]) >= float(row[2])
+
+
+@table_of("docs/explaining.md", "command")
+def _commands_in_python(table: Table) -> None:
+    for commands, calls in table.rows:
+        words, *options = re.findall(r"[a-z-]+", plain(commands).replace("--", " --"))
+        text = typed(f"$ poolcli {words} --help-all")[0]
+        assert all(option in text for option in options), commands
+        for name in re.findall(r"(plan|poolcli)\.(\w+)\(", calls):
+            assert hasattr(poolcli.Plan if name[0] == "plan" else poolcli, name[1]), name

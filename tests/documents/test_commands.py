@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import poolcli
 from tests.bench.__main__ import PACKAGES
 from tests.documents.console import pictures, renewed, typed, workplace
 from tests.documents.markdown import DOCUMENTS, ROOT, Block, anchors, blocks, links, name_of
@@ -119,6 +120,11 @@ def test_links_lead_somewhere(document: str) -> None:
         file = (ROOT / document).parent / path if path else ROOT / document
         assert file.exists(), target
         assert not anchor or anchor in anchors(file.read_text()), target
+
+
+def test_the_reference_of_python_has_every_public_name() -> None:
+    named = re.findall(r"^::: poolcli\.(\w+)$", TEXTS["docs/reference/python.md"], re.MULTILINE)
+    assert sorted(named) == sorted(poolcli.__all__)
 
 
 def test_files_that_are_named_are_there(document: str) -> None:
