@@ -106,11 +106,12 @@ def _voted(plane: Plane, axes: Sequence[Sequence[Hypothesis]], held: Constraints
     """Operators that take what occurs most often, with the same numbers on every axis."""
     if plane.stored[0].dtype.kind not in "biu" or plane.stored[0].dtype != plane.stored[1].dtype:
         return
+    looked_at = places(plane)
     for record in OPERATORS.values():
         if record.reducer.votes and held.takes(record):
             rule = Rule(record.name, {}, lambda x: x, "add", lambda total, inside, whole: total)
             for one in _shared(axes)[:VOTED]:
-                if all(_vote(plane, at, one) == plane.y[at] for at in places(plane)):
+                if all(_vote(plane, at, one) == plane.y[at] for at in looked_at):
                     yield from _operators(rule, one, held)
 
 
