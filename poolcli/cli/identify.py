@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +19,7 @@ from poolcli.cli.options import AllowExternal, Layout, MaxMemory, MaxPixels, Pag
 from poolcli.cli.program import USUAL, Command, Typed, app, examples, takes
 from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.errors import FileError, RequestError
-from poolcli.explain.identify.search import identify
+from poolcli.explain.identify.search import Candidate, identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
 from poolcli.formats.recognise import in_subprocess_if_fragile
 
@@ -73,7 +76,12 @@ def identify_command(request: IdentifyOptions) -> int:
     if (x.header.mode is None) != (y.header.mode is None):  # a picture, and an array made of one
         x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
-    found = identify(x.array, y.array, op=request.pooling, layout=layout, **attributes_of(request.pooling, request))
+    given = attributes_of(request.pooling, request)
+
+    def search(one: Any, two: Any) -> list[Candidate]:
+        return identify(one, two, op=request.pooling, layout=layout, **given)
+
+    found = _found_or_swapped(search, x, y, request)
     if request.json:
         from poolcli.report.as_json import to_json
         from poolcli.report.identify import candidates_document
@@ -85,6 +93,31 @@ def identify_command(request: IdentifyOptions) -> int:
 
         show(candidates_view(found), sys.stdout)
     return 0 if found and found[0].fits else 1
+
+
+def _found_or_swapped(
+    search: Callable[[Any, Any], list[Candidate]], x: Tensor, y: Tensor, request: IdentifyOptions
+) -> list[Candidate]:
+    """What the search finds; where nothing turns the first array into a larger second one, and something turns the
+    second into the first, a refusal with the command that says what.
+    """
+    refusal, found, swapped = None, list[Candidate](), list[Candidate]()
+    try:
+        found = search(x.array, y.array)
+    except RequestError as error:
+        refusal = error
+    if y.array.size > x.array.size and not (found and found[0].fits):
+        with suppress(RequestError):
+            swapped = search(y.array, x.array)
+    if swapped and swapped[0].fits:
+        command = shlex.join(["poolcli", "identify", request.y, request.x])
+        name = swapped[0].op.name
+        raise RequestError(
+            f"no pooling turns {request.x} into {request.y}, but {name} turns {request.y} into {request.x}: {command}"
+        )
+    if refusal is not None:
+        raise refusal
+    return found
 
 
 def _array(source: Source, options: ReadOptions) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from poolcli import (
     ModePool,
     RequestError,
     identify,
+    max_pool,
 )
 from poolcli.explain.equivalence import same
 from poolcli.plan import make_plan
@@ -297,3 +300,25 @@ def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes
     assert cli("avg", "photo.png", "-o", "y.npy", "-k", "2", "-s", "2", "-q").code == 0
     found = cli("identify", "photo.png", "y.npy", "--json").json["candidates"][0]
     assert (found["op"], found["exact"], found["attributes"]["kernel"]) == ("avg", True, [2, 2])
+
+
+@pytest.mark.parametrize("op", [None, "max"])
+def test_any_pair_of_lengths_is_answered_in_one_line(op: str | None) -> None:
+    chance = np.random.default_rng(0)
+    for long, short in product(range(1, 8), range(1, 15)):
+        x, y = (chance.random((1, 1, n, n), np.float32) for n in (long, short))
+        with suppress(RequestError):
+            identify(x, y, op=op)
+
+
+def test_files_that_were_swapped_are_answered_with_the_command_that_works(cli: Cli, tmp_path: Path) -> None:
+    large, small = str(tmp_path / "large.npy"), str(tmp_path / "small.npy")
+    x = np.random.default_rng(0).random((1, 2, 20, 20), np.float32)
+    np.save(large, x)
+    np.save(small, max_pool(x, 3, strides=2))
+    swapped = cli("identify", small, large)
+    assert (swapped.code, swapped.out) == (2, "")
+    command = f"poolcli identify {large} {small}"
+    said = f"no pooling turns {small} into {large}, but max turns {large} into {small}: {command}"
+    assert swapped.err == f"poolcli: {said}\n"
+    assert cli(*command.split()[1:]).code == 0

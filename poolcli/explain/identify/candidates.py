@@ -28,18 +28,20 @@ VOTED = 100  # guesses whose votes are counted
 def likely(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     """Operators that give what the probed windows show, for each rule the plainest first."""
     axes = _axes(plane, held)
-    allowed = _sieve(plane, axes)
-    for rule in _rules(held):
-        for combination, _ in allowed(rule):
-            yield from _operators(rule, combination, held)
-    yield from _voted(plane, axes, held)
+    if all(axes):
+        allowed = _sieve(plane, axes)
+        for rule in _rules(held):
+            for combination, _ in allowed(rule):
+                yield from _operators(rule, combination, held)
+        yield from _voted(plane, axes, held)
     yield from _bins(plane, held)
 
 
 def overridden(plane: Plane, held: Constraints) -> Iterator[Attributes]:
     """The same for averages that are divided by a number of their own."""
-    if held.takes(OPERATORS["avg"]):
-        for combination, divisor in _sieve(plane, _axes(plane, held))(OVERRIDDEN):
+    axes = _axes(plane, held)
+    if held.takes(OPERATORS["avg"]) and all(axes):
+        for combination, divisor in _sieve(plane, axes)(OVERRIDDEN):
             yield from _operators(divided(divisor), combination, held)
 
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dialects import DIALECTS
-from poolcli.engine import run
+from poolcli.engine import run, run_region
 from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.explain.equivalence import same
@@ -19,12 +19,14 @@ from poolcli.explain.identify.distinguish import distinguishing_input
 from poolcli.explain.identify.rounding import otherwise_rounded
 from poolcli.explain.identify.samples import Plane
 from poolcli.explain.solve import plainness
+from poolcli.formats.records import slices
 from poolcli.layouts import check_layout, default_layout, named_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
+from poolcli.plan.region import Region
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
+PART = 48  # outputs along each axis that are computed first
+MOST_VOTES = 2**24  # elements of all windows
 VERIFIED = 60  # poolings that fit the plane, that are held against the whole
 NEAR = 4  # that are nearest on one plane, of which the whole decides
 BEHAVIOURS = 4  # different ones that are reported
@@ -99,6 +103,11 @@ def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = 
         found += _in_layout(x, y, each, held)
         if any(candidate.fits for candidate in found):
             break
+    if not found:
+        raise RequestError(
+            f"no pooling that is searched makes an array of {','.join(map(str, y.shape))} of one of "
+            f"{','.join(map(str, x.shape))}" + ("; give the larger one first" if y.size > x.size else "")
+        )
     fitting = [candidate for candidate in found if candidate.fits]
     return _with_apart(fitting) if fitting else sorted(found, key=_badness)[:1]
 
@@ -148,11 +157,13 @@ def _fitting(x: Array, y: Array, layout: str, plane: Plane, ops: Iterable[Attrib
     tried: list[Plan] = []
     fitting: list[Candidate] = []
     for op in ops:
+        if not _fits_a_part(op, *plane.stored, _layout_of(plane)):
+            continue
         small = _tried(op, *plane.stored, _layout_of(plane))
         if small is None or not small.fits or any(same(small.plan, plan) for plan in tried):
             continue
         tried.append(small.plan)
-        whole = _tried(op, x, y, layout)
+        whole = small if x.size == plane.x.size and layout == _layout_of(plane) else _tried(op, x, y, layout)
         if whole is not None and whole.fits:
             fitting.append(whole)
         if len(fitting) == BEHAVIOURS or len(tried) == VERIFIED:
@@ -218,13 +229,35 @@ def _tried(op: Attributes, x: Array, y: Array, layout: str) -> Candidate | None:
     if plan.output_shape != y.shape:
         return None
     with np.errstate(all="ignore"):
-        made = run(plan, x, engine="numpy")[0]  # nothing is compiled for a few arrays
+        made = run(plan, x, engine=_engine_for(plan))[0]
     room = _room(plan, x, y)
     found = deviation(made, y, plan, room)
     word = otherwise_rounded(op, plan, x, y) if found.different and found.max_abs <= 1 else None
     if word:
         return Candidate(op, plan, replace(found, where=f"only in roundings: averages are {word}"), True)
     return Candidate(op, plan, found, found.different == 0)
+
+
+def _engine_for(plan: Plan) -> str:
+    """The numpy engine, for which nothing is compiled, unless it would sort very many votes."""
+    votes = prod(plan.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
+    return "auto" if votes > MOST_VOTES else "numpy"
+
+
+def _fits_a_part(op: Attributes, x: Array, y: Array, layout: str) -> bool:
+    """Whether the operator may give the first outputs of a plane, which costs little however large that is."""
+    try:
+        plan = make_plan(op, x.shape, x.dtype, layout=layout, output_dtype=None if x.dtype == y.dtype else y.dtype)
+    except RequestError:
+        return False
+    if plan.output_shape != y.shape:
+        return False
+    part = Region(plan, tuple(range(min(n, PART)) for n in y.shape))
+    wanted = y[slices(part.outputs)]
+    with np.errstate(all="ignore"):
+        made = run_region(part, x[slices(part.reads)], engine="numpy")[0]
+    found = deviation(made, wanted, plan, _room(plan, x, wanted))
+    return found.different == 0 or found.max_abs <= 1  # which may be roundings of another kind
 
 
 def _room(plan: Plan, x: Array, y: Array) -> Any:

@@ -184,7 +184,7 @@ def _looked_at(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Heade
     taken, notes = choose_pages(path, pages, options.pages)
     if image is not None and len(pages) > 1 and not pillow.can_turn_to(image, taken if known is None else taken[:1]):
         image = None
-    if image is None or (image.format == "TIFF" and loses_bits(image)):
+    if image is None or (image.format == "TIFF" and (loses_bits(image) or tiff.is_slow(image, len(taken)))):
         file, stream, pages = tiff.open_file(stack, path, options.limit)
         taken, notes = choose_pages(path, pages, options.pages)
         picture = tiff.picture_of(path, file, stream, taken.start)

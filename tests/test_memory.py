@@ -1,0 +1,190 @@
+"""Memory at most, measured: above a run that has next to nothing to do, no more than 1.3 times what was allowed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from poolcli.errors import FileError
+from poolcli.formats.checks import check_json
+from poolcli.formats.table import FORMATS
+from tests.processes import Run, fresh
+from tests.profiles import slow
+
+LIMIT, MIB = 200, 2**20
+HALVE = ("-k", "2", "-s", "2", "-q", "--engine", "numpy")  # for which nothing is compiled
+SIDE = 12_000
+
+
+def npy(path: Path, shape: tuple[int, ...] = (1, 1, 2**27)) -> None:
+    np.lib.format.open_memmap(path, "w+", np.uint8, shape)
+
+
+def packed_npy(path: Path, count: int = 2**26) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((1, 1, count), np.uint8))
+    path.write_bytes(gzip.compress(stream.getvalue()))
+
+
+def npz(path: Path) -> None:
+    np.savez_compressed(path, x=np.zeros((1, 1, 2**26), np.uint8))
+
+
+def hdf5(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], **how: Any) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", shape, "u1", chunks=chunks, **how)
+
+
+def zarr(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], attributes: str = "{}") -> None:
+    about = {
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": "uint8", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+        "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}],
+    }  # fmt: skip
+    path.mkdir()
+    (path / "zarr.json").write_text(f'{json.dumps(about)[:-1]}, "attributes": {attributes}}}')
+
+
+def safetensors(path: Path) -> None:
+    entries = {f"x{i}": {"dtype": "U8", "shape": [1, 1, 1], "data_offsets": [0, 1]} for i in range(25_000)}
+    text = json.dumps(entries).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"\0")
+
+
+def picture(path: Path, mode: str = "RGB") -> None:
+    Image.new(mode, (SIDE, SIDE)).save(path)
+
+
+def frames(path: Path) -> None:
+    first, *others = (Image.new("P", (2000, 2000), i % 2) for i in range(60))
+    first.save(path, save_all=True, append_images=others)
+
+
+def pages(path: Path) -> None:
+    tifffile.imwrite(
+        path, np.zeros((300, 400, 400), np.uint8), compression="zlib", metadata=None, photometric="minisblack"
+    )
+
+
+# Of each format what is large in it: the name of the file, and how it is made.
+CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "npy: a long axis": ("x.npy", npy),
+    "npy.gz: a long axis": ("x.npy.gz", packed_npy),
+    "npz: a long axis": ("x.npz", npz),
+    "hdf5: many chunks": ("x.h5", lambda p: hdf5(p, (1, 1, 400, 400), (1, 1, 1, 1))),
+    "hdf5: a long axis": ("x.h5", lambda p: hdf5(p, (1, 1, 2**25), (1, 1, 2**20))),
+    "hdf5: large chunks": ("x.h5", lambda p: hdf5(p, (1, 1, 2**27), (1, 1, 2**27), compression="gzip")),
+    "zarr: a long axis": ("x.zarr", lambda p: zarr(p, (1, 1, 2**25), (1, 1, 2**20))),
+    "zarr: a large document": (
+        "x.zarr", lambda p: zarr(p, (1, 1, 8), (1, 1, 8), f'{{"a": [{"{}," * 2**21}0]}}'),
+    ),
+    "safetensors: a large header": ("x.safetensors", safetensors),
+    "png": ("x.png", picture),
+    "png: frames": ("y.png", frames),
+    "jpeg": ("x.jpg", picture),
+    "tiff": ("x.tif", picture),
+    "tiff: pages": ("y.tif", pages),
+    "bmp": ("x.bmp", picture),
+    "webp": ("x.webp", picture),
+    "ppm": ("x.ppm", picture),
+    "gif": ("x.gif", lambda p: picture(p, "L")),
+    "gif: frames": ("y.gif", frames),
+    "jpeg2000": ("x.jp2", picture),
+    "avif": ("x.avif", picture),
+    "heif": ("x.heic", lambda p: _heif(p)),
+    "qoi": ("x.qoi", picture),
+    "sgi": ("x.sgi", picture),
+    "dds": ("x.dds", picture),
+    "tga": ("x.tga", picture),
+}  # fmt: skip
+QUICK = ("hdf5: many chunks", "hdf5: a long axis", "zarr: a large document", "webp")
+OTHERS = {"matlab": "is read by the module of hdf5"}
+
+
+def _heif(path: Path) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pillow_heif.register_heif_opener()
+    Image.new("RGB", (4000, 4000)).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def taken(folder: Path, *words: str) -> tuple[Run, float]:
+    """A run, and the MiB that it takes above one on an array of a few elements."""
+    np.save(folder / "idle.npy", np.zeros((1, 1, 8, 8), np.uint8))
+    idle = fresh(folder, "avg", "idle.npy", "-o", "idle-y.npy", *HALVE)
+    result = fresh(folder, *words, timeout=120)
+    return result, (result.peak - idle.peak) / 1024
+
+
+def test_every_format_that_is_read_has_a_case() -> None:
+    named = {name.partition(":")[0] for name in CASES} | OTHERS.keys()
+    assert named == {row.name for row in FORMATS.values() if row.reads}
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in CASES])
+def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
+    path, make = CASES[name]
+    make(folder / path)
+    result, peak = taken(folder, "avg", path, "-o", "y.npy", *HALVE, "--max-memory", f"{LIMIT}M")
+    assert peak <= 1.3 * LIMIT, (name, result)
+    if result.code:
+        assert result.err.count("\n") == 1
+        assert "--max-memory" in result.err or "--dataset" in result.err
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in CASES])
+def test_without_the_option_a_small_file_takes_no_gibibyte(name: str, folder: Path) -> None:
+    path, make = CASES[name]
+    make(folder / path)
+    if (folder / path).is_file() and (folder / path).stat().st_size >= MIB:
+        pytest.skip("of other files, no bound is promised without the option")
+    result, peak = taken(folder, "avg", path, "-o", "y.npy", *HALVE)
+    assert peak <= 1024, (name, result)
+    assert result.code == 0 or result.err.count("\n") == 1
+
+
+def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
+    zarr(folder / "x.zarr", (1, 1, 2**20, 2**20), (1, 1, 1024, 1024))
+    result = fresh(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE)
+    assert result.code == 1
+    assert result.err.startswith("poolcli: x.zarr: grows from ")
+    assert result.err.endswith("if it is meant to, allow it with --max-memory\n")
+
+
+def test_a_model_of_much_json_is_refused(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "x.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/models/model.json", f"[{'{},' * 2**25}0]")
+    result, peak = taken(folder, "check", "x.pt2")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "MiB of JSON, which may take " in result.err
+    assert peak <= 1024
+
+
+@pytest.mark.parametrize("unit", ["{},", "[],", '{"a":0},', '"ab",', "1000,", "0.5,", '{"":{}},', '["",""],'])
+def test_what_json_may_take_is_no_less_than_it_takes(unit: str) -> None:
+    import tracemalloc
+
+    text = f"[{unit * 50_000}0]".encode()
+    tracemalloc.start()
+    found = json.loads(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) > 50_000
+    with pytest.raises(FileError, match=r"^x: .* of JSON, which may take "):
+        check_json("x", text, max(peak, 2**20), peak)
