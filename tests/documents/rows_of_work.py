@@ -6,7 +6,7 @@ from tests.documents.checks import plain, table_of
 from tests.documents.markdown import ROOT, Table
 
 
-@table_of("CONTRIBUTING.md", "run")
+@table_of("CONTRIBUTING.md", "command")
 def _runs(table: Table) -> None:
     commands = [plain(row[0]) for row in table.rows]
     assert len(set(commands)) == len(commands)

@@ -96,7 +96,7 @@ def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -
 def held_by_ci(line: str) -> bool:
     """Whether the command stands in what CI runs, or installs what CI or the benchmark knows."""
     if line.startswith("pip install "):
-        known = {".", "-e", "--upgrade", "--group", "dev", "pip>=25.1", *PACKAGES}
+        known = {".", "-e", "--upgrade", "--group", "dev", "docs", "pip>=25.1", *PACKAGES}
         return all(word in known or word.startswith(".[") for word in shlex.split(line)[2:])
     marked = (block.text for block in blocks(TEXTS["README.md"], "sh") if block.mark in MARKS)
     return any(line in text for text in (CI, *marked))
