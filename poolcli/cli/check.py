@@ -18,6 +18,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
 from poolcli.models.check import Finding, findings
 from poolcli.report.check import Answer, Tally
+from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
@@ -91,11 +92,13 @@ def check(request: CheckOptions) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
-    for name, value in (("allow_external", request.allow_external), ("max_memory", request.max_memory)):
-        if value and request.run is None:
-            raise RequestError(f"{field(name)} is about the data that {field('run', 'DATA')} reads; leave it out")
+    if request.allow_external and request.run is None:
+        raise RequestError(
+            f"{field('allow_external')} is about the data that {field('run', 'DATA')} reads; leave it out"
+        )
     given = input_shapes(request.input_shape)
-    found = findings(request.model, given, request.against, request.layer)
+    limit = memory_budget(request.max_memory) if request.max_memory else None
+    found = findings(request.model, given, request.against, request.layer, limit)
     comparison = None
     if request.run:
         first, *others = found

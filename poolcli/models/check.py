@@ -90,14 +90,18 @@ def check(
 
 
 def findings(
-    path: str, input_shape: Mapping[str, Sequence[int]], against: str | None = None, layer: str | None = None
+    path: str,
+    input_shape: Mapping[str, Sequence[int]],
+    against: str | None = None,
+    layer: str | None = None,
+    limit: int | None = None,
 ) -> Iterator[Finding]:
     """What `check` returns, one after the other while the model is read."""
     if against is not None:
         against = one_of("against", against, tuple(DIALECTS))
     names: list[str] = []
     chosen = 0
-    for each in read_model(path, _lengths(input_shape)):
+    for each in read_model(path, _lengths(input_shape), limit):
         if layer in (None, each.name):
             chosen += 1
             yield check_layer(each, against)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from poolcli.errors import RequestError
@@ -15,8 +16,9 @@ HEAD = 64  # bytes by which a format is told
 TEXT = bytes({*range(32, 127), *b"\t\n\r"})  # of which no model consists
 
 
-def read_model(path: str, given: Given | None = None) -> Iterator[Layer]:
-    """The pooling layers of the model at `path`, its inputs as long as `given` says, while it is read.
+def read_model(path: str, given: Given | None = None, limit: int | None = None) -> Iterator[Layer]:
+    """The pooling layers of the model at `path`, its inputs as long as `given` says, while it is read; `limit` is the
+    memory that JSON in it may take, in bytes.
 
     A RequestError of one line for what is no model that can be read.
     """
@@ -32,10 +34,10 @@ def read_model(path: str, given: Given | None = None) -> Iterator[Layer]:
             head = stream.read(HEAD)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
-    yield from _reader(path, head)(path, given or {})
+    yield from _reader(path, head, limit)(path, given or {})
 
 
-def _reader(path: str, head: bytes) -> Callable[[str, Given], Iterable[Layer]]:
+def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given], Iterable[Layer]]:
     """The reader of what begins with `head`."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         from poolcli.models.ir import read_ir
@@ -48,7 +50,7 @@ def _reader(path: str, head: bytes) -> Callable[[str, Given], Iterable[Layer]]:
     if head.startswith(b"PK"):
         from poolcli.models.pt2 import read_pt2
 
-        return read_pt2
+        return partial(read_pt2, limit=limit)
     for matches, why in OTHERS:
         if matches(head):
             raise RequestError(f"{path}: {why}")
