@@ -13,7 +13,7 @@ import poolcli
 import poolcli.dask
 from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES, AutoPad, Engine, IndexType, Like, RoundingType
 from poolcli.dialects import DIALECTS
-from poolcli.engine.table import ENGINES
+from poolcli.engine.choose import ENGINES
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import SlidingAttributes
 

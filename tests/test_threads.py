@@ -50,8 +50,8 @@ def test_several_python_threads_may_call_at_once() -> None:
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.tasks.SMALLEST_TILE = 1000
-poolcli.engine.compiled.tasks.WORTH_SHARING = 0
+poolcli.engine.compiled.launch.SMALLEST_TILE = 1000
+poolcli.engine.compiled.launch.WORTH_SHARING = 1
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
@@ -70,7 +70,7 @@ def test_a_fork_after_a_call_can_call_too() -> None:
 
 @pytest.mark.parametrize("here", [True, False])
 def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bool) -> None:
-    from poolcli.engine.compiled.tasks import share
+    from poolcli.engine.compiled.launch import share
 
     seen = []
 
@@ -99,9 +99,20 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.tasks.SMALLEST_TILE", 100)
-    monkeypatch.setattr("poolcli.engine.compiled.tasks.WORTH_SHARING", 0)
+    monkeypatch.setattr("poolcli.engine.compiled.launch.SMALLEST_TILE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.launch.WORTH_SHARING", 1)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize(("size", "threads"), [(512, 1), (1500, 2), (4000, 8)])
+def test_no_more_threads_work_than_the_work_is_worth(size: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import launch
+
+    shared: list[int] = []
+    monkeypatch.setattr(launch, "allowed_threads", lambda: 8)
+    monkeypatch.setattr(launch, "share", lambda call, tiles, count: shared.append(count))
+    launch.share_out(lambda first, last: None, size, size * size, None)
+    assert shared == ([threads] if threads > 1 else [])

@@ -11,7 +11,7 @@ import typer
 from poolcli.arguments import one_of
 from poolcli.cli.options import Reporting
 from poolcli.cli.program import Command, Typed, app, examples, takes
-from poolcli.engine.compiled import store as kernels
+from poolcli.engine.compiled import kernel_cache as kernels
 
 ACTION = Typed(words=("info", "warm", "clear"))
 

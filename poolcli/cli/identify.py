@@ -21,7 +21,7 @@ from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.identify.search import Candidate, identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
-from poolcli.formats.recognise import in_subprocess_if_fragile
+from poolcli.formats.isolated import in_subprocess_if_fragile
 
 OPERATOR = Typed(words=tuple(OPERATOR_WORDS))
 

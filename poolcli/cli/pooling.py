@@ -19,14 +19,15 @@ from poolcli.cli.reading import refuse_width_by_height
 from poolcli.cli.settings import dataset_of, settings_of
 from poolcli.cli.unknown_inputs import refuse_unknown_inputs
 from poolcli.cli.unused_options import refuse_without_effect
-from poolcli.engine.compiled import spent
+from poolcli.engine.compiled import load
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.paths import is_url
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
+from poolcli.pooling.job import Job, existing_outputs
+from poolcli.pooling.outcome import Outcome, Settings
 from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.runs.run_all import choose_executor, run_all, shared_out
@@ -56,7 +57,7 @@ def pool(name: str, request: PoolOptions) -> int:
     _refuse_terminal(request)
     _refuse_existing(jobs, settings)
     if not request.quiet:
-        spent.announce = say
+        load.announce = say
     reporter = Reporter(request, op, found.several, found.passed_over)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)

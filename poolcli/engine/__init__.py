@@ -7,9 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.choose import WORTH_LOADING, choose_engine
+from poolcli.engine.choose import NUMPY, WORTH_LOADING, choose_engine
 from poolcli.engine.fallback import Tell, warn_once, with_fallback
-from poolcli.engine.table import NUMPY
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.engine.call import Call
-    from poolcli.engine.table import Engine, Pool
+    from poolcli.engine.choose import Engine, Pool
 
 LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
@@ -121,7 +120,7 @@ def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indic
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
 
-        from poolcli.engine.indices import in_slab
+        from poolcli.engine.call import in_slab
 
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:

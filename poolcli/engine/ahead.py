@@ -18,9 +18,9 @@ _last: deque[Plan] = deque(maxlen=1)
 def make_ready() -> None:
     """Loads what every kernel needs, whatever it computes: what says which of those that are kept are its."""
     with suppress(Exception):  # whoever computes meets it again
-        from poolcli.engine.compiled import folder
+        from poolcli.engine.compiled import kernel_cache
 
-        folder.opened()
+        kernel_cache.opened()
 
 
 @contextmanager

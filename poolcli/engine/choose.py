@@ -1,14 +1,98 @@
-"""The engine that computes a plan: the one asked for, and under `auto` the compiled one where it saves time."""
+"""The engines as a table, and which one computes a plan: the one asked for, and under `auto` the compiled one where
+it saves time.
+"""
 
 from __future__ import annotations
 
+import operator
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
-from poolcli.engine.table import ENGINES, NUMBA, NUMPY, Engine
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
+from poolcli.plan.attributes import is_known
 from poolcli.windows import Sliding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from poolcli.plan.region import Region
+
+    Array = NDArray[Any]
+    # pool(slab, out, threads) writes the pooled values to `out` and returns positions inside the plane of the slab (-1:
+    # none) where they were asked for; None for threads is as many as pay
+    Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
+
+READ = frozenset(
+    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
+)  # fields of a reducer
+COMPARED = (operator.gt, operator.lt)
+LARGEST_DIVISOR = 2**31
+LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
+
+
+def refusal(plan: Plan) -> str | None:
+    """Why the numba engine cannot compute this plan; None where it can."""
+    if len(plan.axes) > 3:
+        return f"numba computes up to 3 spatial axes, these are {len(plan.axes)}"
+    reducer = plan.reducer
+    if reducer.divides and largest_divisor(plan) >= LARGEST_DIVISOR:
+        return f"numba divides by numbers below 2**31, here are some up to {largest_divisor(plan)}"
+    if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
+        return f"numba adds powers up to {LARGEST_POWER} of numbers of up to 32 bits"
+    adds_alone = reducer.adds and reducer.power is None and not reducer.divides
+    if not is_known(reducer, READ) or adds_alone or reducer.better not in (None, *COMPARED):
+        return f"numba has no {reducer.noun}"
+    return None
+
+
+def largest_divisor(plan: Plan) -> int:
+    """The largest number that a sum may be divided by."""
+    return max(prod(windows.longest for windows in plan.windows), abs(plan.divisor_override or 0))
+
+
+def is_switched_off() -> bool:
+    """Whether the user of numba wants nothing to be compiled."""
+    config = getattr(sys.modules.get("numba"), "config", None)  # None also while another thread imports numba
+    if config is not None:
+        return bool(config.DISABLE_JIT)
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine by its name; `module` holds its `prepare`, `refusal` says why a plan is not for it."""
+
+    name: str
+    module: str
+    is_threaded: bool
+    refusal: Callable[[Plan], str | None]
+
+    def load(self) -> Callable[[Region, bool], Pool]:
+        """What makes of a region, and whether positions are wanted, the function that pools it; imported at need."""
+        prepare: Callable[[Region, bool], Pool] = import_module(self.module).prepare
+        return prepare
+
+
+# The fields of a reducer that the numpy engine reads; whoever teaches it a new one adds that here.
+READ = frozenset(["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"])
+
+
+def _refused_by_numpy(plan: Plan) -> str | None:
+    return None if is_known(plan.reducer, READ) else f"numpy has no {plan.reducer.noun}"
+
+
+NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, refusal)
+NUMPY = Engine("numpy", "poolcli.engine.numpy.pool", False, _refused_by_numpy)
+ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}
+
 
 # Measured on 2 cores: loading the first kernel takes a process 60 ms, in which numpy does 3 (float64 averages) to 17
 # (float32 averages) million of these operations.

@@ -15,7 +15,7 @@ from poolcli.errors import PoolError, RequestError, said_by
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.choose import Pool
 
 Tell = Callable[[str], None]
 

@@ -13,7 +13,8 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import raw
 from poolcli.formats.checks import byte_count, human_bytes, memory_limit_of, tensor_layout
-from poolcli.formats.recognise import in_subprocess_if_fragile, recognise, refuse_known_format
+from poolcli.formats.isolated import in_subprocess_if_fragile
+from poolcli.formats.recognise import recognise, refuse_known_format
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,

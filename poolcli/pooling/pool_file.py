@@ -18,21 +18,12 @@ from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import pool_colours
+from poolcli.pooling.metadata import scaled_metadata
 from poolcli.pooling.outcome import Outcome, Settings, Stored
-from poolcli.pooling.tiles import (
-    POSITION,
-    Shared,
-    Spread,
-    Work,
-    bytes_of,
-    parts_for,
-    pool_in_tiles,
-    pool_part,
-    pool_spread,
-    tile_for,
-)
+from poolcli.pooling.parts import Shared, Spread, pool_spread
+from poolcli.pooling.tiles import POSITION, Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
 from poolcli.pooling.timing import Clock
-from poolcli.pooling.write import Writer, scaled_metadata
+from poolcli.pooling.write import Writer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +60,7 @@ def pool_to_memory(
 
 
 def _ran(outcome: Outcome, work: Work) -> Outcome:
-    from poolcli.engine.table import ENGINES, NUMPY
+    from poolcli.engine.choose import ENGINES, NUMPY
     from poolcli.engine.threads import allowed_threads
 
     engine = NUMPY if work.reasons else ENGINES[work.engine]

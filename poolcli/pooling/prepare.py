@@ -18,8 +18,10 @@ from poolcli.message_fields import field
 from poolcli.nodata import Missing
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.colour import STORED, check_rescale, choose_colour
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
+from poolcli.pooling.colour import choose_colour
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome, Settings, Stored
+from poolcli.pooling.rescale import STORED, check_rescale
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:

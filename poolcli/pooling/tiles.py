@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
-from poolcli.formats import open_array
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.records import ReadOptions, RegionWriter, Source
+from poolcli.formats.records import RegionWriter
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    Write = Callable[[Ranges, NDArray[Any]], None]
 
 Unit = tuple[int, ...] | None
 TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
@@ -100,7 +98,7 @@ def _read_ahead(
 def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
     """The values and positions of a part, or of the whole, from what it reads."""
     from poolcli.engine import run_region
-    from poolcli.engine.compiled.spent import seconds_spent
+    from poolcli.engine.compiled.load import seconds_spent
 
     before = seconds_spent()
     with work.clock.phase("compute"):
@@ -168,81 +166,3 @@ def _some(parts: Iterator[Region]) -> Iterator[Region]:
     """The first parts: the largest is among them."""
     for _, part in zip(range(3), parts, strict=False):
         yield part
-
-
-@runtime_checkable
-class Shared(Protocol):
-    """A sink to which other processes write: by `writer`, which can be pickled; it is told what they have written."""
-
-    @property
-    def writer(self) -> Write: ...
-
-    def note(self, region: Ranges) -> None:
-        """Takes note of a region that is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
-
-    source: Source
-    options: ReadOptions
-    plan: Plan
-    indices: bool
-    engine: str
-    regions: Sequence[Region]
-    writers: tuple[Write, ...]
-    may_fall_back: bool = True
-
-    def __call__(self, numbers: Sequence[int]) -> list[None]:
-        """Reads, pools and writes some parts, one after the other."""
-        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
-        with open_array(self.source, self.options) as file:
-            for number in numbers:
-                region = self.regions[number]
-                results = pool_aligned(work, region, file.read(region.aligned.reads))
-                for write, array in zip(self.writers, results, strict=False):
-                    if array is not None:
-                        write(region.outputs, array)
-        return [None] * len(numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
-    there are at most `count`; `done` is called with each that is there.
-    """
-
-    parts: Callable[[Sequence[int]], list[None]]
-    numbers: Iterator[int]
-    count: int
-    done: Callable[[int], None]
-
-
-Spread = Callable[[Share], None]  # has it computed wherever it likes
-
-
-def pool_spread(
-    spread: Spread,
-    work: Work,
-    source: Source,
-    options: ReadOptions,
-    sinks: Sequence[RegionWriter],
-    regions: Sequence[Region],
-) -> None:
-    """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
-    shared = [sink for sink in sinks if isinstance(sink, Shared)]
-    total, written = bytes_of(work.plan), 0
-    writers = tuple(sink.writer for sink in shared)
-    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, writers, work.may_fall_back)
-    missing = (n for n, part in enumerate(regions) if not all(sink.holds(part.outputs) for sink in sinks))
-
-    def done(number: int) -> None:
-        nonlocal written
-        for sink in shared:
-            sink.note(regions[number].outputs)
-        written += regions[number].nbytes
-        work.progress(min(written, total), total)
-
-    with work.clock.phase("compute"):
-        spread(Share(parts, missing, len(regions), done))

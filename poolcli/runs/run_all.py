@@ -16,7 +16,8 @@ from poolcli.formats import can_crash
 from poolcli.formats.paths import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
+from poolcli.pooling.job import Job, existing_outputs
+from poolcli.pooling.outcome import Outcome, Settings
 from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.table import EXECUTORS, Outcomes
 from poolcli.runs.shards import Shard

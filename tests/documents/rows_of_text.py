@@ -186,15 +186,14 @@ ORDERS = {
     "rows anywhere: part of a larger array, rows or planes back to front": ["part", "rows reversed"],
     "channels that lie last in memory, wherever the layout has them (they do so in the result)": ["channels last"],
     "columns back to front": ["columns reversed"],
-    "rows and columns exchanged (they are so in the result)": ["transposed"],
+    "rows and columns exchanged": ["transposed"],
 }
 
 
 @table_of("docs/speed.md", "input")
 def _orders(table: Table) -> None:
     from poolcli.engine.compiled.choose import choose_kernel
-    from poolcli.engine.compiled.strided import apart_of
-    from poolcli.engine.compiled.suited import suited
+    from poolcli.engine.compiled.memory_order import apart_of, choose_for_order
 
     assert [row[0] for row in table.rows] == list(ORDERS)
     assert sorted(name for names in ORDERS.values() for name in names) == sorted(LYING)
@@ -202,7 +201,7 @@ def _orders(table: Table) -> None:
     for row in table.rows:
         for name in ORDERS[row[0]]:
             x = LYING[name](np.ones((64, 64, 20, 20), np.float32))
-            choice = suited(region, False, choose_kernel(region), x)
+            choice = choose_for_order(region, False, choose_kernel(region), x)
             is_copied = apart_of(choice, choice.view.of_input(x)) is None
             assert is_copied == (float(row[1].split()[0]) > 2), name
 

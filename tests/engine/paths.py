@@ -48,7 +48,11 @@ def _slides(check: Callable[[Taken], bool]) -> Check:
 
 
 def _is_by(kernel: int, stride: int, check: Callable[[Taken], bool] = lambda taken: True) -> Check:
-    return lambda taken, plan: taken.kernel == "slide" and taken.taps == Taps(kernel, stride) and check(taken)
+    return lambda taken, plan: taken.kernel == "slide" and _has(taken, kernel, stride) and check(taken)
+
+
+def _has(taken: Taken, kernel: int, stride: int) -> bool:
+    return taken.taps is not None and (taken.taps.kernel, taken.taps.stride) == (kernel, stride)
 
 
 def _in_pieces(taken: Taken) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from poolcli.engine import run
 from poolcli.engine.ahead import meanwhile_loaded
-from poolcli.engine.compiled import load, store
+from poolcli.engine.compiled import kernel_cache, load
 from poolcli.errors import RequestError
 from poolcli.ops import AvgPool, MaxPool
 
@@ -24,7 +24,7 @@ def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytes
     with meanwhile_loaded(PLAN, False, "numba"):
         pass
     assert len(load._kernels) == 1
-    monkeypatch.setattr(store, "read", pytest.fail)
+    monkeypatch.setattr(kernel_cache, "read", pytest.fail)
     assert run(PLAN, x, engine="numba")[0].ravel().tolist() == [
         4,
         6,
@@ -47,7 +47,7 @@ def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytes
 
 def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "_kernels", {})
-    monkeypatch.setattr(store, "read", lambda variant: None)
+    monkeypatch.setattr(kernel_cache, "read", lambda variant: None)
     monkeypatch.setattr(load, "_built", pytest.fail)
     with meanwhile_loaded(PLAN, False, "numba"):
         pass

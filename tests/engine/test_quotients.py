@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from poolcli.engine.compiled import quotients
-from poolcli.engine.compiled.buffers import address
+from poolcli.engine.compiled import results
+from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.machine import emit, loaded
 from poolcli.engine.compiled.pointers import KERNEL, inlined
-from poolcli.engine.compiled.running import NOWHERE
+from poolcli.engine.compiled.pool import NOWHERE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 pointer: Any = types.CPointer
-quotient: Any = quotients.quotient
+quotient: Any = results.quotient
 fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
 
 
@@ -53,7 +53,7 @@ def cases(n: int) -> tuple[Array, Array]:
 
 @fused
 def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotients, "fuses", lambda: fused)
+    monkeypatch.setattr(results, "fuses", lambda: fused)
     totals, divisors = cases(1 << 20)
     inverse = (1 - 2.0**-50) / divisors
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
@@ -71,9 +71,7 @@ def test_what_is_not_finite_has_the_quotient_of_a_division() -> None:
     assert np.signbit(found[-1])
 
 
-@pytest.mark.parametrize(
-    "residue", [quotients.residue, inlined(quotients.residue_of_halves)], ids=["fused", "of halves"]
-)
+@pytest.mark.parametrize("residue", [results.residue, inlined(results.residue_of_halves)], ids=["fused", "of halves"])
 def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
     totals, divisors = cases(2000)
     divisors = 127 * divisors
@@ -85,7 +83,7 @@ def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
 
 @fused
 def test_a_total_that_is_minus_0_is_divided_as_0(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotients, "fuses", lambda: fused)
+    monkeypatch.setattr(results, "fuses", lambda: fused)
     totals, divisors = np.array([-0.0, 0.0]), np.array([3.0, 3.0])
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert not np.signbit(each_of(function, totals, divisors, 1 / divisors)).any()

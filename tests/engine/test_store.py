@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.engine.compiled import folder, store
+from poolcli.engine.compiled import kernel_cache as store
 from poolcli.engine.compiled.machine import Code
 
 NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")
@@ -27,14 +27,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     forget()
     keep(NAME)
-    yield folder.folder()
+    yield store.folder()
     forget()
 
 
 def forget() -> None:
     """Lets this process look at the folder as for the first time."""
-    place = folder.opened() if folder.opened.cache_info().currsize else None
-    folder.opened.cache_clear()
+    place = store.opened() if store.opened.cache_info().currsize else None
+    store.opened.cache_clear()
     if place is not None:
         os.close(place)
 
@@ -244,18 +244,18 @@ def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path,
 def test_a_change_of_any_module_that_a_build_imports_changes_the_key(tmp_path: Path) -> None:
     code = "import sys, poolcli.engine.compiled.build; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    package = Path(folder.__file__).parent
+    package = Path(store.__file__).parent
     copy = tmp_path / "compiled"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    before = folder.sources_hash(copy)
-    assert before == folder.sources_hash(package)
+    before = store.sources_hash(copy)
+    assert before == store.sources_hash(package)
     files = map(find, loaded)
     inside = [copy / file.relative_to(package) for file in files if file.is_relative_to(package)]
     assert len(inside) >= 8
     for file in inside:
         text = file.read_bytes()
         file.write_bytes(text + b"\n")
-        assert folder.sources_hash(copy) != before, file
+        assert store.sources_hash(copy) != before, file
         file.write_bytes(text)
 
 
@@ -268,10 +268,10 @@ def find(name: str) -> Path:
 
 
 def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    today = folder.folder()
-    monkeypatch.setattr(folder, "_version", lambda name: f"{name} 99")
-    folder.key.cache_clear()
-    assert folder.folder() != today
+    today = store.folder()
+    monkeypatch.setattr(store, "_version", lambda name: f"{name} 99")
+    store.key.cache_clear()
+    assert store.folder() != today
     monkeypatch.undo()
-    folder.key.cache_clear()
-    assert folder.folder() == today
+    store.key.cache_clear()
+    assert store.folder() == today

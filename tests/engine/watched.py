@@ -9,7 +9,6 @@ from typing import Any
 from unittest.mock import patch
 
 from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled import running
 from poolcli.engine.compiled.choice import Choice
 from poolcli.engine.compiled.geometry import Across, Taps
 from poolcli.engine.compiled.view import View
@@ -48,7 +47,8 @@ def watched() -> Iterator[list[Taken]]:
 
     def seen(choice: Choice, *arguments: Any) -> None:
         taken.append(Taken(choice.kernel, choice.taps, choice.view, choice.more))
-        running.run(choice, *arguments)
+        pooled(choice, *arguments)
 
+    pooled = engine.run
     with patch.object(engine, "run", seen):
         yield taken

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool
 from poolcli.formats.records import slices
-from poolcli.formats.resumable import batches
+from poolcli.formats.regions import batches
 from poolcli.pooling.blocks import blocks_of
 from tests.profiles import sized
 

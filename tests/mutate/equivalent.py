@@ -11,7 +11,7 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",
     "poolcli/engine/numpy/sums.py::_halves: number: 1 -> 2": "both halves are short enough either way",
-    "poolcli/engine/compiled/store.py::_locked: comparison: time.monotonic() < end -> time.monotonic() <= end": (
+    "poolcli/engine/compiled/kernel_cache.py::_locked: comparison: time.monotonic() < end -> time.monotonic() <= end": (
         "a limit of time, which nobody feels"
     ),
     "poolcli/engine/compiled/view.py::_entire: number: 0 -> -1": "there is a window, and none holds less than nothing",

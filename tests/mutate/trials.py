@@ -34,13 +34,12 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "test_traps.py", "test_engines.py", "engine/test_special_numbers.py", "test_numbers.py",
     ),
     "poolcli/engine/compiled/[!bfks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
-    "poolcli/engine/compiled/store.py": ("engine/test_store.py", "test_cache.py"),
-    "poolcli/engine/compiled/folder.py": ("engine/test_store.py", "test_cache.py"),
+    "poolcli/engine/compiled/kernel_cache.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/pooling/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),
     "poolcli/runs/manifest.py": ("test_executors.py", "cli/test_manifest.py", "cli/test_resume.py"),
-    "poolcli/runs/task.py": ("test_executors.py", "cli/test_resume.py"),
+    "poolcli/runs/record.py": ("test_executors.py", "cli/test_resume.py"),
     "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 

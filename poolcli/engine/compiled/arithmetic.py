@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.compiled.ability import largest_divisor
+from poolcli.engine.choose import largest_divisor
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.windows import AxisWindows, Bins
@@ -61,6 +61,10 @@ class PowerOfSize(NamedTuple):
     power: float
 
 
+class Negated(NamedTuple):
+    """A number with its sign turned."""
+
+
 class Sum(NamedTuple):
     """Terms are added, in the type of `nothing`."""
 
@@ -85,10 +89,20 @@ class Smallest(NamedTuple):
     nothing: Scalar
 
 
+class SmallestBits(NamedTuple):
+    """The smallest term wins, NaN over every number, by the bits of both answers of a comparison."""
+
+    nothing: Scalar
+
+
 class MostOften(NamedTuple):
     """The term that occurs most often wins, the smallest of several; votes are counted from `nothing`, 0."""
 
     nothing: Scalar
+
+
+class Element(NamedTuple):
+    """The total, with one NaN for all of them."""
 
 
 class Quotient(NamedTuple):
@@ -143,9 +157,21 @@ class Arithmetic(NamedTuple):
     """From elements to what is stored."""
 
     read: Plain | Float16Bits | BFloat16Bits
-    term: Itself | Size | Square | Power | PowerOfSize
-    total: Sum | SumWithError | Largest | Smallest | MostOften
-    result: Itself | Quotient | Scaled | ByReciprocal | NearestQuotient | OddQuotient | HalfEven | Shift | OfKernel
+    term: Itself | Negated | Size | Square | Power | PowerOfSize
+    total: Sum | SumWithError | Largest | Smallest | SmallestBits | MostOften
+    result: (
+        Itself
+        | Element
+        | Negated
+        | Quotient
+        | Scaled
+        | ByReciprocal
+        | NearestQuotient
+        | OddQuotient
+        | HalfEven
+        | Shift
+        | OfKernel
+    )
     root: Itself | SquareRoot | Root
     write: Plain | Float16Bits | BFloat16Bits
 
@@ -171,10 +197,12 @@ def seen_as(dtype: str) -> np.dtype[Any]:
     return np.dtype(SEEN_AS.get(dtype, dtype))
 
 
-def compute(plan: Plan, longest: int) -> Computed:
+def compute(plan: Plan, longest: int, indices: bool = False) -> Computed:
     """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
     if plan.reducer.better is not None or plan.reducer.votes:
-        return _element(plan)
+        computed = _element(plan)
+        is_float = lookup(plan.dtype).kind == "float" and not plan.reducer.votes
+        return computed._replace(how=_by_bits(computed.how)) if is_float and not indices else computed
     if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
     if not (plan.reducer.adds and plan.reducer.divides):
@@ -191,6 +219,15 @@ def _element(plan: Plan) -> Computed:
     if plan.output_dtype == plan.dtype:
         return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), stored), seen_as(plan.dtype), NONE)
     return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), Plain()), dtype, NONE)
+
+
+def _by_bits(how: Arithmetic) -> Arithmetic:
+    """The best of floats in three operations where a comparison that minds NaN and the signs of zeros takes seven:
+    maxima are minima of negated numbers.
+    """
+    if isinstance(how.total, Smallest):
+        return how._replace(total=SmallestBits(how.total.nothing), result=Element())
+    return how._replace(term=Negated(), total=SmallestBits(np.negative(how.total.nothing)), result=Negated())
 
 
 def _sum_of_floats(plan: Plan) -> Sum | SumWithError:

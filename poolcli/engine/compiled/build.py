@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long
 # enough. Not those that let LLVM choose an order of additions: their bits would be others.
-WIDE = {"slide", "slide_line", "slide_maps", "slide_planes", "slide_turned", "tile_turned", "slide_at", "halve"}
+WIDE = {"slide", "slide_line", "slide_maps", "slide_planes", "slide_at", "halve"}
 
 
 def build(choice: Choice) -> Code:

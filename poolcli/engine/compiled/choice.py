@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, ByReciprocal, Itself, OfKernel, Plain
-from poolcli.engine.compiled.buffers import address
-from poolcli.engine.compiled.geometry import Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.geometry import APART, Apart, Geometry, Taps, Wide, flat
+from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.view import View
 from poolcli.windows import ceil_div
 
@@ -54,11 +54,6 @@ class Choice:
         return "-".join([self.kernel, *size, self.dtype, *steps, *types])
 
     @property
-    def step(self) -> int:
-        """How far the next element of a row is: one further, or one before."""
-        return -1 if self.taps is not None and self.taps.back else 1
-
-    @property
     def totals(self) -> np.dtype[Any]:
         """The type of totals."""
         return np.dtype(np.int64) if isinstance(self.how, Wide) else self.how.total.nothing.dtype
@@ -74,6 +69,12 @@ class Choice:
         result = None if isinstance(self.how, Wide) else self.how.result
         elements = int(result.elements) if isinstance(result, OfKernel) else 0
         return flat(self.geometry, self.more, elements, isinstance(result, ByReciprocal))
+
+    def with_apart(self, apart: Apart) -> NDArray[np.int64]:
+        """The integers for an array whose elements lie that far apart."""
+        integers = self.numbers[0].copy()
+        integers[APART : APART + len(apart)] = apart
+        return integers
 
     @cached_property
     def addresses(self) -> tuple[int, int]:

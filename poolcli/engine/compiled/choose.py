@@ -22,7 +22,7 @@ from poolcli.engine.compiled.arithmetic import (
 from poolcli.engine.compiled.choice import Choice
 from poolcli.engine.compiled.geometry import LANES, LINE, LOW, SHORT, VECTORS, Across, Down, Taps, Wide
 from poolcli.engine.compiled.view import View, view_of
-from poolcli.engine.memory import Order, is_exchanged
+from poolcli.engine.memory import Order
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 from poolcli.windows import ceil_div
@@ -43,6 +43,7 @@ class Limits(NamedTuple):
     constant: int = 1 << 18  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
     taps: int = 9  # the largest window along W that has a kernel of its own
+    rows: int = 27  # the most rows of a window that are constant in a kernel
     by: int = 4  # the largest stride along W that has one
     map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
@@ -53,27 +54,24 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 
 
-def choose_kernel(region: Region, indices: bool = False, order: Order | None = None, back: bool = False) -> Choice:
+def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> Choice:
     """The kernel that computes a region (with positions where `indices` is true), and all that it is given; `order` is
-    that of the axes in memory, where it is not the order of the layout. With `back` rows lie back to front, where there
-    is a kernel for such (`Choice.step`).
+    that of the axes in memory, where it is not the order of the layout.
     """
-    return _choose(region, indices, order, back, LIMITS)
+    return _choose(region, indices, order, LIMITS)
 
 
 @lru_cache(maxsize=16)
-def _choose(region: Region, indices: bool, order: Order | None, back: bool, limits: Limits) -> Choice:
+def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) -> Choice:
     plan, view = region.plan, view_of(region, limits.merged, order)
     if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
         return _wide(plan, view)
-    computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
+    computed = compute(plan, prod(axis.entire.longest for axis in view.axes), indices)
     source, how, itemsize = seen_as(plan.dtype), computed.how, computed.how.total.nothing.itemsize
-    if is_exchanged(plan, view.order):
-        loops = _turned(view, itemsize, limits)
-    elif plan.reducer.votes:
+    if plan.reducer.votes:
         loops = _votes(view, itemsize, limits)
     else:
-        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits, back)
+        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
     if loops.kernel in SCALED:
         how = scaled(how, plan)
@@ -107,7 +105,7 @@ class Loops(NamedTuple):
 LARGEST_INT32 = 2**31 - 1
 OF_PLANES = ("slide_planes", "slide_maps")  # kernels whose rows are whole planes
 # A product for the quotient spares these a sixth of their time where it need not wait for memory.
-SCALED = ("halve", "tile_turned")
+SCALED = ("halve",)
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 
@@ -127,20 +125,19 @@ def _best_at(view: View, limits: Limits) -> Loops:
     return Loops("slide_at", (w,), view.rows, length + padded, lines=length + 2 * padded, taps=taps)
 
 
-def _loops(view: View, itemsize: int, limits: Limits, back: bool) -> Loops:
+def _loops(view: View, itemsize: int, limits: Limits) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes."""
     w, h = across(view, limits), down(view, limits)
     size = view.output_shape[3]
     if w is None:
         return _each(view, limits)
     if is_halving(view):
-        kernel, taps = ("halve", Taps(2, 2, back) if back else None) if view.inner == 1 else ("halve_pixels", None)
-        return Loops(kernel, (), view.rows, 3 * size + 2, taps=taps)
+        return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 2)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
     w = w if taps is None else by_strides(w)
-    if taps is not None and not back and is_line(view, taps):
+    if taps is not None and is_line(view, taps):
         pieces = ceil_div(w.outputs, w.piece)
         return Loops("slide_line", (w,), view.rows * pieces, 0, taps=taps, pieces=pieces)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
@@ -148,12 +145,20 @@ def _loops(view: View, itemsize: int, limits: Limits, back: bool) -> Loops:
         tasks, scratch = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
         scratch += (h.kernel + 1) * length
         return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps, pieces=pieces)
-    if taps is not None and not back and is_small_map(view, limits):
+    if taps is not None and is_small_map(view, limits):
         return _planes(w, taps, view, limits.short // itemsize, limits)
-    taps = taps._replace(back=True) if taps is not None and back and view.inner == 1 else taps
+    taps = None if taps is None else _with_rows(taps, view, limits)
     group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
+
+
+def _with_rows(taps: Taps, view: View, limits: Limits) -> Taps:
+    """The same with the rows of a window, where it slides along both axes and has few of them."""
+    d, h, _ = view.axes
+    rows = d.entire.longest * h.entire.longest
+    are_few = d.windows is not None and h.windows is not None and rows <= limits.rows
+    return taps._replace(rows=rows, lines=h.entire.longest) if are_few else taps
 
 
 def _each(view: View, limits: Limits) -> Loops:
@@ -163,20 +168,6 @@ def _each(view: View, limits: Limits) -> Loops:
         reach = (w.entire.longest - 1) * w.step + 1
         return Loops("each_inner", (), view.rows, (LANES + reach) * view.inner)
     return Loops("each", (w.entire.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
-
-
-def _turned(view: View, itemsize: int, limits: Limits) -> Loops:
-    """The loops of columns that lie in memory as rows, and are to be added as columns."""
-    rows, line, w = view.axes[1].windows, view.axes[2].windows, across(view, limits)
-    if rows is None or line is None or w is None:
-        raise ValueError("columns are exchanged with rows where windows along both are regular alone")
-    taps = Taps(line.kernel, line.stride, rows=rows.kernel)
-    if all(axis.kernel == axis.stride and len(axis.interior) == axis.output for axis in (rows, line)):
-        return Loops("tile_turned", (), view.rows, 0, taps=taps)
-    length = ceil_div(w.outputs, 2 * VECTORS) * 2 * VECTORS
-    each, slots = length + line.kernel, max(rows.kernel, min(view.axes[1].size, limits.row // itemsize // length))
-    more = w, rows.stride, view.axes[1].pad, slots, length, each
-    return Loops("slide_turned", more, view.rows, line.stride * each + slots * length, taps=taps)
 
 
 def is_line(view: View, taps: Taps) -> bool:
@@ -236,7 +227,7 @@ def _wide(plan: Plan, view: View) -> Choice:
     """Means of 64-bit integers; the rounded ones are made as int64, which has the bits of those of uint64."""
     rounded = lookup(plan.output_dtype).is_integer
     how, made = (
-        Wide(plan.dtype.startswith("u"), rounded, plan.output_dtype != "float64"),
+        Wide(plan.dtype.startswith("u"), rounded, not rounded and plan.output_dtype != "float64"),
         np.dtype(np.int64 if rounded else np.float64),
     )
     source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
@@ -269,7 +260,9 @@ def across(view: View, limits: Limits) -> Across | None:
     if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged:
         return None
     reach = (axis.output - 1) * w.stride + w.extent
-    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output)
+    of_one = np.flatnonzero(axis.divisor == axis.divisor.max(initial=0))
+    whole, cut = (int(of_one[0]), int(of_one[-1]) + 1) if of_one.size else (0, 0)
+    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, whole, cut)
 
 
 def in_pieces(w: Across, most: int) -> Across:

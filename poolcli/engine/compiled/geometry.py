@@ -80,7 +80,7 @@ LANES = 8  # sums that the elements of a longer window are added in, every eight
 LOW = 3  # rows of a window, up to which joining them in turn is the order of any number
 APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
-ARRAYS = MORE + 12  # where the begins follow, and then the counts
+ARRAYS = MORE + 14  # where the begins follow, and then the counts
 
 
 def flat(
@@ -113,19 +113,21 @@ class Share(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The size and the stride of windows along W, as constants of a kernel; whether rows lie back to front; the size of
-    windows along H, where it is a constant too.
+    """The size and the stride of windows along W, as constants of a kernel; the number of rows of
+    a whole window, and of those in one plane, where they are constants too (else 0).
     """
 
     kernel: int
     stride: int
-    back: bool = False
     rows: int = 0
+    lines: int = 0
 
     @property
     def word(self) -> str:
         """They as a part of a kernel's name."""
-        return f"{self.kernel}by{self.stride}" + (f"x{self.rows}" if self.rows else "") + ("back" if self.back else "")
+        planes = f"x{self.rows // self.lines}" if self.lines and self.rows > self.lines else ""
+        rows = f"x{self.lines or self.rows}" if self.rows else ""
+        return f"{self.kernel}by{self.stride}{rows}{planes}"
 
     @property
     def pass_on(self) -> bool:
@@ -134,7 +136,9 @@ class Taps(NamedTuple):
 
 
 class Across(NamedTuple):
-    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs."""
+    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs. Outputs
+    from `whole` to before `cut` have one divisor, that of a whole window.
+    """
 
     kernel: int
     stride: int
@@ -143,6 +147,8 @@ class Across(NamedTuple):
     reach: int
     outputs: int
     piece: int
+    whole: int
+    cut: int
 
 
 class Down(NamedTuple):

@@ -1,19 +1,46 @@
-"""Kernels by what tells them apart: in this process, else in the cache, else built."""
+"""Kernels by what tells them apart: in this process, else in the cache, else built; and the time that this takes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from poolcli.engine.compiled import spent, store
-from poolcli.engine.compiled.ability import is_switched_off
+from poolcli.engine.choose import is_switched_off
+from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 from poolcli.engine.fallback import KernelError, kernel_errors
 from poolcli.system.gc import gc_disabled
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Choice
+
+
+def _say_nothing(text: str) -> None:
+    """The library compiles in silence; the command line sets `announce` to something that prints."""
+
+
+announce: Callable[[str], None] = _say_nothing
+
+_spent: list[float] = []
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Adds the time inside to what this process has spent on building and loading kernels."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _spent.append(time.perf_counter() - start)
+
+
+def seconds_spent() -> float:
+    """What this process has spent on building and loading kernels."""
+    return sum(_spent)
+
 
 _kernels: dict[str, LoadedKernel] = {}
 _failed: dict[str, str] = {}  # why a kernel cannot be had, so that a later call need not find out again
@@ -26,7 +53,7 @@ def load(choice: Choice) -> Kernel:
     """
     kernel = _kernels.get(choice.variant)
     if kernel is None:
-        with _preparing, spent.timed():
+        with _preparing, timed():
             kernel = _kernels.get(choice.variant) or _found(choice, lambda: _kept(choice) or _built(choice))
     assert kernel is not None  # noqa: S101  # built or raised
     return kernel.call
@@ -35,7 +62,7 @@ def load(choice: Choice) -> Kernel:
 def load_kept(choice: Choice) -> None:
     """Loads the kernel that was chosen where it is kept; builds none."""
     if choice.variant not in _kernels:
-        with _preparing, spent.timed():
+        with _preparing, timed():
             _found(choice, lambda: _kernels.get(choice.variant) or _kept(choice))
 
 
@@ -57,19 +84,19 @@ def _found(choice: Choice, find: Callable[[], LoadedKernel | None]) -> LoadedKer
 
 
 def _kept(choice: Choice) -> LoadedKernel | None:
-    code = store.read(choice.variant)
+    code = kernel_cache.read(choice.variant)
     return loaded(code) if code else None
 
 
 def _built(choice: Choice) -> LoadedKernel:
     """Built here and kept, unless another process has just done so."""
-    with store.writing(choice.variant) as keep:
+    with kernel_cache.writing(choice.variant) as keep:
         kernel = _kept(choice)
         if kernel is None:
             with gc_disabled():
                 from poolcli.engine.compiled.build import build
 
-                spent.announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
+                announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
                 code = build(choice)
             kernel = loaded(code)
             if kernel is None:

@@ -43,21 +43,13 @@ def binding() -> Any:
     return llvm
 
 
-processor: tuple[str, str] | None = None  # to compile for, by name and features, where it is not this one: for tests
-
-
 @cache
-def _host() -> tuple[str, str]:
+def _processor() -> tuple[str, str]:
     """The processor that numba's environment variables name; what they leave open is that of this machine."""
     llvm = binding()
     name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES")
     return name, llvm.get_host_cpu_features().flatten() if features is None else features
-
-
-def _processor() -> tuple[str, str]:
-    """The name and the features of the processor to compile for."""
-    return processor or _host()
 
 
 def description() -> str:

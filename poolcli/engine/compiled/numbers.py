@@ -13,7 +13,6 @@ import operator
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
-from numba.np.numpy_support import as_dtype
 
 from poolcli.engine.compiled import arithmetic as names
 from poolcli.engine.compiled.geometry import LANES
@@ -25,6 +24,11 @@ BETTER = {total: better for better, total in names.BEST.items()}
 def step_of(how, name):
     """The class of one step of an arithmetic, from the type of the arithmetic."""
     return how.types[how.fields.index(name)].instance_class
+
+
+def scalar_of(kind):
+    """The numpy class of a type of numbers, which bear the same names in numba."""
+    return np.dtype(str(kind)).type
 
 
 def _total_type(how):
@@ -63,6 +67,11 @@ def itself(value, how):
 
 
 @inlined
+def negated(value, how):
+    return -value
+
+
+@inlined
 def _size(value, how):
     return abs(np.float64(value))
 
@@ -84,6 +93,7 @@ def _power_of_size(value, how):
 
 TERM = {
     names.Itself: itself,
+    names.Negated: negated,
     names.Size: _size,
     names.Square: _square,
     names.Power: _power,
@@ -101,7 +111,7 @@ def _lift(raw, how):
     read, term = READ[step_of(how, "read")], TERM[step_of(how, "term")]
     if isinstance(_total_type(how), types.Complex):
         return lambda raw, how: complex(np.float64(term(read(raw), how)), 0.0)
-    enter = as_dtype(_total_type(how)).type
+    enter = scalar_of(_total_type(how))
     return lambda raw, how: enter(term(read(raw), how))
 
 
@@ -119,10 +129,26 @@ def _join(a, b, how):
         return lambda a, b, how: a + b
     if step_of(how, "total") is names.SumWithError:
         return _two_sum
+    if step_of(how, "total") is names.SmallestBits:
+        return _smallest_bits_of(a)
     better = BETTER[step_of(how, "total")]
     if isinstance(a, types.Float):
         return lambda a, b, how: a if a != a else one_of_equals(a, b, how) if a == b else a if better(a, b) else b
     return lambda a, b, how: a if better(a, b) else b
+
+
+def _smallest_bits_of(total):
+    """The smaller of two numbers in three operations. Of two numbers a processor gives the second one where one of them
+    is NaN, or both are zeros; asked both ways round, the bits of both answers together are a NaN or -0 there, and
+    elsewhere the same number twice.
+    """
+    number, bits, _, _ = _parts_of(total)
+
+    def smallest(a, b, how):
+        low, again = a if a < b else b, b if b < a else a
+        return bits(number(low).view(bits) | number(again).view(bits)).view(number)
+
+    return smallest
 
 
 def _two_sum(a, b, how):
@@ -164,7 +190,7 @@ def vote(a, b, how):
 
 @overload(vote, jit_options=INLINED)
 def _vote(a, b, how):
-    kind = as_dtype(_total_type(how)).type
+    kind = scalar_of(_total_type(how))
     return lambda a, b, how: kind(a == b)
 
 
@@ -177,7 +203,7 @@ def rank(value, how):
 def _rank(value, how):
     turned = BETTER[step_of(how, "total")](0, 1)  # the smallest is best
     if not isinstance(value, types.Float):
-        kind = as_dtype(value).type
+        kind = scalar_of(value)
         return (lambda value, how: kind(~value)) if turned else (lambda value, how: value)
     number, bits, sign, highest = _parts_of(value)
 
@@ -251,6 +277,17 @@ def _lanes_of(are_neighbours, how):
     if _fills_lanes(how):
         return lambda are_neighbours, how: LANES if are_neighbours else 1
     return lambda are_neighbours, how: 1
+
+
+def divides(how):
+    """Whether totals are divided."""
+    raise NotImplementedError
+
+
+@overload(divides, jit_options=INLINED)
+def _divides(how):
+    found = step_of(how, "result") not in (names.Itself, names.Element, names.Negated, names.Shift, names.Scaled)
+    return lambda how: found
 
 
 def is_own_total(how):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,20 @@ from poolcli.engine.compiled.arithmetic import ByReciprocal, OddQuotient, Quotie
 from poolcli.engine.compiled.choice import Choice
 from poolcli.engine.compiled.choose import choose_kernel
 from poolcli.engine.compiled.geometry import Wide
-from poolcli.engine.compiled.load import load_kept
-from poolcli.engine.compiled.running import run
-from poolcli.engine.compiled.suited import suited
+from poolcli.engine.compiled.launch import Buffers, address, share_out
+from poolcli.engine.compiled.load import load, load_kept
+from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.choose import Pool
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_NOTHING = ctypes.create_string_buffer(64)
+NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
+_totals = Buffers()
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 
@@ -35,7 +39,7 @@ def prepare(region: Region, indices: bool) -> Pool:
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         x = _as_numbers(x, in_order.source)
-        choice = in_order if in_order.view.is_contiguous(x) else suited(region, indices, in_order, x)
+        choice = in_order if in_order.view.is_contiguous(x) else choose_for_order(region, indices, in_order, x)
         source, values = choice.view.of_input(x), choice.view.target(out, choice.made, as_bits)
         positions = np.empty(choice.view.output_shape, np.int64) if indices else None
         run(choice, source, values, positions, threads)
@@ -46,6 +50,28 @@ def prepare(region: Region, indices: bool) -> Pool:
         return None if positions is None else _inside_plane(region, choice, positions)
 
     return pool
+
+
+def run(choice: Choice, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
+    """Has the kernel pool `source` to `values` and `positions`; all have their axes in the order of its view."""
+    kernel, integers = load(choice), choice.numbers[0]
+    if not source.flags.c_contiguous:
+        apart = apart_of(choice, source)
+        if apart is None:
+            source = contiguous(source, threads)
+        else:
+            integers = choice.with_apart(apart)
+    target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
+    where = None if positions is None else address(positions)
+    x, out, numbers, divisors = address(source), address(target), address(integers), choice.addresses[1]
+
+    def pool(first: int, last: int) -> None:
+        _owner, totals = _totals.of(choice.buffered)
+        kernel(NOWHERE, NOWHERE, x, out, where, totals, totals + choice.lines_at, numbers, divisors, first, last)
+
+    share_out(pool, choice.tasks, choice.work, threads)
+    if target is not values:
+        copy_into(values, target, threads)
 
 
 def _as_numbers(x: Array, dtype: np.dtype[Any]) -> Array:

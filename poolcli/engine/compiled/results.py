@@ -1,18 +1,72 @@
 """From a total to what is stored: what the last steps of an arithmetic do, chosen by their types at compile time.
-`finish` is what the kernels call.
+`finish` is what the kernels call. Quotients are taken without a division where they have the same bits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.extending import overload
-from numba.np.numpy_support import as_dtype
+from numba.extending import intrinsic, overload
 
 from poolcli.engine.compiled import arithmetic as names
-from poolcli.engine.compiled.numbers import itself, step_of
+from poolcli.engine.compiled.machine import fuses
+from poolcli.engine.compiled.numbers import itself, scalar_of, step_of
 from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
-from poolcli.engine.compiled.quotients import quotient, residue
+
+
+@intrinsic
+def quotient(typing, total, divisor, reciprocal):
+    """total / divisor to the nearest float64, and 0 of -0, for an integer divisor up to 2**24 and totals far from the
+    ends of the range; `reciprocal` is near that of the divisor.
+
+    A product with the reciprocal is a few units in the last place away; what it leaves over is exact, and brings it so
+    near that it is rounded to the nearest (Markstein), as no such quotient lies that near to the middle of two floats.
+    Where something is not finite, or the divisor 0, the product is the quotient.
+    """
+
+    def generate(context, builder, signature, arguments):
+        value, by, inverse = arguments
+        if not fuses():
+            return builder.fdiv(builder.fadd(value, value.type(0.0)), by)
+        near = builder.fmul(value, inverse)
+        left = builder.fma(builder.fneg(near), by, value)
+        better = builder.fma(left, inverse, near)
+        return builder.select(builder.fcmp_ordered("ord", left, left), better, near)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@intrinsic
+def _fused_residue(typing, total, found, divisor):
+    def generate(context, builder, signature, arguments):
+        value, near, by = arguments
+        return builder.fma(builder.fneg(near), by, value)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+def residue(total, found, divisor):
+    """total - found * divisor, exactly, for the nearest quotient."""
+    raise NotImplementedError
+
+
+@overload(residue, jit_options=INLINED)
+def _residue(total, found, divisor):
+    if fuses():
+        return lambda total, found, divisor: _fused_residue(total, found, divisor)
+    return residue_of_halves
+
+
+def residue_of_halves(total, found, divisor):
+    """The same in several steps (Dekker): halves of 26 bits have exact products. Large numbers are scaled first."""
+    scale = 2.0**-64 if abs(total) > 2.0**900 else 1.0
+    total, found = total * scale, found * scale
+    product = found * divisor
+    wide_a, wide_b = found * 134217729.0, divisor * 134217729.0
+    high_a, high_b = wide_a - (wide_a - found), wide_b - (wide_b - divisor)
+    low_a, low_b = found - high_a, divisor - high_b
+    lost = low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+    return ((total - product) - lost) / scale
 
 
 @inlined
@@ -215,7 +269,7 @@ def finish(total, share, w, how, out):
 @overload(finish, jit_options=INLINED)
 def _finish(total, share, w, how, out):
     root = ROOT[step_of(how, "root")]
-    write = WRITE.get(step_of(how, "write"), as_dtype(out.dtype).type)
+    write = WRITE.get(step_of(how, "write"), scalar_of(out.dtype))
     if step_of(how, "result") is names.ByReciprocal:
         of = _by_reciprocal_pair if isinstance(total, types.Complex) else _by_reciprocal
 
@@ -232,10 +286,20 @@ def _finish(total, share, w, how, out):
 
 def _result(total, divisor, how):
     step = step_of(how, "result")
+    if step in (names.Element, names.Negated):
+        return _element_of(total, step is names.Negated)
     if step is names.HalfEven and isinstance(divisor, types.Float):
-        return _rounded_in(as_dtype(divisor).type)
+        return _rounded_in(scalar_of(divisor))
     if step is names.HalfEven:
         return _half_even
     if step in EXACT:
         return _exact(EXACT[step], total)
     return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]
+
+
+def _element_of(total, negated):
+    """A total as it is or with its sign turned; one NaN for all, since the bits of several may have been joined."""
+    nan = scalar_of(total)(np.nan)
+    if negated:
+        return inlined(lambda total, divisor, how: -total if total == total else nan)
+    return inlined(lambda total, divisor, how: total if total == total else nan)

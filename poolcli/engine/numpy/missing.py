@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.indices import in_slab
+from poolcli.engine.call import in_slab
 from poolcli.engine.numpy.best import best_of
 from poolcli.engine.numpy.modes import highest, mode_of
 from poolcli.engine.numpy.powers import power_mean_of
@@ -27,7 +27,7 @@ from poolcli.plan.region import Ranges, Region, parts_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.choose import Pool
 
 PART = 2**21  # bytes of input and output that are pooled again at once
 

@@ -15,7 +15,7 @@ from poolcli.plan.region import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.choose import Pool
 
 ELEMENTS = 1 << 18  # of windows that are taken at once
 

@@ -22,7 +22,7 @@ from poolcli.plan.region import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.table import Pool
+    from poolcli.engine.choose import Pool
 
 
 _silently = np.errstate(all="ignore")  # around a function it takes half the time of a block

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -13,14 +12,15 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.image import gif, pillow, pixels, png, tiff, tiff_write
+from poolcli.formats.image import gif_write, pillow, pixels, png, tiff, tiff_write
+from poolcli.formats.image.bit_depth import loses_bits
+from poolcli.formats.image.encode_options import BESIDE, chosen, pillow_options
+from poolcli.formats.image.encoded import Picture
 from poolcli.formats.image.exif import with_directory
 from poolcli.formats.image.metadata import WORDS
-from poolcli.formats.image.modes import BANDS, DEEP, MODES, mode_of
-from poolcli.formats.image.pages import Picture, choose_pages, refuse_many_pixels, refuse_memory
-from poolcli.formats.image.tiff import pillow_reads
-from poolcli.formats.image.tiff_tags import as_jpeg_marker
-from poolcli.formats.image.tiff_write import choose_compression
+from poolcli.formats.image.modes import DEEP, MODES, mode_of
+from poolcli.formats.image.pages import choose_pages, refuse_many_pixels, refuse_memory
+from poolcli.formats.image.tiff_compression import choose_compression
 from poolcli.formats.records import (
     ArrayReader,
     Header,
@@ -33,129 +33,10 @@ from poolcli.formats.records import (
 )
 from poolcli.formats.table import format_of
 from poolcli.layouts import convert_layout
-from poolcli.system.lazy_imports import Lazy, loading
+from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-pil_png: Any = Lazy("PIL.PngImagePlugin")
-
-KEEPS = {
-    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "gamma", "duration", "loop"},
-    "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
-    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
-    "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
-    "bmp": {"dpi"},
-    "gif": {"comment", "duration", "loop"},
-}
-BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "comment", "text")  # which may be damaged
-GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
-BEST_QUALITY = 95
-LOSSY_WEBP = 90  # the quality of a WebP whose input had losses, too
-
-
-def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What goes into a picture of the format and mode, and notes on what does not; an ICC profile must fit the mode."""
-    able = KEEPS.get(name, set())
-    if "icc_profile" in found and not _profile_fits(found["icc_profile"], mode):
-        able = able - {"icc_profile"}
-    kept = {key: value for key, value in found.items() if key in able}
-    notes = [f"{WORDS[key]} not kept: {name} files have no place for it" for key in found if key in WORDS.keys() - able]
-    notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
-    return kept, tuple(notes)
-
-
-def pillow_options(name: str, mode: str, kept: Mapping[str, Any], quality: int | None) -> dict[str, Any]:
-    """What was chosen as Pillow's `save` takes it; a TIFF gets its tags afterwards."""
-    return _OPTIONS.get(name, _as_they_are)(dict(kept), mode, quality)
-
-
-def _as_they_are(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    return kept
-
-
-def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    tables, sampling, blocks = kept.pop("qtables", None), kept.pop("subsampling", 0), kept.pop("photoshop", None)
-    if blocks:
-        kept["extra"] = as_jpeg_marker(blocks)
-    if quality is not None:
-        return kept | {"quality": quality}
-    if tables and mode != "CMYK" and len(tables) <= (1 if mode == "L" else 2):
-        return kept | {"qtables": tables, "subsampling": sampling}
-    return kept | {"quality": BEST_QUALITY, "subsampling": 0}
-
-
-def _webp_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    if kept.pop("losses", False) and quality is None:
-        quality = LOSSY_WEBP
-    return kept | ({"lossless": True, "exact": True} if quality is None else {"quality": quality})
-
-
-def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    text, xmp, gamma = kept.pop("text", {}), kept.pop("xmp", None), kept.pop("gamma", None)
-    if text or xmp or gamma:
-        chunks = pil_png.PngInfo()
-        for key, value in text.items():
-            chunks.add_itxt(key, value) if not value.isascii() else chunks.add_text(key, value)
-        if gamma:
-            chunks.add(b"gAMA", struct.pack(">I", round(gamma * 100_000)))
-        if xmp:
-            chunks.add_itxt("XML:com.adobe.xmp", xmp.decode("utf-8", "replace"))
-        kept["pnginfo"] = chunks
-    return kept | {"compress_level": png.LEVEL}
-
-
-_OPTIONS = {"jpeg": _jpeg_options, "webp": _webp_options, "png": _png_options}
-
-
-def _profile_fits(profile: bytes, mode: str) -> bool:
-    if mode == BANDS:  # they are those of the input
-        return True
-    space = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
-    return profile[16:20] == space
-
-
-# Of Pillow's names of how pixels are stored, those of 16 bits a pixel: 5 or 6 a channel.
-PACKED = ("RGB;16", "BGR;16")
-
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-
-def loses_bits(image: Image) -> bool:
-    """Whether Pillow decodes to 8 bits what holds more; it says so only in the decoder's settings, or not at all."""
-    if image.format == "TIFF":
-        stored = image.tag_v2  # type: ignore[attr-defined]
-        return not pillow_reads(stored, stored.prefix == b"MM")
-    if image.format == "HEIF":
-        return int(image.info.get("bit_depth", 8)) > 8
-    if image.mode.startswith("I;16"):
-        return "transparency" in image.info
-    if image.mode == "I":
-        return False
-    for decoder, _, _, settings in getattr(image, "tile", ()):
-        args = settings if isinstance(settings, tuple) else (settings,)
-        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg and arg not in PACKED for arg in args):
-            return True
-        if image.format == "PPM" and any(isinstance(arg, int) and arg > 255 for arg in args[1:]):
-            return True
-    return image.format in ("JPEG2000", "AVIF") and _bits_in_header(image) > 8
-
-
-def _bits_in_header(image: Image) -> int:
-    """Bits of a channel, from the SIZ marker of JPEG 2000 or the av1C box of AVIF; 8 where there is none."""
-    file: Any = image
-    with open(file.fp.name, "rb") as stream:
-        start = stream.read(4096)
-    place = start.find(b"\xff\x4f\xff\x51")
-    if place >= 0 and len(start) > place + 42:
-        return (start[place + 42] & 0x7F) + 1
-    place = start.find(b"av1C")
-    if place >= 0 and len(start) > place + 6 and start[place + 6] & 0x40:
-        return 10
-    return 8
-
 
 LATER = ("what pages after the first say beside their pixels", "it differs from what the first says")
 MOST_PIXELS = 178_956_970  # the number at which Pillow itself gives up
@@ -295,7 +176,7 @@ def _encoded(
             data = pixels.encode(name, mode, stack, compression.pillow_options)
         return with_directory(data, kept), notes
     if name == "gif":
-        return gif.encode(stack, kept)
+        return gif_write.encode(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
     if name == "png" and (mode in DEEP or png.can_encode(stack, mode)):
         return png.encode(path, stack[0], settings), ()

@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from poolcli.formats.checks import NAMES
-from poolcli.layouts import default_layout
-
-
-def names_of(layout: str) -> tuple[str, ...]:
-    """Names for the axes of a layout; none for the one that is taken where nothing is known."""
-    if len(layout) > 2 and layout == default_layout(len(layout)):
-        return ()
-    return tuple(letter.lower() for letter in layout)
-
+from poolcli.formats.nodata import NAMES
 
 DEEPEST = 64
 

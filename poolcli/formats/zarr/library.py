@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from poolcli.errors import QUOTES, said_by
-from poolcli.formats.checks import one_line
+from poolcli.formats.translated import one_line
 from poolcli.system.lazy_imports import Lazy
 
 zarr: Any = Lazy("zarr")

@@ -11,12 +11,12 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import byte_count, named
-from poolcli.formats.hdf5.arrays import LARGEST_SCALES
+from poolcli.formats.hdf5.metadata import LARGEST_SCALES
 from poolcli.formats.names import below
 from poolcli.formats.records import Dimension, Metadata, Scale
+from poolcli.formats.zarr.hierarchy import groups_above, is_group
 from poolcli.formats.zarr.library import KNOWN, zarr
 from poolcli.formats.zarr.ome import described
-from poolcli.formats.zarr.store import groups_above, is_group
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute in which xarray names the dimensions of Zarr v2
 OF_LEVELS = ("ome", "multiscales", "omero")  # attributes of a group of levels, which one array does not keep

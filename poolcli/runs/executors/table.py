@@ -11,7 +11,6 @@ from typing import Any, Protocol, cast
 from poolcli.pooling.outcome import Outcome
 from poolcli.pooling.pool_file import Progress
 from poolcli.runs.task import Runner, Task
-from poolcli.system.signals import check_stopped
 
 Outcomes = Generator[tuple[int, Outcome], None, None]
 
@@ -48,15 +47,8 @@ class Executor:
 EXECUTORS = {
     row.name: row
     for row in (
-        Executor("here", "poolcli.runs.executors.table"),
+        Executor("here", "poolcli.runs.executors.here"),
         Executor("workers", "poolcli.runs.executors.workers"),
         Executor("dask", "poolcli.runs.executors.dask"),
     )
 }
-
-
-def run(tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
-    """The outcomes in the order of the tasks."""
-    for number, task in enumerate(tasks):
-        yield number, runner(task, progress)
-        check_stopped()

@@ -21,7 +21,9 @@ from poolcli.engine.ahead import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.pooling.outcome import Job, Outcome, failure
+from poolcli.pooling.failures import failure
+from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Outcome
 from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors.table import Outcomes
 from poolcli.runs.task import Runner, Task

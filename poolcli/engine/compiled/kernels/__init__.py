@@ -21,17 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from poolcli.engine.compiled.kernels.best import best_at
-from poolcli.engine.compiled.kernels.each import each
-from poolcli.engine.compiled.kernels.each_inner import each_inner
-from poolcli.engine.compiled.kernels.halve import halve
+from poolcli.engine.compiled.kernels.best import best_at, slide_at
+from poolcli.engine.compiled.kernels.each import each, each_inner
+from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
 from poolcli.engine.compiled.kernels.line import slide_line
-from poolcli.engine.compiled.kernels.maps import slide_maps
-from poolcli.engine.compiled.kernels.pixels import halve_pixels
-from poolcli.engine.compiled.kernels.planes import slide_planes
+from poolcli.engine.compiled.kernels.maps import slide_maps, slide_planes
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
-from poolcli.engine.compiled.kernels.slide_at import slide_at
-from poolcli.engine.compiled.kernels.turned import slide_turned, tile_turned
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.wide import mean_wide
 
@@ -43,8 +38,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
         slide_blocks,
         slide_planes,
         slide_line,
-        slide_turned,
-        tile_turned,
         slide_maps,
         halve,
         halve_pixels,

@@ -1,20 +1,32 @@
-"""Windows of 2 along W that do not overlap, of two rows in one pass from x, for one inner element."""
+"""Windows of 2 along W that do not overlap, of two rows in one pass from x, for one inner element and for three."""
 
 from __future__ import annotations
 
+from sys import byteorder
+
+from numba import types
+from numba.extending import overload
+
+from poolcli.engine.compiled import arithmetic as names
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
+    finish_row,
+    join_rows,
     row_after,
     row_of,
-    rows_joined,
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import join, lift
+from poolcli.engine.compiled.numbers import join, lift, step_of
 from poolcli.engine.compiled.pointers import (
+    INLINED,
+    add_pixels,
     arithmetic_at,
+    behind,
+    copy_four,
     geometry_at,
     inlined,
+    looped,
     optimise_later,
     pointers_are_distinct,
     share_at,
@@ -32,13 +44,7 @@ def pair_of_pairs(x, a, b, i, j, how):
 
 
 def halve(arithmetic, taps):
-    """For one inner element, of rows in order or back to front."""
-    back = taps is not None and taps.back
-    join_rows = rows_joined(back)
-
-    @inlined
-    def place(w, n):
-        return n - unsigned(1) - w if back else w
+    """For one inner element."""
 
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
@@ -52,14 +58,12 @@ def halve(arithmetic, taps):
             first, to = begin_at(geometry, o, d, h), unsigned(t * size)
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             if rows == 2:
-                low = first - 2 * size + 1 if back else first
-                a, b = unsigned(low), unsigned(low + (steps[1] if count_h[h] == 2 else steps[0]))
+                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
                 start, stop = unsigned(0), whole
                 while start < stop:  # the last ones fill a vector too, with some for the second time
                     for w in range(start, stop):
-                        i, j = (two * w + one, two * w) if back else (two * w, two * w + one)
-                        at = place(w, n)
-                        out[to + at] = finish(pair_of_pairs(x, a, b, i, j, how), share, at, how, out)
+                        total = pair_of_pairs(x, a, b, two * w, two * w + one, how)
+                        out[to + w] = finish(total, share, w, how, out)
                     start, stop = n - eight if stop < n else n, n
             else:
                 join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
@@ -68,3 +72,78 @@ def halve(arithmetic, taps):
             o, d, h = row_after(o, d, h, shape)
 
     return halve
+
+
+PIXELS = 12  # numbers that `add_pixels` makes
+
+
+@looped
+def _every_other_pixel(work, size):
+    """Behind the 2 * size elements at 0, those of every other pixel of them."""
+    optimise_later()
+    taken = behind(work, 2 * size)
+    for pixel in range(size // 3):
+        copy_four(behind(taken, 3 * pixel), behind(work, 6 * pixel))
+
+
+@looped
+def _pairs_of_any(work, x, a, b, size, how):
+    """Each element is joined with the third after it, and then every other pixel taken. (Taking elements six apart from
+    x takes twice as long.)
+    """
+    optimise_later()
+    three = unsigned(3)
+    for i in range(unsigned(2 * size - 3)):
+        work[i] = pair_of_pairs(x, a, b, i, i + three, how)
+    _every_other_pixel(work, size)
+
+
+@looped
+def _pairs_of_bytes(work, x, a, b, size, how):
+    """Bytes are sorted in registers: two thirds of the time. The last pixels fill a vector too, some of them again."""
+    optimise_later()
+    if size < PIXELS:
+        _pairs_of_any(work, x, a, b, size, how)
+    else:
+        for some in range(0, size, PIXELS):
+            to = min(some, size - PIXELS)
+            at = unsigned(2 * to)
+            add_pixels(behind(work, 2 * size + to), behind(x, a + at), behind(x, b + at))
+
+
+def _pairs_of_pixels(work, x, a, b, size, how):
+    """Behind 2 * size elements of `work`, the joins of pairs of pixels of the rows of x at a and b."""
+    raise NotImplementedError
+
+
+@overload(_pairs_of_pixels, jit_options=INLINED)
+def _pairs(work, x, a, b, size, how):
+    are_bytes = (x.dtype, work.dtype) == (types.uint8, types.int16) and step_of(how, "total") is names.Sum
+    pairs = _pairs_of_bytes if are_bytes and byteorder == "little" else _pairs_of_any
+    return lambda work, x, a, b, size, how: pairs(work, x, a, b, size, how)
+
+
+def halve_pixels(arithmetic, taps):
+    """For three inner elements."""
+
+    def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
+        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
+        used, three = 2 * size, unsigned(3)
+        o, d, h = row_of(first_task, shape)
+        for t in range(first_task, last_task):
+            first = begin_at(geometry, o, d, h)
+            if count_d[d] * count_h[h] == 2:
+                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+                _pairs_of_pixels(work, x, a, b, size, how)
+            else:
+                join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+                for i in range(unsigned(used - 3)):
+                    work[i] = join(work[i], work[i + three], how)
+                _every_other_pixel(work, size)
+            finish_row(out, t * size, size, work, 1, used, 0, 0, share_at(geometry, d, h), 0, how)
+            o, d, h = row_after(o, d, h, shape)
+
+    return halve_pixels

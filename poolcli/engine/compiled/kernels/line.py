@@ -1,14 +1,17 @@
-"""Windows of one row, straight from x: where rows need not be joined, a row buffer takes a third of the time."""
+"""Windows of one row, straight from x: where rows need not be joined, a row buffer takes a third of the time. What a
+window shares with the next one (nothing, one element or half of it) is passed on, so that every element is read once.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from poolcli.engine.compiled.geometry import Taps
-from poolcli.engine.compiled.kernels.passed import passed_on
-from poolcli.engine.compiled.kernels.rows import begin_at, row_of, unsigned
-from poolcli.engine.compiled.kernels.window import window_of
-from poolcli.engine.compiled.numbers import lift
+from poolcli.engine.compiled.kernels.rows import begin_at, row_of, unsigned, window_of
+from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import (
     across_at,
     arithmetic_at,
@@ -21,6 +24,77 @@ from poolcli.engine.compiled.pointers import (
     share_at,
 )
 from poolcli.engine.compiled.results import finish
+
+
+class Passed(NamedTuple):
+    """given(source, at, places, how) is what the window at `at` gets as if from one before it;
+    take(source, at, passed, places, how) is its total, and what it passes on.
+    """
+
+    given: Callable[..., Any]
+    take: Callable[..., Any]
+
+
+Element = Callable[..., Any]  # element(source, at, tap, places, how)
+
+
+def passed_on(taps: Taps, element: Element) -> Passed:
+    """For windows of that size and stride."""
+    if taps.kernel == taps.stride:
+        return _nothing(taps, element)
+    return _half(taps, element) if taps.kernel == 2 * taps.stride else _one(taps, element)
+
+
+def _nothing(taps: Taps, element: Element) -> Passed:
+    whole = window_of(taps.kernel, element)
+
+    @inlined
+    def given(source, at, places, how):
+        return how.total.nothing
+
+    @inlined
+    def take(source, at, passed, places, how):
+        return whole(source, at, unsigned(0), places, how), passed
+
+    return Passed(given, take)
+
+
+def _half(taps: Taps, element: Element) -> Passed:
+    half, stride = window_of(taps.stride, element), unsigned(taps.stride)
+
+    @inlined
+    def given(source, at, places, how):
+        return half(source, at, unsigned(0), places, how)
+
+    @inlined
+    def take(source, at, passed, places, how):
+        other = half(source, at + stride, unsigned(0), places, how)
+        return join(passed, other, how), other
+
+    return Passed(given, take)
+
+
+def _one(taps: Taps, element: Element) -> Passed:
+    first, final = unsigned(0), unsigned(taps.stride)
+
+    @inlined
+    def element_or_passed(source, at, tap, ends, how):
+        passed, other, places = ends
+        return passed if tap == first else other if tap == final else element(source, at, tap, places, how)
+
+    whole = window_of(taps.kernel, element_or_passed)
+
+    @inlined
+    def given(source, at, places, how):
+        return element(source, at, first, places, how)
+
+    @inlined
+    def take(source, at, passed, places, how):
+        other = element(source, at, final, places, how)
+        return whole(source, at, first, (passed, other, places), how), other
+
+    return Passed(given, take)
+
 
 signed = np.int64
 

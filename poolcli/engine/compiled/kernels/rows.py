@@ -1,8 +1,11 @@
-"""Rows of the canonical view, joined in the row buffer of a task."""
+"""Rows of the canonical view: where they are, and how those of a window, or elements of a row, are joined. The order of
+joining is here alone: windows of m elements give those of 2m and 2m + 1, and rows are joined four by four.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -91,60 +94,47 @@ def _after(at, line, lines, step):
     return at + step[1], line + 1
 
 
-def rows_joined(back: bool) -> Any:
-    """What joins the rows of a window in x, whose elements lie side by side: in order, or back to front, where
-    totals rather than elements change places.
-    """
-    place: Any = inlined((lambda to, w: to - w) if back else (lambda to, w: to + w))
-
-    @looped
-    def join_rows(work, to, size, x, at, planes, lines, step, how):
-        """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
-        optimise_later()
-        left, line, fresh = planes * lines, 0, True
-        if left == 0:
-            fill(work, to, size, how)
-        if back:
-            to, at = to + size - 1, at - size + 1
-        to, n = unsigned(to), unsigned(size)
-        while left > 0:
-            a, (at, line) = unsigned(at), _after(at, line, lines, step)
-            b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
-            c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
-            d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
-            if left >= 4 and not fresh:
-                for w in range(n):
-                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                    high = join(lift(x[c + w], how), lift(x[d + w], how), how)
-                    work[place(to, w)] = join(work[place(to, w)], join(low, high, how), how)
-            elif left % 4 == 0:
-                for w in range(n):
-                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                    work[place(to, w)] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
-            elif left % 4 == 3:
-                for w in range(n):
-                    low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                    work[place(to, w)] = join(low, lift(x[c + w], how), how)
-            elif left % 4 == 2:
-                for w in range(n):
-                    work[place(to, w)] = join(lift(x[a + w], how), lift(x[b + w], how), how)
-            else:
-                for w in range(n):
-                    work[place(to, w)] = lift(x[a + w], how)
-            if left % 4 == 0:
-                at, line, left = four, line_four, left - 4
-            elif left % 4 == 3:
-                at, line, left = three, line_three, left - 3
-            elif left % 4 == 2:
-                at, line, left = two, line_two, left - 2
-            else:
-                left -= 1
-            fresh = False
-
-    return join_rows
-
-
-join_rows = rows_joined(back=False)
+@looped
+def join_rows(work, to, size, x, at, planes, lines, step, how):
+    """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
+    optimise_later()
+    left, line, fresh = planes * lines, 0, True
+    if left == 0:
+        fill(work, to, size, how)
+    to, n = unsigned(to), unsigned(size)
+    while left > 0:
+        a, (at, line) = unsigned(at), _after(at, line, lines, step)
+        b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
+        c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
+        d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
+        if left >= 4 and not fresh:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                high = join(lift(x[c + w], how), lift(x[d + w], how), how)
+                work[to + w] = join(work[to + w], join(low, high, how), how)
+        elif left % 4 == 0:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
+        elif left % 4 == 3:
+            for w in range(n):
+                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = join(low, lift(x[c + w], how), how)
+        elif left % 4 == 2:
+            for w in range(n):
+                work[to + w] = join(lift(x[a + w], how), lift(x[b + w], how), how)
+        else:
+            for w in range(n):
+                work[to + w] = lift(x[a + w], how)
+        if left % 4 == 0:
+            at, line, left = four, line_four, left - 4
+        elif left % 4 == 3:
+            at, line, left = three, line_three, left - 3
+        elif left % 4 == 2:
+            at, line, left = two, line_two, left - 2
+        else:
+            left -= 1
+        fresh = False
 
 
 @looped
@@ -173,3 +163,69 @@ def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
         for w in range(unsigned(size)):
             total = join(join(work[a + w], work[b + w], how), work[c + w], how)
             out[at + w] = finish(total, share, first + w, how, out)
+
+
+FOUR = 4
+
+
+def in_turn(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
+    """The same in the order in which the rows of windows are joined: up to four, and then by four."""
+    if taps <= FOUR:
+        return window_of(taps, element)
+    some, four, behind = in_turn(taps - FOUR, element), window_of(FOUR, element), unsigned(taps - FOUR)
+
+    @inlined
+    def longer(work, at, tap, places, how):
+        so_far = some(work, at, tap, places, how)
+        return join(so_far, four(work, at, tap + behind, places, how), how)
+
+    return cast("Callable[..., Any]", longer)
+
+
+def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
+    """The join of that many elements from the one at `tap` on, where element(work, at, tap, places, how) is one."""
+    if taps == 1:
+        return element
+    some, half, rest = window_of(taps // 2, element), unsigned(taps // 2), unsigned(taps - 1)
+
+    def pair(work, at, tap, places, how):
+        first = some(work, at, tap, places, how)
+        return join(first, some(work, at, tap + half, places, how), how)
+
+    def three(work, at, tap, places, how):
+        first = two(work, at, tap, places, how)
+        return join(first, element(work, at, tap + rest, places, how), how)
+
+    two: Callable[..., Any] = inlined(pair)
+    return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))
+
+
+NOWHERE = np.int32(2**31 - 1)
+
+
+@inlined
+def _line(geometry, d, h, line):
+    """Which plane of the windows of output row (d, h) their row `line` is in, and which row it is there."""
+    in_d = 0 if geometry.counts[0][d] == 1 else line // geometry.counts[1][h]
+    return in_d, line - in_d * geometry.counts[1][h]
+
+
+@inlined
+def line_at(geometry, o, d, h, line):
+    """Where row `line` of the windows of output row (o, d, h) begins in x."""
+    (deep, high), (in_d, in_h) = steps_in(geometry), _line(geometry, d, h, np.int64(line))
+    return unsigned(begin_at(geometry, o, d, h) + in_d * deep + in_h * high)
+
+
+@inlined
+def steps_to(geometry, d, h, line):
+    """How many rows of the plane their row `line` comes after their first one."""
+    in_d, in_h = _line(geometry, d, h, np.int64(line))
+    return in_d * geometry.steps[0] * geometry.input[1] + in_h * geometry.steps[1]
+
+
+@inlined
+def place_of(geometry, d, h, line):
+    """The row of the plane that is row `line` of the windows of output row (d, h)."""
+    first = geometry.begins[0][d] * geometry.input[1] + geometry.begins[1][h]
+    return first + steps_to(geometry, d, h, line)
