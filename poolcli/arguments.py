@@ -42,8 +42,17 @@ SHORT_FORMS = {
     "torch": "pytorch",
     "tf": "tensorflow",
     "keras": "tensorflow",
+    "tflite": "tensorflow",
     "notset": "explicit",  # of auto_pad, in ONNX
 }
+# What people type for a word that means the same: proposed, not accepted.
+MEANINGS = {
+    "up": "ceil", "ceiling": "ceil", "down": "floor", "trunc": "floor", "truncate": "floor", "none": "explicit",
+    "zero": "explicit", "zeros": "explicit", "constant": "explicit", "custom": "explicit", "jit": "numba",
+    "compiled": "numba", "python": "numpy", "black": "dark", "white": "light", "delete": "clear", "empty": "clear",
+    "clean": "clear", "remove": "clear", "list": "info", "show": "info", "build": "warm", "compile": "warm",
+}  # fmt: skip
+NO_WORDS = ("opencv",)  # programs whose names are spelt like a word
 
 
 def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
@@ -84,7 +93,10 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
         if found is not None:
             return found
     short = {each: word for each, word in SHORT_FORMS.items() if word in words}
-    meant = did_you_mean(value, words, short) if isinstance(value, str) else ""
+    plain = value.lower() if isinstance(value, str) else ""
+    meant = f"; did you mean {MEANINGS[plain]}?" if MEANINGS.get(plain) in words else ""
+    if isinstance(value, str) and plain not in NO_WORDS:
+        meant = meant or did_you_mean(value, words, short)
     raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}{meant}")
 
 

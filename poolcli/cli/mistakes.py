@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from poolcli.arguments import one_of
 from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
 from poolcli.cli.program import COMMANDS, Parameter, made, settings
 from poolcli.cli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS
 from poolcli.cli.synonyms import SETTINGS as MEANT
 from poolcli.cli.values import is_number_list
+from poolcli.dtypes import dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean, listed
@@ -42,21 +44,23 @@ def usage_error(error: Any, name: str, words: Sequence[str]) -> RequestError:
 def no_option(command: str, word: str, words: Sequence[str] = ()) -> RequestError:
     """The refusal of an option that the command does not have: what does the same, or whose option it is."""
     taken = made(command).taken
-    name, sign, value = word.partition("=")
+    name = word.partition("=")[0]
     plain = name.strip("-").lower().replace("_", "-")
     if word[1:].replace(",", "").replace(".", "").isdigit():
         return _number(command, word, taken)
-    typed = _typed_for(name, value if sign else None, words)
+    typed = _typed_for(name, words)
     own = {flag for each in taken for flag in each.names} | {*settings(taken)}
     meant = _meant(plain, own, typed, command, words)
     if meant:
         return RequestError(f"{command} has no option {name}; write {meant}")
     if plain in REASONS:
         return RequestError(f"{command} has no option {name}; {REASONS[plain]}")
+    if name.partition(":")[0] in own and ":" in name:
+        return RequestError(f"{command} has no option {name}; write {name.replace(':', ' ', 1)}")
     others = [other for other in COMMANDS if other != command and _takes(other, name)]
     if others:
         return _of_others(command, name, others)
-    end = _opposite(plain, own) or _placed(command, plain, taken) or _other_case(name, own)
+    end = _opposite(plain, own) or _placed(command, plain, taken, words) or _other_case(name, own)
     end = end or did_you_mean(name if len(name) > 2 else word, _alike(name, own))
     return RequestError(f"{command} has no option {name}{end or f'; poolcli {command} --help-all shows all'}")
 
@@ -71,10 +75,13 @@ def no_command(words: Sequence[str]) -> RequestError:
     if os.path.lexists(word) or word.lower().endswith(_suffixes("reads")):
         named = next((each for each in rest if each in COMMANDS), None)
         others = [each for each in words if each not in (named, "--json")]
-        line = shlex.join(others if named else _whole(others))
-        return RequestError(f"{word} is no command, it comes behind one: poolcli {named or 'avg'} {line}")
+        line = _behind(named or "avg", others)
+        return RequestError(f"{word} is no command, it comes behind one: poolcli {line}")
     if is_number_list(word):
-        return RequestError(f"{word} is no command; for a shape write poolcli shape avg {shlex.join(words)}")
+        window = () if any(each[:2] == "-k" or each.startswith("--") for each in rest) else ("-k", "2")
+        return RequestError(
+            f"{word} is no command; for a shape write poolcli shape avg {shlex.join((*words, *window))}"
+        )
     if word.lower().startswith(GLOBAL):
         return RequestError(f"there is no command {word}; write {global_line(word, rest)}")
     return RequestError(f"there is no command {word}{_like(word, rest)}")
@@ -96,6 +103,11 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], w
     if command == "shape" and placed and placed[0].lower().startswith(GLOBAL):
         rest = [word for word in words if word != placed[0]]
         raise RequestError(f"there is no operator {placed[0]}; write {global_line(placed[0], rest, 'shape')}")
+    if command == "shape" and placed and os.path.lexists(placed[0]):
+        op = next((word for word in words if operator_named(word)), "avg")
+        rest = [word for word in words if word not in (op, placed[0])]
+        line = shlex.join([op, placed[0], *rest])
+        raise RequestError(f"{placed[0]} is no operator, which comes before it: poolcli shape {line}")
     if command == "shape" and placed:
         operator_called(placed[0])
     before = words[words.index(left[0]) - 1] if left else ""
@@ -103,20 +115,25 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], w
         raise RequestError(f"{before} takes no value, found {left[0]}; write {before} alone")
     lengths = [word.strip(",") for word in (*placed[1:], *left)]
     if command == "shape" and left and all(word.isdecimal() for word in left) and all(map(is_number_list, lengths)):
-        value = ", and a value follows its option" if "," in lengths[0] else ""
         others = [word for word in words if word not in (*placed, *left)]
+        option = "--output-size" if operator_called(placed[0]).startswith("adaptive") else "--kernel"
+        if "," in lengths[0] and len(left) == 1 and {option, option[1:3]}.isdisjoint(others):
+            line = shlex.join([*placed, option, left[0], *others])
+            raise RequestError(f"{left[0]} is a value without its option; write poolcli shape {line}")
         line = shlex.join([placed[0], ",".join(lengths), *others])
-        raise RequestError(f"a shape is one word: poolcli shape {line}{value}")
+        raise RequestError(f"a shape is one word: poolcli shape {line}")
     if left:
         more = f"{command} takes no further word, found {left[0]}"
         raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
-def unread_number(command: str, flag: str, number: str, taken: Sequence[Parameter]) -> RequestError:
-    """The refusal of a number behind an option that takes none."""
-    own = {each for row in taken for each in row.names}
-    meant = _meant(flag.strip("-"), own, number, command, ())
-    return RequestError(f"{flag} takes no value, found {number}; write {meant or f'{flag} alone'}")
+def unread_number(flag: str, number: str, taken: Sequence[Parameter], words: Sequence[str]) -> RequestError:
+    """The refusal of a number behind an option that takes none: -q 90 is the quality of an image elsewhere."""
+    lossy = any(word.lower().endswith((".jpg", ".jpeg", ".webp")) for word in words)
+    meant = flag == "-q" and lossy and any("--quality" in each.flags for each in taken)
+    return RequestError(
+        f"{flag} takes no value, found {number}; write {f'--quality {number}' if meant else f'{flag} alone'}"
+    )
 
 
 def _meant(plain: str, own: Collection[str], typed: str | None, command: str, words: Sequence[str]) -> str:
@@ -129,8 +146,17 @@ def _meant(plain: str, own: Collection[str], typed: str | None, command: str, wo
                 line = shlex.join([adaptive(command), *rest])
                 return f"poolcli {line} {_filled(size, typed)}"
         elif template.split()[0] in own:
-            return _filled(template, typed)
+            return _filled(template, typed if _is_word(template.split()[0], typed, command) else None)
     return ""
+
+
+def _is_word(flag: str, typed: str | None, command: str) -> bool:
+    """Whether what was typed is one of the words of an option, or the option takes any value."""
+    words = next((each.typed.words for each in made(command).taken if flag in each.names), ())
+    try:
+        return not words or typed is None or bool(one_of("", dtype_from_alias(typed) or typed, words))
+    except RequestError:
+        return False
 
 
 def _filled(template: str, typed: str | None) -> str:
@@ -146,15 +172,18 @@ def _filled(template: str, typed: str | None) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return is_number_list(text) or bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text))
+    return is_number_list(text) or bool(re.fullmatch(r"[-+]?([\d.]+(e[-+]?\d+)?|nan|inf)", text))
 
 
-def _typed_for(name: str, value: str | None, words: Sequence[str]) -> str | None:
+def _typed_for(name: str, words: Sequence[str]) -> str | None:
     """The value that was typed for an option which is not known: behind = or as the next word."""
-    if value is not None:
-        return value
-    rest = words[words.index(name) + 1 :] if name in words else ()
-    return rest[0] if rest and not rest[0].startswith("-") and not os.path.lexists(rest[0]) else None
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            is_value = following and (not following.startswith("-") or _is_number(following))
+            return following if is_value and not os.path.lexists(following) else None
+    return None
 
 
 def _without(words: Sequence[str], *flags: str) -> list[str]:
@@ -204,7 +233,7 @@ def _opposite(plain: str, own: Collection[str]) -> str:
     return f"; leave --{positive} out" if f"--{positive}" in own else ""
 
 
-def _placed(command: str, plain: str, taken: Sequence[Parameter]) -> str:
+def _placed(command: str, plain: str, taken: Sequence[Parameter], words: Sequence[str]) -> str:
     """Of what is given by its place, and of one of its words."""
     for each in taken:
         metavar = each.metavar
@@ -213,7 +242,9 @@ def _placed(command: str, plain: str, taken: Sequence[Parameter]) -> str:
         if plain in each.typed.words:
             return f"; write poolcli {command} {plain}"
         if len(plain) > 1 and plain in (each.name, each.name.rstrip("s"), metavar.lower()):
-            return f"; {metavar} is a positional argument: poolcli {command} {each.example}"
+            kept = [word for word in words[1:] if word.strip("-").lower().replace("_", "-") != plain]
+            line = shlex.join(kept) if len(kept) < len(words) - 1 and kept else each.example
+            return f"; {metavar} is a positional argument: poolcli {command} {line}"
     return ""
 
 
@@ -232,8 +263,8 @@ def _alike(name: str, own: Iterable[str]) -> list[str]:
 def _before_the_command(word: str, words: Sequence[str]) -> RequestError:
     found = next((each for each in words[1:] if each in COMMANDS), None)
     if found:
-        others = [each for each in words if each != found]
-        return RequestError(f"the command comes first: poolcli {found} {shlex.join(others)}")
+        line = _behind(found, [each for each in words if each != found])
+        return RequestError(f"the command comes first: poolcli {line}")
     meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, OF_THE_PROGRAM)
     meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
     return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
@@ -263,10 +294,12 @@ def _line(template: str, rest: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _whole(words: Sequence[str]) -> list[str]:
-    """The words of a pooling with an output and a window, where they are missing."""
+def _behind(command: str, words: Sequence[str]) -> str:
+    """The line of a command: that of a pooling with an output and a window, where they are missing."""
+    if command not in OPERATOR_WORDS or command.startswith("adaptive"):
+        return shlex.join([command, *words])
     has_window = any(word.partition("=")[0] in ("--kernel", "--kernel-size") or word[:2] == "-k" for word in words)
-    return [*_with_output(words), *(() if has_window else ("-k", "2"))]
+    return shlex.join([command, *_with_output(words), *(() if has_window else ("-k", "2"))])
 
 
 def _with_output(words: Sequence[str]) -> list[str]:

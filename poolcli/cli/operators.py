@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 from dataclasses import dataclass
 
 from poolcli.arguments import one_of
@@ -106,8 +104,6 @@ def operator_called(word: str, name: str = "op") -> str:
     >>> operator_called("mean"), operator_called("MaxPool-14"), operator_called("F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    if name == "op" and os.path.lexists(word):
-        raise RequestError(f"{word} is no operator, which comes before it: poolcli shape avg {shlex.quote(word)}")
     if word.lower().startswith("global"):
         raise RequestError(f"{field(name)} is {word!r}; write {adaptive(word)} with {field('output_size', 1)}")
     return operator_named(word) or one_of(name, word, tuple(OPERATOR_WORDS))

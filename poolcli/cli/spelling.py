@@ -10,7 +10,7 @@ from itertools import takewhile
 from poolcli.arguments import one_of
 from poolcli.cli.mistakes import no_option, refuse_misplaced, unread_number
 from poolcli.cli.operators import OPERATOR_WORDS, operator_called
-from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, settings
+from poolcli.cli.program import HELP, HELP_ALL, SETTINGS, Command, Parameter, settings
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -18,6 +18,7 @@ from poolcli.message_fields import field
 DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed
 )
+TRUTHFUL = ("--include-pad", "--exclude-pad", *SETTINGS)  # what other programs give a truth value
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -109,8 +110,10 @@ class _Line:
         if value is None:
             word = self.rest[0].lower() if self.rest and not os.path.lexists(self.rest[0]) else ""
             if word.isdecimal() and int(word) > 1 and self.command != "shape":
-                raise unread_number(self.command, flag, word, self.taken)
+                raise unread_number(flag, word, self.taken, self.words)
             if word not in TRUE + FALSE:
+                if word.isalpha() and flag in TRUTHFUL and self.placed:
+                    raise RequestError(f"{flag} takes no value, found {self.rest[0]}; write {flag} alone")
                 return True
             value = self.rest.pop(0)
         if value.lower() not in TRUE + FALSE:
@@ -191,7 +194,11 @@ def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:
     """Refuses numbers in several words, as in -k 3 3."""
     apart = [value, *takewhile(lambda word: word.isdecimal() and not os.path.lexists(word), rest)]
     if len(apart) > 1:
-        raise RequestError(
-            f"{field(name)} takes its numbers as one word, found {' '.join(apart)}; "
-            f"write {field(name, ','.join(apart))}"
-        )
+        written = field(name, ",".join(apart))
+        if name == "pads" and len(apart) > 3:  # of both ends, as ONNX has them
+            half = len(apart) // 2
+            ends = [
+                field(f"pads_{end}", ",".join(each)) for end, each in (("begin", apart[:half]), ("end", apart[half:]))
+            ]
+            written = field(name, apart[0]) if len({*apart}) == 1 else " ".join(ends)
+        raise RequestError(f"{field(name)} takes its numbers as one word, found {' '.join(apart)}; write {written}")

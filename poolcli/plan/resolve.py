@@ -24,6 +24,8 @@ from poolcli.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, exten
 
 Numbers = tuple[int, ...]
 
+MOST_PADS = 2**31  # that a message proposes
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -245,7 +247,7 @@ def _too_large(axis: str, size: int, numbers: _Numbers, i: int, window: int, pad
     needed = max(numbers.pads_begin[i], numbers.pads_end[i]) + ceil_div(window - padded, 2)
     return (
         f"axis {axis} is {size} long, {what}{' and' if dilation > 1 else ''} {pads} leaves no window; "
-        f"use {field('kernel', fits)}" + (f" or {field('pads', needed)}" if needed <= most else "")
+        f"use {field('kernel', fits)}" + (f" or {field('pads', needed)}" if needed <= min(most, MOST_PADS) else "")
     )
 
 

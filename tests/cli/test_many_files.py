@@ -188,3 +188,15 @@ def test_many_names_that_were_not_taken_are_cut_short(folder: Path, cli: Cli) ->
     result = cli("avg", "in", "-o", "out/", "-k", "2", columns=200)
     listed = ", ".join(f"in/{i:02}.txt" for i in range(10))
     assert f"not taken: {listed} and 20 more\n" in result.out
+
+
+def test_an_output_without_a_suffix_is_a_folder_for_several_inputs(cli: Cli, many: Path) -> None:
+    assert cli("avg", "in", "-o", "small", "-k", "2", "-s", "2", "-q").code == 0
+    assert sorted(path.name for path in Path("small").glob("*.npy")) == [f"{i:02}.npy" for i in range(10)]
+    assert cli("max", "in/00.npy", "in/01.npy", "-o", "two", "-k", "2", "--indices", "where", "-q").code == 0
+    assert {path.parent.name for path in many.glob("*/01.npy")} == {"in", "small", "two", "where"}
+    refused = cli("avg", "in/00.npy", "-o", "one", "-k", "2")
+    assert refused.err == "poolcli: one: has no suffix that names a format; write one.npy, or one/ for a folder\n"
+    Path("file").touch()
+    refused = cli("avg", "in", "-o", "file", "-k", "2", "--overwrite")
+    assert refused.err == "poolcli: --output file is one file, but the inputs are several; name a folder: file/\n"

@@ -244,6 +244,17 @@ def test_a_stream_of_numbers_does_not_go_to_a_terminal(
     )
 
 
+def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "SOON", -1)
+    monkeypatch.setenv("TERM", "dumb")
+    shown = io.StringIO()
+    monkeypatch.setattr(sys.stderr, "write", shown.write)
+    with progress.progress("x.npy", 1, False) as (_, bytes_done):
+        bytes_done(1, 2)
+    assert shown.getvalue() == ""
+
+
 def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Screen(io.StringIO):
         def isatty(self) -> bool:

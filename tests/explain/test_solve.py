@@ -137,3 +137,10 @@ def test_what_is_no_question_is_refused_in_words_of_python(shape: Any, given: An
     with pytest.raises(RequestError) as caught:
         solve("avg", shape, 3, **given)
     assert str(caught.value) == message
+
+
+def test_solve_enlarges_by_pads_alone_and_takes_no_kernel_longer_than_the_input() -> None:
+    assert solve("avg", (1, 3, 224, 224), 500) == []
+    assert [answer.op.kernel for answer in solve("avg", (1, 3, 8, 8), 9)][:1] == [(2,)]
+    kernels = [answer.op.kernel for answer in solve("max", (1, 3, 224, 224), 5)]
+    assert all(isinstance(kernel, tuple) and max(kernel) <= 224 for kernel in kernels)

@@ -79,3 +79,19 @@ def test_a_file_that_says_itself_what_it_holds_is_not_taken_for_numbers(cli: Cli
     assert (result.code, result.err) == (1, f"poolcli: x.npy: {said}\n")
     Path("x.npy").rename("x.bin")  # of which the name says nothing: two bytes may be those of a header by chance
     assert cli("max", "x.bin", "-o", "y.npy", "--raw", "1,1,8,8,uint8", *HALVE).code == 0
+
+
+OTHERS = {
+    "table.csv": b"a,b\n1,2\n3,4\n", "paper.pdf": b"%PDF-1.7\n\x00\x01", "volume.gz": b"\x1f\x8b\x08\x00" + bytes(60),
+    "all.zip": b"PK\x03\x04" + bytes(60), "notes": "größer\n".encode(), "data.json": b"{}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_raw_is_not_proposed_for_what_holds_no_plain_numbers(cli: Cli, folder: Path, name: str) -> None:
+    Path(name).write_bytes(OTHERS[name])
+    result = cli("avg", name, "-o", "y.npy", "-k", "2")
+    assert result.code == 1
+    assert "--raw" not in result.err
+    Path("numbers.bin").write_bytes(np.arange(64, dtype=np.float32).tobytes())
+    assert "--raw 1,3,64,64,uint8" in cli("avg", "numbers.bin", "-o", "y.npy", "-k", "2").err

@@ -273,8 +273,7 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
-        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga); if it holds plain numbers, "
-        "say which: --raw 1,3,64,64,uint8",
+        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "PostScript called PNG": (
         "x.png",
