@@ -95,6 +95,18 @@ def test_pads_beside_one_of_their_ends_are_refused(ends: dict[str, Any]) -> None
         poolcli.AvgPool(3, pads=1, **ends)
 
 
+def test_pads_are_taken_where_attributes_are_held_fixed() -> None:
+    answers = poolcli.solve("max", (1, 1, 8), 4, pads=1)
+    assert answers == poolcli.solve("max", (1, 1, 8), 4, pads_begin=1, pads_end=1) != []
+    y = poolcli.max_pool(X, 3, pads=1)
+    held: tuple[dict[str, Any], ...] = ({"pads": 1}, {"pads_begin": 1, "pads_end": 1})
+    found, same = (poolcli.identify(X, y, op="max", **given)[0] for given in held)
+    assert found.op == same.op
+    for ask in (poolcli.solve, lambda *_, **given: poolcli.identify(X, y, **given)):
+        with pytest.raises(poolcli.RequestError, match=r"^pads sets both ends"):
+            ask("max", (1, 1, 8), 4, pads=1, pads_end=1)
+
+
 def test_words_that_types_name_are_those_that_are_taken() -> None:
     assert get_args(Like) == tuple(DIALECTS)
     assert get_args(AutoPad) == AUTO_PADS

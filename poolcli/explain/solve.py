@@ -15,7 +15,7 @@ from poolcli.layouts import check_layout, check_shape, default_layout, spatial_a
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import SlidingAttributes
+from poolcli.plan.attributes import SlidingAttributes, with_both_ends
 from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean
 
@@ -104,7 +104,7 @@ def solve(
     >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
     [(2,), (3,)]
     """
-    return answers(question(op, given, shape, wanted, layout))
+    return answers(question(op, with_both_ends(given), shape, wanted, layout))
 
 
 def question(

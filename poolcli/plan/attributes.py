@@ -7,7 +7,7 @@ that no shape could make right is refused when the record is made.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -99,6 +99,23 @@ class Operator:
         return self.reducer
 
 
+BOTH_AND_ENDS = (
+    f"{shown('pads')} sets both ends; give either {shown('pads')} or {shown('pads_begin')} and {shown('pads_end')}"
+)
+
+
+def with_both_ends(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes with `pads` as `pads_begin` and `pads_end`.
+
+    >>> with_both_ends({"kernel": 3, "pads": 1})
+    {'kernel': 3, 'pads_begin': 1, 'pads_end': 1}
+    """
+    if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):
+        raise RequestError(BOTH_AND_ENDS)
+    ends = {end: given["pads"] for end in ("pads_begin", "pads_end") if "pads" in given}
+    return {name: value for name, value in given.items() if name != "pads"} | ends
+
+
 @dataclass(frozen=True)
 class SlidingAttributes(Operator):
     """Sliding windows. One number serves every axis; None is the dialect's default."""
@@ -116,8 +133,7 @@ class SlidingAttributes(Operator):
     def __post_init__(self, pads: PerAxis | None) -> None:
         if pads is not None:
             if any(not isinstance(each, int) or each for each in (self.pads_begin, self.pads_end)):
-                either, ends = shown("pads"), f"{shown('pads_begin')} and {shown('pads_end')}"
-                raise RequestError(f"{either} sets both ends; give either {either} or {ends}")
+                raise RequestError(BOTH_AND_ENDS)
             object.__setattr__(self, "pads_begin", pads)
             object.__setattr__(self, "pads_end", pads)
         super().__post_init__()

@@ -25,7 +25,7 @@ from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes, with_both_ends
 from poolcli.plan.region import Region
 from poolcli.system.lazy_imports import Lazy
 
@@ -97,7 +97,7 @@ def identify(x: Array, y: Array, *, op: str | None = None, layout: str | None = 
     ('max', [3, 3], [1, 1], True)
     """
     x, y = as_array(x), as_array(y)
-    held = Constraints(op, given)
+    held = Constraints(op, with_both_ends(given))
     found: list[Candidate] = []
     for each in _layouts(x.shape, y.shape, layout):
         found += _in_layout(x, y, each, held)
