@@ -134,7 +134,7 @@ def test_the_command_line_says_when_it_compiles_and_only_then(tmp_path: Path) ->
         subprocess.run([sys.executable, "-m", "poolcli", *arguments], env=environment, capture_output=True).stderr
         for _ in range(2)
     ]
-    assert said == [b"poolcli: compiling for float32 arrays, once: later runs load what is made now\n", b""]
+    assert said == [b"poolcli: compiling kernels for float32 (first run only)\n", b""]
 
 
 def info(cache: Path) -> dict[str, object]:

@@ -75,7 +75,7 @@ MASK_IGNORED = (
             "x is a tests Failing, which gives no numpy array (it is on the moon. Fetch it); give a numpy array",
         ),
         (None, "x is a NoneType, whose elements are no numbers of one type; give a numpy array of numbers"),
-        ("x.npy", "x is a str, no array; read the file first, as numpy.load reads .npy"),
+        ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
     ],
     ids=["gpu", "unknown device", "failing", "nothing", "a file"],
 )

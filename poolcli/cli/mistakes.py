@@ -123,7 +123,7 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], w
         line = shlex.join([placed[0], ",".join(lengths), *others])
         raise RequestError(f"a shape is one word: poolcli shape {line}")
     if left:
-        more = f"{command} takes no further word, found {left[0]}"
+        more = f"{command}: unexpected argument {left[0]}"
         raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
@@ -313,7 +313,7 @@ def _shapes(rest: Sequence[str]) -> Iterator[str]:
 
 
 def _without_files(rest: Sequence[str], files: Sequence[str]) -> str:
-    """The output that was typed: behind -o, or a last name that is no file yet."""
+    """The output that was typed: behind -o, or a last name that is not a file yet."""
     if "-o" in rest[:-1]:
         return rest[rest.index("-o") + 1]
     written = _suffixes("writes")

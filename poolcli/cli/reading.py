@@ -71,7 +71,7 @@ def header_options(request: Reads, sources: Sequence[Source]) -> ReadOptions:
     refuse_below_one("max_pixels", request.max_pixels)
     formats = [with_suffix(source.path, list(FORMATS.values())) for source in sources]
     if request.pages and not any(row is None or row.picture for row in formats):
-        raise RequestError(f"{field('pages')} is for pictures, and no input is one; leave it out")
+        raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
     return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=WHATEVER)
 
 

@@ -187,7 +187,7 @@ def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], others: Co
     if not sign or not (flag in flags or flag in others) or os.path.lexists(word):
         return
     joint = "=" if flag in others or flags[flag].is_flag else " "
-    raise RequestError(f"{word} is no file; an option begins with dashes: {flag}{joint if value else ''}{value}")
+    raise RequestError(f"{word} is not a file; an option begins with dashes: {flag}{joint if value else ''}{value}")
 
 
 def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:

@@ -32,12 +32,14 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
         if apart:
             raise RequestError(f"{listed(apart, 'and')} are no files; write {shlex.quote(' '.join(apart))} in quotes")
         if operator_named(word):
-            raise RequestError(f"{word} is no file, and {op} is the operator already; {_operators(word)}")
+            raise RequestError(f"{word} is not a file, and {op} is the operator already; {_operators(word)}")
         if is_number_list(word):
             own = "output_size" if request.output_size else "kernel"
-            raise RequestError(f"{word} is no file; if it is a value, its option is missing, as in {field(own, word)}")
+            raise RequestError(
+                f"{word} is not a file; if it is a value, its option is missing, as in {field(own, word)}"
+            )
         if i == len(words) - 1 > 0 and request.output is None:
-            raise RequestError(f"{word} is no file; if it is the output, write {field('output', _named(word))}")
+            raise RequestError(f"{word} is not a file; if it is the output, write {field('output', _named(word))}")
 
 
 def _named(word: str) -> str:

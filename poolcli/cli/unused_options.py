@@ -39,7 +39,7 @@ class Effect:
 
 EFFECTS = (
     Effect(
-        "pages", lambda work: any(f is None or f.picture for f in work.inputs), "is for pictures, and no input is one"
+        "pages", lambda work: any(f is None or f.picture for f in work.inputs), "is for images, and no input is one"
     ),
     Effect(
         "dataset",

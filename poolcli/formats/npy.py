@@ -61,7 +61,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         check_size(source.path, header, held - start)
         rest = held - start - _bytes(header)
         if rest:
-            header = replace(header, notes=(f"{human_bytes(rest)} after the array are passed over",))
+            header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
         file = Flat(header, stream, descr, fortran, start)
         if fortran and len(header.shape) > 1:  # a part of it lies in pieces of a few elements all over the file
             yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
@@ -281,7 +281,7 @@ def _parse_fields(name: str, text: bytes) -> tuple[object, tuple[int, ...], bool
     if not whole or not isinstance(fortran, bool):
         raise FileError(f"{name}: its .npy header is broken")
     if any(size < 0 for size in shape):
-        raise FileError(f"{name}: its .npy header has a negative length")
+        raise FileError(f"{name}: its .npy header has a negative dimension")
     return descr, shape, fortran
 
 

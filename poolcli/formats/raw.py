@@ -60,7 +60,7 @@ def open_array(source: Source, raw: Raw) -> Iterator[ArrayReader]:
                 f"{human_bytes(status.st_size)}"
             )
         rest = status.st_size - claimed
-        notes = (f"{human_bytes(rest)} after the array are passed over",) if rest else ()
+        notes = (f"{human_bytes(rest)} after the array are ignored",) if rest else ()
         header = Header("raw", raw.shape, raw.dtype, notes=notes)
         yield Flat(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)
 

@@ -46,7 +46,7 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     found = by_content or by_suffix
     if found is None or not found.reads:
         if path.lower().endswith(MODELS):
-            raise FileError(f"{path}: is a model, no array; poolcli check {path} looks at its pooling layers")
+            raise FileError(f"{path}: is a model, not an array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
         plain = hint(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}") if _may_be_raw(path) else ""
         raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")

@@ -214,7 +214,7 @@ def format_of(path: str) -> Format:
     suffixes = suffixes_of(lambda row: row.writes)
     suffix = Path(path).suffix.lower()
     if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        raise RequestError(f"{path}: is no file; send it a .npy stream: {field('output', '-')} > {path}")
+        raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no suffix that names a format; write {path}.npy, or {path}/ for a folder")
     meant = did_you_mean(suffix, suffixes)

@@ -64,15 +64,18 @@ def _begins(*starts: bytes) -> Callable[[bytes], bool]:
 
 
 OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
-    (lambda head: not head, "no model: the file is empty"),
-    (lambda head: not head.strip(b"\0"), f"no model, but zeros; {READ}"),
-    (lambda head: not head.translate(None, TEXT), f"a text, no model; {READ}"),
+    (lambda head: not head, "not a model: the file is empty"),
+    (lambda head: not head.strip(b"\0"), f"not a model: only zeros; {READ}"),
+    (lambda head: not head.translate(None, TEXT), f"a text file, not a model; {READ}"),
     (_begins(b"\x89HDF"), f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}"),
     (
         _begins(b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
         f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}",
     ),
-    (_begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"), f"a picture, no model; {READ}"),
-    (_begins(b"\x93NUMPY"), f"an array, no model; {READ}"),
-    (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), f"no model; {READ}"),
+    (
+        _begins(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"),
+        f"an image, not a model; {READ}",
+    ),
+    (_begins(b"\x93NUMPY"), f"an array, not a model; {READ}"),
+    (_begins(b"\x7fELF", b"%PDF", b"\x1f\x8b"), f"not a model; {READ}"),
 )

@@ -41,7 +41,7 @@ def as_array(x: Any) -> NDArray[Any]:
             "give x.filled(value) with missing=value, or x.data for all"
         )
     if isinstance(x, str | bytes | os.PathLike):
-        raise RequestError(f"x is {_named(x)}, no array; read the file first, as numpy.load reads .npy")
+        raise RequestError(f"x is {_named(x)}, not an array; read the file first, as numpy.load reads .npy")
     _refuse_unready(x)
     _refuse_elsewhere(x)
     try:

@@ -41,9 +41,9 @@ class AxesGuessed(Fact):
     @property
     def message(self) -> str:
         pooled = [letter for letter in self.layout if letter not in "NC"]
-        only = f", so that only {pooled[0]} is pooled" if len(pooled) == 1 else ""
+        only = f": only {pooled[0]} is pooled" if len(pooled) == 1 else ""
         remedies = " or ".join(field("layout", other) for other in self.others)
-        return f"axes read as {','.join(self.layout)}{only}; if they are others, use {remedies}"
+        return f"assuming layout {self.layout}{only}; otherwise use {remedies}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ def make_plan(
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if min(shape) < 0:
         raise RequestError(
-            f"the shape {named_shape(layout, shape)} has a negative length; one that is not known may be any"
+            f"the shape {named_shape(layout, shape)} has a negative dimension; "
+            "for a dynamic axis use any positive number"
         )
     dialect = dialect_of(op.like)
     positions = spatial_axes(layout)

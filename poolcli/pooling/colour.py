@@ -62,16 +62,16 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
         kind = f"mode {header.mode}" if header.mode else "no picture"
         raise RequestError(
-            f"{field('linear_light')} is for averages of grey, RGB and RGBA pictures; this is {plan.op} of {kind}; "
+            f"{field('linear_light')} is for averages of grey, RGB and RGBA images; this is {plan.op} of {kind}; "
             "leave it out"
         )
     if linear and plan.output_dtype != plan.dtype:
         raise RequestError(
-            f"{field('linear_light')} keeps the picture's type; leave out {field('dtype', plan.output_dtype)}"
+            f"{field('linear_light')} keeps the type of the image; leave out {field('dtype', plan.output_dtype)}"
         )
     if linear and header.alpha and not weighted:
         raise RequestError(
-            f"{field('linear_light')} needs to know which channel is alpha: the picture is {header.layout}; "
+            f"{field('linear_light')} needs to know which channel is alpha: the image is {header.layout}; "
             f"leave out {field('layout', plan.layout)}"
         )
     return Colour(weighted, linear)

@@ -37,7 +37,8 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         metadata = _turned(metadata, plan.layout, layout)
     kept = [name for name in metadata.attributes if SIZES.search(name)]
     if kept:
-        said = f"attributes that may tell sizes are those of the input: {named(kept)}"
+        were, them = ("was", "it if it describes") if len(kept) == 1 else ("were", "them if they describe")
+        said = f"{named(kept)} {were} copied unchanged; update {them} the resolution"
         metadata = replace(metadata, notes=(*metadata.notes, said))
     return metadata
 

@@ -24,7 +24,7 @@ def check_rescale(plan: Plan, path: str | None) -> None:
         raise RequestError(f"{field('rescale')} is for float results, this is {plan.output_dtype}; leave it out")
     if path and not format_of(path).picture:
         raise RequestError(
-            f"{field('rescale')} makes pictures of floats, and {format_of(path).name} files hold floats; leave it out"
+            f"{field('rescale')} makes images of floats, and {format_of(path).name} files hold floats; leave it out"
         )
 
 

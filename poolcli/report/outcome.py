@@ -63,7 +63,7 @@ def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
     """The end of a run over several inputs: counts, and how many files each note is about."""
     counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
     if tally.passed_over:
-        counts += f", {len(tally.passed_over)} not taken"
+        counts += f", {len(tally.passed_over)} ignored"
     rows: list[RenderableType] = [Text(counts, style="bold")]
     if tally.passed_over:
         rows.append(notes_view([not_taken(tally.passed_over)]))
@@ -73,15 +73,15 @@ def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
 
 
 def _counted(noted: Noted, total: int) -> str:
-    alike = "" if noted.same else "and the like, "
+    alike = "" if noted.same else "similar in "
     return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
 
 def not_taken(names: Collection[str]) -> str:
     """The first of the names in folders that are no inputs."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    deeper = "; -r takes subfolders" if any(name.endswith("/") for name in names) else ""
-    return f"not taken: {', '.join(printable(name) for name in islice(names, SHOWN))}{more}{deeper}"
+    deeper = " (use -r for subfolders)" if any(name.endswith("/") for name in names) else ""
+    return f"ignored: {', '.join(printable(name) for name in islice(names, SHOWN))}{more}{deeper}"
 
 
 def shapes_view(outcomes: Iterable[Outcome]) -> Table:

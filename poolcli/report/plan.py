@@ -71,7 +71,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     if words:
         table.add_row("rules", ", ".join(words))
     if plan.guessed and not plan.doubts:
-        told = f"{','.join(plan.layout)} by their order; if others, {field('layout', f'N{plan.layout[2:]}C')}"
+        told = f"{','.join(plan.layout)} (assumed; {field('layout', f'N{plan.layout[2:]}C')} to change)"
         table.add_row("axes", on_command_line(told))
     if plan.divisor_rule:
         table.add_row("divisor", plan.divisor_rule)

@@ -11,7 +11,7 @@ from weakref import finalize
 
 from poolcli.errors import FileError
 
-HELD = 2**12  # items in memory, of a list that is shorter there is no file
+HELD = 2**12  # items in memory, of a list that is shorter there is not a file
 RUN = 2**14  # items that are sorted in memory
 BATCH = 64  # items that are read as one, of each run when runs are merged
 PREFIX = 8  # bytes of the length of a batch

@@ -124,7 +124,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         1,
         "x.npy: its header claims more than 1,000,000 PiB of data, the file holds 0 B",
     ),
-    "npy: negative length": ("x.npy", lambda: npy("(-2, -3, 1)"), 1, "x.npy: its .npy header has a negative length"),
+    "npy: negative length": ("x.npy", lambda: npy("(-2, -3, 1)"), 1, "x.npy: its .npy header has a negative dimension"),
     "npy: True as a length": ("x.npy", lambda: npy("(True, 1, 1)"), 1, "x.npy: its .npy header is broken"),
     "npy: no axes": (
         "x.npy",

@@ -10,7 +10,7 @@ from typing import Any
 HALVE = ("-k", "2", "-s", "2")
 
 
-DEEPER = ", 1 not taken\nnote  not taken: in/deep/; -r takes subfolders\n"  # what is said where -r is not given
+DEEPER = ", 1 ignored\nnote  ignored: in/deep/ (use -r for subfolders)\n"  # what is said where -r is not given
 
 
 MANIFEST = ".poolcli.jsonl"

@@ -78,7 +78,7 @@ def test_lines_that_say_more_are_read_as_well(cli: Cli, many: Path) -> None:
     lines = Path(f"out/{MANIFEST}").read_text().splitlines()
     more = (json.dumps(json.loads(line) | {"input_hash": "of elder versions"}) for line in lines)
     Path(f"out/{MANIFEST}").write_text("".join(f"{line}\n" for line in more))
-    assert counts(cli("avg", "in", "-o", "out/", *HALVE, "--resume")) == "0 done, 10 skipped, 0 failed, 1 not taken"
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE, "--resume")) == "0 done, 10 skipped, 0 failed, 1 ignored"
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"output": "03.npy", "ind', b"\xff\xfe\n", b"[]\n"])

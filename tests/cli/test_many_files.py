@@ -155,13 +155,13 @@ def test_what_a_folder_run_did_not_take_is_counted_and_named(folder: Path, cli: 
     for name in ("scan.heic2", "notes.txt", ".hidden.npy", "below/more.txt"):
         Path("in", name).touch()
     result = cli("avg", "in", "-o", "in/out/", "-k", "2", columns=200)
-    taken = "not taken: in/.hidden.npy, in/below/, in/notes.txt, in/scan.heic2; -r takes subfolders\n"
-    assert result.out.startswith(f"1 done, 0 skipped, 0 failed, 4 not taken\nnote  {taken}")
+    taken = "ignored: in/.hidden.npy, in/below/, in/notes.txt, in/scan.heic2 (use -r for subfolders)\n"
+    assert result.out.startswith(f"1 done, 0 skipped, 0 failed, 4 ignored\nnote  {taken}")
     Path("in/link").symlink_to("below")
     result = cli("avg", "in", "-r", "-o", "in/out/", "-k", "2", "--overwrite", columns=200)
-    assert "not taken: in/.hidden.npy, in/link, in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out
+    assert "ignored: in/.hidden.npy, in/link, in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out
     result = cli("avg", "in/below", "-o", "json/", "-k", "2", "--json")
-    assert (result.err, result.json["error"]) == ("poolcli: not taken: in/below/more.txt\n", None)
+    assert (result.err, result.json["error"]) == ("poolcli: ignored: in/below/more.txt\n", None)
 
 
 def test_what_a_run_itself_left_in_a_folder_is_not_counted(folder: Path, cli: Cli) -> None:
@@ -187,7 +187,7 @@ def test_many_names_that_were_not_taken_are_cut_short(folder: Path, cli: Cli) ->
         Path(f"in/{i:02}.txt").touch()
     result = cli("avg", "in", "-o", "out/", "-k", "2", columns=200)
     listed = ", ".join(f"in/{i:02}.txt" for i in range(10))
-    assert f"not taken: {listed} and 20 more\n" in result.out
+    assert f"ignored: {listed} and 20 more\n" in result.out
 
 
 def test_an_output_without_a_suffix_is_a_folder_for_several_inputs(cli: Cli, many: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_folder_keeps_names_and_tree_and_one_bad_file_costs_only_itself(cli: C
     result = cli("avg", "in", "-r", "-o", "out/", "-k", "2", "-s", "2")
     assert result.code == 1
     assert sorted(str(p.relative_to("out")) for p in Path("out").rglob("[!.]*.*")) == ["a.npy", "deep/b.npy"]
-    assert result.out.splitlines()[0] == "2 done, 0 skipped, 1 failed, 1 not taken"
+    assert result.out.splitlines()[0] == "2 done, 0 skipped, 1 failed, 1 ignored"
     assert result.err.startswith("poolcli: in/bad.npy: ")
     assert result.err.count("\n") == 1
 

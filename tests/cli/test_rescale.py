@@ -71,7 +71,7 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
         ),
         (
             ["x.npy", "-o", "o.npy", "--rescale"],
-            "x.npy: --rescale makes pictures of floats, and npy files hold floats; leave it out",
+            "x.npy: --rescale makes images of floats, and npy files hold floats; leave it out",
         ),
         (
             ["x.npy", "-o", "o.png", "--rescale=1,1"],

@@ -38,10 +38,10 @@ def test_resume_makes_what_is_missing_or_out_of_date_and_nothing_else(cli: Cli, 
 
 
 def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
-    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed, 1 not taken"
+    assert counts(cli("avg", "in", "-o", "out/", *HALVE)) == "10 done, 0 skipped, 0 failed, 1 ignored"
     assert (
         counts(cli("avg", "in", "-o", "out/", "-k", "4", "-s", "4", "--resume"))
-        == "10 done, 0 skipped, 0 failed, 1 not taken"
+        == "10 done, 0 skipped, 0 failed, 1 ignored"
     )
     assert np.load("out/03.npy").shape == (1, 1, 1, 1)
 
@@ -49,7 +49,7 @@ def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
 def test_threads_and_memory_are_no_other_options(cli: Cli, many: Path) -> None:
     cli("avg", "in", "-o", "out/", *HALVE)
     result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--threads", "1", "--max-memory", "100M", "--jobs", "1")
-    assert counts(result) == "0 done, 10 skipped, 0 failed, 1 not taken"
+    assert counts(result) == "0 done, 10 skipped, 0 failed, 1 ignored"
 
 
 def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> None:

@@ -32,7 +32,7 @@ H        28       3       2         1   0,1      14  ceil((28+0+1-3)/2) + 1 = 14
 W        28       3       2         1   0,1      14  ceil((28+0+1-3)/2) + 1 = 14
 
 rules    auto_pad same_upper, rounding_type ceil, exclude_pad false
-axes     N,C,H,W by their order; if others, --layout NHWC
+axes     N,C,H,W (assumed; --layout NHWC to change)
 divisor  the window's full size, 9 (include; overhang counts because a pad is
          not 0)
 note     the given pads are ignored: auto_pad same_upper sets them
@@ -50,7 +50,7 @@ H        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 
 W        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 = 6
 
 rules    auto_pad explicit, rounding_type ceil
-axes     N,C,H,W by their order; if others, --layout NHWC
+axes     N,C,H,W (assumed; --layout NHWC to change)
 indices  int64, flat position over N,C,H,W
 note     axis H: one window less, because the last one would start past the input
 note     axis W: one window less, because the last one would start past the input
@@ -69,7 +69,7 @@ D        16       5  equal to kernel 4, stride 3
 H        32       7  5 or 6 long
 W        32      64  1 long
 
-axes     N,C,D,H,W by their order; if others, --layout NDHWC
+axes     N,C,D,H,W (assumed; --layout NDHWC to change)
 divisor  the number of elements in the bin
 dry run: nothing was written
 """
@@ -136,17 +136,17 @@ def test_help_groups_the_options_and_ends_with_examples_and_exit_codes(cli: Cli)
 @pytest.mark.parametrize(
     ("shape", "layout", "remedy"),
     [
-        ((48, 64, 3), "N,C,W, so that only W is pooled", "--layout HWC"),
-        ((20, 48, 64), "N,C,W, so that only W is pooled", "--layout CHW or --layout DHW"),
-        ((8, 48, 64, 3), "N,C,H,W", "--layout NHWC"),
-        ((2, 5, 48, 64, 4), "N,C,D,H,W", "--layout NDHWC"),
+        ((48, 64, 3), "NCW: only W is pooled", "--layout HWC"),
+        ((20, 48, 64), "NCW: only W is pooled", "--layout CHW or --layout DHW"),
+        ((8, 48, 64, 3), "NCHW", "--layout NHWC"),
+        ((2, 5, 48, 64, 4), "NCDHW", "--layout NDHWC"),
     ],
 )
 def test_axes_that_may_be_others_are_doubted(
     cli: Cli, folder: Path, shape: tuple[int, ...], layout: str, remedy: str
 ) -> None:
     np.save("a.npy", np.zeros(shape, np.uint8))
-    doubt = f"note     axes read as {layout}; if they are others, use {remedy}"
+    doubt = f"note     assuming layout {layout}; otherwise use {remedy}"
     size = ",".join(map(str, shape))
     for command in (["avg", "a.npy", "-o", "b.npy"], ["shape", "avg", "a.npy"], ["shape", "avg", size]):
         assert doubt in cli(*command, "-k", "1", columns=120).out.splitlines()
@@ -156,7 +156,7 @@ def test_axes_that_may_be_others_are_doubted(
 def test_axes_that_are_most_likely_what_they_are_taken_for_are_said_and_not_doubted(cli: Cli) -> None:
     for shape in ("1,512,4,4", "1,3,48,64", "8,64,1,1"):
         shown = cli("shape", "avg", shape, "-k", "1").out
-        assert "axes     N,C,H,W by their order; if others, --layout NHWC\n" in shown
+        assert "axes     N,C,H,W (assumed; --layout NHWC to change)\n" in shown
         assert "note" not in shown
 
 
@@ -176,7 +176,7 @@ def test_notes_that_differ_in_numbers_alone_are_one_line_over_many_files(cli: Cl
     shown = cli("avg", "7.npy", "9.npy", "11.npy", "-o", "out/", "-k", "2", "-s", "2", columns=120).out
     assert shown == (
         "3 done, 0 skipped, 0 failed\n"
-        "note  axis W: 1 of 7 input elements are read by no window (and the like, 3 of 3 files)\n"
+        "note  axis W: 1 of 7 input elements are read by no window (similar in 3 of 3 files)\n"
     )
 
 

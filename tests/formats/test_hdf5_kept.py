@@ -137,7 +137,9 @@ def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
         file["g/a"].attrs["size_of_crew"] = 7
 
     made(fill)
-    assert notes_of(cli) == ["attributes that may tell sizes are those of the input: element_size_um, voxel_size"]
+    assert notes_of(cli) == [
+        "element_size_um, voxel_size were copied unchanged; update them if they describe the resolution"
+    ]
 
 
 def test_names_that_are_not_utf8(cli: Cli) -> None:

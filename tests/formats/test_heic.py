@@ -46,5 +46,5 @@ def test_a_heic_is_refused_without_its_extra(cli: Cli, monkeypatch: pytest.Monke
     result = cli("avg", "x.heic", "-o", "y.npy", *HALVE)
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.heic: HEIC pictures need a package of their own: pip install pillow-heif\n",
+        "poolcli: x.heic: reading HEIC images needs pillow_heif: pip install pillow-heif\n",
     )

@@ -33,7 +33,10 @@ def test_netcdf_is_hdf5_in_and_out(cli: Cli) -> None:
 
 ELDER = {
     "x.nc": (b"CDF\x01", "one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc"),
-    "x.mat": (b"MATLAB 5.0 MAT-file", "one of an elder MATLAB; store it with: save('NEW.mat', '-v7.3')"),
+    "x.mat": (
+        b"MATLAB 5.0 MAT-file",
+        "a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
+    ),
 }
 
 

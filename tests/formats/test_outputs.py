@@ -32,8 +32,8 @@ from poolcli.message_fields import on_command_line
             (2, 3, 8, 8),
             "uint8",
             "NCHW",
-            "a jpeg file holds one picture, the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-            "picture with --pages 1",
+            "a jpeg file holds one image, the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
+            "image with --pages 1",
         ),
         (
             "y.png",

@@ -57,8 +57,8 @@ def test_pages_can_be_chosen(cli: Cli) -> None:
 PAGE_REFUSALS = {
     "format of one picture": (
         ["-o", "y.jpg"],
-        "a jpeg file holds one picture, the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-        "picture with --pages 1",
+        "a jpeg file holds one image, the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
+        "image with --pages 1",
     ),
     "page that is not there": (
         ["-o", "y.npy", "--pages", "4"],

@@ -170,7 +170,7 @@ def test_a_picture_in_a_tiff_that_is_larger_than_its_strip_is_refused(
         (at,), (count,) = file.pages[0].dataoffsets, file.pages[0].databytecounts
     data = Path("large.tif").read_bytes()[at : at + count]
     tifffile.imwrite("x.tif", iter([data]), shape=(32, 64, 3), dtype="u1", photometric="rgb", compression=compression)
-    said = "is damaged: a picture of 80 x 48 is stored in page 1, where there is place for 64 x 32"
+    said = "is damaged: an image of 80 x 48 is stored in page 1, where there is place for 64 x 32"
     said = "the image cannot be read or written" if compression == "jpeg" else said  # libtiff refuses that
     with pytest.raises(FileError, match=rf"^x\.tif: {said}"):
         read(Source("x.tif"))

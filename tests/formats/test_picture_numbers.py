@@ -190,7 +190,7 @@ def test_a_picture_that_was_turned_has_no_place_on_the_earth(dtype: str, cli: Cl
     tags = [(33550, 12, 3, (1.0, 2.0, 0.0), True), (274, 3, 1, 6, True)]
     tifffile.imwrite("x.tif", np.zeros((6, 8), dtype), metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
-    assert "note     place on the earth not kept: the picture was turned\n" in result.out
+    assert "note     place on the earth not kept: the image was rotated\n" in result.out
     with tifffile.TiffFile("y.tif") as file:
         page: Any = file.pages[0]
         assert 33550 not in page.tags
@@ -267,6 +267,6 @@ def test_a_predictor_that_a_compression_does_not_have_is_passed_over(
     with tifffile.TiffFile("x.tif", mode="r+") as file:
         file.filehandle.seek(file.pages[0].tags[316].offset)  # type: ignore[union-attr]  # it is a whole page
         file.filehandle.write(struct.pack(f"{order}H", 317))
-    said = f"predictor {predictor} passed over, which its compression does not have"
+    said = f"predictor {predictor} ignored: its compression has none"
     assert read_header(Source("x.tif")).notes == (said,)
     np.testing.assert_array_equal(read(Source("x.tif")).array, x, strict=True)

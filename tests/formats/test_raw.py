@@ -40,7 +40,7 @@ def test_an_array_is_read_as_it_is_said_to_be(kind: str, stored: str, more: tupl
 
 def test_what_lies_behind_the_array_is_passed_over_and_said(cli: Cli) -> None:
     result = cli("max", "x.bin", "-o", "y.npy", "--raw", "1,1,6,8,int16", *HALVE, "--json")
-    assert result.json["notes"][0] == "96 B after the array are passed over"
+    assert result.json["notes"][0] == "96 B after the array are ignored"
     np.testing.assert_array_equal(np.load("y.npy"), HALVES[:, :1])
 
 

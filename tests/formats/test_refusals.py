@@ -38,7 +38,7 @@ NPY_REFUSALS = {
         npy(fields("(4294967296, 4294967296, 4294967296)")),
         "x.npy: its header claims more than 1,000,000 PiB of data, the file holds 0 B",
     ),
-    "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header has a negative length"),
+    "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header has a negative dimension"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),
     "a single number": (
         npy(fields("()"), b"\0" * 4),

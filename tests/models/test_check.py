@@ -125,9 +125,9 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
         (b"<net><layers><layer", "not well-formed XML"),
         (b"<!DOCTYPE net [<!ENTITY a 'b'>]><net>&a;</net>", "holds a DOCTYPE or an entity"),
         (b"<html></html>", "no OpenVINO IR"),
-        (b"", "no model: the file is empty"),
-        (b"\x89PNG\r\n\x1a\n", "a picture, no model"),
-        (b"12345678", "a text, no model"),
+        (b"", "not a model: the file is empty"),
+        (b"\x89PNG\r\n\x1a\n", "an image, not a model"),
+        (b"12345678", "a text file, not a model"),
         (b"\x081234567", "no ONNX model"),
     ],
 )

@@ -74,7 +74,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         "axis W of the input is 0 long, a window needs at least 1 element",
     ),
     "a batch of 0 and of -1": (avg(0, 1, 8, kernel=1), avg(-1, 1, 8, kernel=1),
-        "the shape N=-1 C=1 W=8 has a negative length; one that is not known may be any",
+        "the shape N=-1 C=1 W=8 has a negative dimension; for a dynamic axis use any positive number",
     ),
     "padding left out: pads below the window, and as long as it": (
         avg(kernel=3, pads_begin=2, exclude_pad=True), avg(kernel=3, pads_begin=3, exclude_pad=True),

@@ -96,7 +96,7 @@ def _built(choice: Choice) -> LoadedKernel:
             with gc_disabled():
                 from poolcli.engine.compiled.build import build
 
-                announce(f"compiling for {choice.dtype} arrays, once: later runs load what is made now")
+                announce(f"compiling kernels for {choice.dtype} (first run only)")
                 code = build(choice)
             kernel = loaded(code)
             if kernel is None:

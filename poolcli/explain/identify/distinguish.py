@@ -20,7 +20,7 @@ def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) 
             said = _at(a, b, plan, i, length) if length > 0 else None
             if said:
                 return said
-    return f"nothing for lengths within {FURTHER} of these: the same windows and divisors"
+    return f"indistinguishable for sizes within +-{FURTHER}"
 
 
 def _here(plan: Plan, other: Plan) -> str:

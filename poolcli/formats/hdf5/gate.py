@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Elder kinds of files of the same names, by how they begin, and what to do about them.
 ELDER = {
     b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
-    b"MATLAB 5": ", but one of an elder MATLAB; store it with: save('NEW.mat', '-v7.3')",
+    b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
 }
 
 

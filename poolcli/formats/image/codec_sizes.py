@@ -34,7 +34,7 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
         found = _claimed(size_of, stream.read(min(count, HEAD)))
         if found and (found[0] > _blocks(width) or found[1] > _blocks(height)):
             raise FileError(
-                f"{path}: is damaged: a picture of {found[0]} x {found[1]} is stored in page {number}, "
+                f"{path}: is damaged: an image of {found[0]} x {found[1]} is stored in page {number}, "
                 f"where there is place for {width} x {height}"
             )
 

@@ -21,7 +21,7 @@ def refuse_wide_frames(path: str, stream: BinaryIO) -> int:
         if number == 1:  # in files of one picture it may be larger than the screen that they describe
             width, height = max(width, right), max(height, bottom)
         if right > width or bottom > height:
-            raise FileError(f"{path}: page {number} reaches to {right} x {bottom}, the picture is {width} x {height}")
+            raise FileError(f"{path}: page {number} reaches to {right} x {bottom}, the image is {width} x {height}")
     return width * height
 
 

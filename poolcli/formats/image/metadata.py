@@ -90,7 +90,7 @@ def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
     """What was found without the place on the earth, which holds for the pixels as they were stored."""
     if "geo" not in found:
         return dict(found)
-    lost = (*found.get("lost", ()), (WORDS["geo"], "the picture was turned"))
+    lost = (*found.get("lost", ()), (WORDS["geo"], "the image was rotated"))
     return {key: value for key, value in found.items() if key != "geo"} | {"lost": lost}
 
 

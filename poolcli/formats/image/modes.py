@@ -95,9 +95,9 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     proposed = [other for other in STORES if other not in (name, *ROUNDS)]
     if pages != 1 and name not in PAGES:
         raise RequestError(
-            f"a {name} file holds one picture, the result has N={pages}; "
+            f"a {name} file holds one image, the result has N={pages}; "
             f"use {', '.join(f'.{other}' for other in PAGES if other in proposed)}, "
-            f".npy, .npz or .h5, or take one picture with {field('pages', 1)}"
+            f".npy, .npz or .h5, or take one image with {field('pages', 1)}"
         )
     mode = mode_of(shape, dtype, layout, wanted)
     unheard = mode == BANDS and dtype in NO_BANDS

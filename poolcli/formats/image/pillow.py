@@ -53,13 +53,13 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     """The open image, or None for a TIFF that Pillow does not know, and a list of the library's warnings."""
     stream = stack.enter_context(io.FileIO(path))
     caught = stack.enter_context(warnings.catch_warnings(record=True))
-    (pillow,) = need("PIL.Image", why="pictures need Pillow")
+    (pillow,) = need("PIL.Image", why="reading images needs Pillow")
     warnings.simplefilter("always")
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
     pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # above twice that it gives up, at each frame
     start = stream.read(LONGEST_MAGIC)
     if start.startswith(FORMATS["heif"].magic):
-        (heif,) = need("pillow_heif", why=f"{path}: HEIC pictures need a package of their own", kind=FileError)
+        (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
         heif.register_heif_opener()
         formats: tuple[str, ...] = (HEIF,)
     else:

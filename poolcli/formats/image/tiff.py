@@ -184,7 +184,7 @@ def untrue_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
     """
     predictor = stored.get(PREDICTOR, NO_PREDICTOR)
     untrue = predictor != NO_PREDICTOR and stored.get(COMPRESSION, UNCOMPRESSED) in WITHOUT_PREDICTOR
-    return (f"predictor {predictor} passed over, which its compression does not have",) if untrue else ()
+    return (f"predictor {predictor} ignored: its compression has none",) if untrue else ()
 
 
 def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:

@@ -159,7 +159,9 @@ def _said(given: str | None, layout: str, header: Header) -> tuple[str, ...]:
     if given:
         return ()
     names = ",".join(names_of_axes(layout))
-    return (f"axes read as {names}; {field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)",)
+    return (
+        f"assuming axes {names}; {field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)",
+    )
 
 
 def _turned(values: Sequence[Any], source: str, target: str) -> list[Any]:
