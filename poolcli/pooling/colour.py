@@ -60,7 +60,7 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
-        kind = f"mode {header.mode}" if header.mode else "no picture"
+        kind = f"mode {header.mode}" if header.mode else "no image"
         raise RequestError(
             f"{field('linear_light')} is for averages of grey, RGB and RGBA images; this is {plan.op} of {kind}; "
             "leave it out"
