@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -18,7 +18,6 @@ WHY = "reading ONNX models needs onnx"
 GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
 MOST_NODES = 1_000_000  # after functions are inlined
-REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 Shapes = Mapping[str, Shape]
 Key = tuple[str, str, str]
 
@@ -45,9 +44,12 @@ class Model:
     moved: bool
 
 
-def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
-    """The model at `path` with the input shapes `given`; a RequestError where it cannot be read."""
-    onnx, _, protobuf = need("onnx", "onnx.shape_inference", "google.protobuf.message", why=f"{path}: {WHY}")
+def load(path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any, Sequence[Item]], Any]) -> Model:
+    """The model at `path` with the input shapes `given`; a RequestError where it cannot be read.
+
+    `infer` gives the graph of a model with inferred shapes.
+    """
+    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {WHY}")
     try:
         with open(path, "rb") as stream:
             model = onnx.ModelProto.FromString(without_weights(stream))
@@ -64,10 +66,7 @@ def load(path: str, given: Mapping[str, tuple[int, ...]]) -> Model:
         _forget_shapes(graph, keep_inputs=True)
     items = calls.inlined(graph, "", Names(), opsets_of(model.opset_import), stated, forget=bool(given))
     del model.functions[:]
-    try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except (*REFUSED_BY_ONNX, onnx.shape_inference.InferenceError):
-        pass  # onnx cannot infer them
+    graph = infer(model, items)
     return Model(_Walk(onnx.TensorProto, stated, bool(given)).nodes(graph, items), bool(given))
 
 
@@ -131,27 +130,27 @@ def shapes(values: Any) -> dict[str, Shape]:
     for value in values:
         kind = value.type.tensor_type
         if kind.HasField("shape"):
-            found.setdefault(value.name, tuple(_dim(dim) for dim in kind.shape.dim))
+            found.setdefault(value.name, tuple(map(dim, kind.shape.dim)))
     return found
 
 
 def merged(stated: Shapes, inferred: Shapes) -> dict[str, Shape]:
-    """The stated shapes, with inferred lengths where the stated ones are unknown."""
+    """The inferred lengths, and the stated ones where those are unknown."""
     found = dict(inferred)
     for name, shape in stated.items():
         other = inferred.get(name, ())
         found[name] = tuple(
-            b if isinstance(b, int) and not isinstance(a, int) else a
+            b if isinstance(b, int) else a
             for a, b in zip(shape, other, strict=True)
         ) if len(other) == len(shape) else shape  # fmt: skip
     return found
 
 
-def _dim(dim: Any) -> Dim:
+def dim(proto: Any) -> Dim:
     """A length; what is not positive is dynamic, and names that onnx made up (`unk__0`) are none."""
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return int(dim.dim_value)
-    name = text(dim.dim_param)
+    if proto.HasField("dim_value") and proto.dim_value > 0:
+        return int(proto.dim_value)
+    name = text(proto.dim_param)
     return "?" if not name or name.startswith("unk__") else name
 
 

@@ -9,6 +9,8 @@ from sys import intern
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
+from poolcli.errors import RequestError
+from poolcli.models.dims import pooled
 from poolcli.models.layer import (
     InvalidError,
     Layer,
@@ -23,6 +25,7 @@ from poolcli.models.layer import (
     spatial_layout,
 )
 from poolcli.models.onnx_graph import WHY, Node, load, text
+from poolcli.models.onnx_inference import infer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.system.lazy_imports import need
@@ -117,14 +120,38 @@ UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool")}
 def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> Iterator[Layer]:
     """The pooling nodes of the model in its order; a RequestError where the model cannot be read."""
     (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
-    model = load(path, given)
+    model = load(path, given, lambda model, items: infer(model, items, _is_pooling, _output_shape))
     for node in model.nodes:
-        domain = text(node.proto.domain)
-        key = ("" if domain == "ai.onnx" else domain, text(node.proto.op_type))
+        key = _key(node.proto)
         if key in KINDS or key in UNCHECKED:
             layer = _layer(node, key, node.opsets.get(key[0], 1), defs, model.moved)
             if layer:
                 yield layer
+
+
+def _key(proto: Any) -> tuple[str, str]:
+    """The domain and the name of a node's operator."""
+    domain = text(proto.domain)
+    return ("" if domain == "ai.onnx" else domain, text(proto.op_type))
+
+
+def _is_pooling(proto: Any) -> bool:
+    """Whether the shape of a node is computed here; onnx knows those of reductions."""
+    kind = KINDS.get(_key(proto))
+    return kind is not None and not kind.reduces
+
+
+def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
+    """The output shape of a pooling; None where it takes no such input."""
+    (defs,) = need("onnx.defs", why=WHY)
+    values = {proto.input[0]: shape}
+    layer = _layer(Node(proto, "", {}, values, values, {}), _key(proto), opset, defs, False)
+    if layer is None or layer.op is None:
+        return None
+    try:
+        return pooled(layer.op, shape, layer.layout).shape
+    except RequestError:
+        return None
 
 
 def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:

@@ -1,0 +1,162 @@
+"""Shape inference of an ONNX graph in which the shape of each pooling is the one computed here.
+
+onnx.shape_inference keeps the last window of a ceil pooling below opset 22 even where it starts beyond the input, which
+ONNX Runtime drops, and has no rule for Microsoft's quantised poolings. What follows a pooling must be inferred from the
+true shape. So each pooling is replaced by a stand-in: an operator of a domain of its own, whose inference function is
+registered with onnx. One pass of onnx does the rest, through bodies and from values that nodes compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from poolcli.models.layer import Shape
+from poolcli.models.onnx_graph import Item, bodies, dim, key_of, merged, opsets_of
+from poolcli.system.lazy_imports import need
+
+DOMAIN, NAME = "poolcli.internal", "Pooling"
+REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
+Compute = Callable[[Any, int, Shape], Shape | None]  # the output shape of a node, from its opset and its input shape
+Pools = Callable[[Any], bool]  # whether a node is a pooling
+
+
+def infer(model: Any, items: Sequence[Item], pools: Pools, compute: Compute) -> Any:
+    """The graph of `model` with inferred shapes; `items` are the opsets of its nodes.
+
+    `compute` must be a module's function: it is registered with onnx once.
+    """
+    onnx, inference = need("onnx", "onnx.shape_inference", why="reading ONNX models needs onnx")
+    _register(compute)
+    _replace(model.graph, items, pools, onnx)
+    _forget_after_pools(model.graph, opsets_of(model.opset_import), onnx.defs, set())
+    model.opset_import.add(domain=DOMAIN, version=1)
+    try:
+        graph = inference.infer_shapes(model, data_prop=True).graph
+    except (*REFUSED_BY_ONNX, inference.InferenceError):
+        graph = model.graph  # onnx cannot infer them
+    _restore(graph)
+    return graph
+
+
+def _replace(graph: Any, items: Sequence[Item], pools: Pools, onnx: Any) -> None:
+    """Puts a stand-in in the place of each pooling; it holds the node, its opset and the stated type of its output."""
+    kinds = onnx.AttributeProto
+    stated = {value.name: value.type for value in (*graph.output, *graph.value_info)}
+    constants = {each.name: each for each in graph.initializer if each.data_type == onnx.TensorProto.INT64}
+    for node, item in zip(graph.node, items, strict=True):
+        for (_, body), inner in zip(bodies(node), item.bodies, strict=True):
+            _replace(body, inner, pools, onnx)
+        if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in constants:
+            _make_constant(node, constants[node.input[0]], onnx)
+        if not pools(node):
+            continue
+        domain = key_of(node)[0]
+        opset = item.opsets.get("" if domain == "ai.onnx" else domain, 1)
+        stand_in = onnx.NodeProto(op_type=NAME, domain=DOMAIN, input=node.input, output=node.output)
+        stand_in.attribute.add(name="node", type=kinds.STRING, s=node.SerializeToString())
+        stand_in.attribute.add(name="opset", type=kinds.INT, i=opset)
+        if node.output and node.output[0] in stated:
+            stand_in.attribute.add(name="stated", type=kinds.TYPE_PROTO, tp=stated[node.output[0]])
+        node.CopyFrom(stand_in)
+
+
+def _make_constant(node: Any, tensor: Any, onnx: Any) -> None:
+    """Turns an Identity of a constant into that: onnx does not follow what a Reshape reads through the former."""
+    made = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
+    made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR, t=tensor)
+    node.CopyFrom(made)
+
+
+def _forget_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after: set[str]) -> bool:
+    """Removes the stated shapes of poolings and of what follows them: onnx would prefer them to what it infers.
+
+    `after` gathers the names of these values. What nodes make that onnx has no rule for stays as it is stated. Returns
+    whether the graph reads or makes one of these values.
+    """
+    reads_any = False
+    for node in graph.node:
+        reads = any(name in after for name in node.input)
+        for _, body in bodies(node):
+            if reads:
+                after.update(value.name for value in body.input)
+        for _, body in bodies(node):
+            reads |= _forget_after_pools(body, opsets, defs, after)
+        domain, kind, _ = key_of(node)
+        domain = "" if domain == "ai.onnx" else domain
+        if domain == DOMAIN or (reads and _has_rule(domain, kind, opsets.get(domain, 1), defs)):
+            after.update(node.output)
+        reads_any |= reads
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        if value.name in after and value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    return reads_any or any(value.name in after for value in graph.output)
+
+
+@lru_cache(1024)
+def _has_rule(domain: str, kind: str, opset: int, defs: Any) -> bool:
+    """Whether onnx can infer the output shapes of an operator."""
+    try:
+        schema = defs.get_schema(kind, opset, domain)
+    except (defs.SchemaError, TypeError):  # the latter where opset is no number of 32 bits
+        return False
+    return bool(schema.has_type_and_shape_inference_function or schema.has_function)
+
+
+def _restore(graph: Any) -> None:
+    for node in graph.node:
+        for _, body in bodies(node):
+            _restore(body)
+        if node.domain == DOMAIN and node.op_type == NAME:
+            node.ParseFromString(node.attribute[0].s)
+
+
+@lru_cache(1)
+def _register(compute: Compute) -> None:
+    """Tells onnx of the stand-in, once: an operator of a domain that no model has."""
+    (onnx,) = need("onnx", why="reading ONNX models needs onnx")
+    schema_type = onnx.defs.OpSchema
+    option = schema_type.FormalParameterOption.Variadic
+
+    def infer_node(context: Any) -> None:
+        kind = context.get_input_type(0) if context.has_input(0) else None
+        if kind is None or not kind.HasField("tensor_type"):
+            return
+        found = None
+        if kind.tensor_type.HasField("shape"):
+            node = onnx.NodeProto.FromString(context.get_attribute("node").s)
+            found = compute(node, context.get_attribute("opset").i, tuple(map(dim, kind.tensor_type.shape.dim)))
+        stated = context.get_attribute("stated")
+        if stated is not None and stated.tp.tensor_type.HasField("shape"):
+            known = tuple(map(dim, stated.tp.tensor_type.shape.dim))
+            found = merged({"": known}, {"": found} if found else {})[""]
+        for place, made in enumerate(_types(onnx, kind, found, context.get_num_outputs())):
+            context.set_output_type(place, made)
+
+    schema = schema_type(
+        NAME,
+        DOMAIN,
+        1,
+        inputs=[schema_type.FormalParameter("X", "T", param_option=option, is_homogeneous=False)],
+        outputs=[schema_type.FormalParameter("Y", "T", param_option=option, is_homogeneous=False)],
+        type_constraints=[("T", ["tensor(float)"], "")],  # which inference does not look at
+    )
+    schema.set_type_and_shape_inference_function(infer_node)
+    onnx.defs.register_schema(schema)
+
+
+def _types(onnx: Any, kind: Any, shape: Shape | None, count: int) -> Iterator[Any]:
+    """The types of the outputs: of the input's elements, and indices."""
+    for place in range(count):
+        made = onnx.TypeProto()
+        made.tensor_type.elem_type = onnx.TensorProto.INT64 if place else kind.tensor_type.elem_type
+        if shape is not None:
+            made.tensor_type.shape.SetInParent()
+        for length in shape or ():
+            added = made.tensor_type.shape.dim.add()
+            if isinstance(length, int):
+                added.dim_value = length
+            elif length and length != "?":
+                added.dim_param = length
+        yield made

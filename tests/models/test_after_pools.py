@@ -1,0 +1,194 @@
+"""What follows a pooling is inferred from the shape that the runtime gives it, whatever the file or onnx say."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+from poolcli.models.check import Finding, check
+from tests.models.onnxs import model, node, value
+
+# Ceil poolings of an axis of 7 or 9 elements: the last window of all but one starts beyond the input, and is dropped.
+DROPS: dict[str, dict[str, Any]] = {
+    "pads": {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+    "strides": {"kernel_shape": [2, 2], "strides": [5, 5]},
+    "one axis": {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [1, 0, 1, 0]},
+    "kept": {"kernel_shape": [3, 3], "strides": [2, 2]},
+}
+FOLLOWERS = ("Conv", "MaxPool", "GlobalMaxPool", "Concat", "If")
+SIZES = (7, 9)
+STATED = ("nothing", "true", "as onnx infers")
+
+
+def following(kind: str) -> list[Any]:
+    """The nodes after `p`: one of the kind, and a pooling of what that makes."""
+    last = node("AveragePool", "f", "y", kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+    if kind == "Conv":
+        return [node("Conv", "p w", "f", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]), last]
+    if kind == "Concat":
+        return [node("Relu", "p", "r"), node("Concat", "p r", "f", axis=2), last]
+    if kind == "If":
+        then, other = (
+            helper.make_graph([node("MaxPool", "p", out, kernel_shape=[2, 2])], out, [], [value(out, None)])
+            for out in ("t", "e")
+        )
+        return [node("If", "c", "f", then_branch=then, else_branch=other), last]
+    return [node(kind, "p", "f", **({"kernel_shape": [2, 2]} if kind == "MaxPool" else {})), last]
+
+
+def made(path: Path, pool: str, attributes: dict[str, Any], kind: str, size: int, opset: int) -> onnx.ModelProto:
+    """A pooling with `ceil_mode` where the opset has it, and what follows."""
+    ceil = {"ceil_mode": 1} if opset >= (18 if pool == "LpPool" else 10) else {}
+    constants = [
+        numpy_helper.from_array(np.ones((2, 2, 3, 3), np.float32), "w"),
+        numpy_helper.from_array(np.array(True), "c"),
+    ]
+    nodes = [node(pool, "x", "p", **attributes, **ceil), *following(kind)]
+    model(path, nodes, (1, 2, size, size), opset, constants=constants, outputs=[value(n, None) for n in "pfy"])
+    return onnx.load(path)
+
+
+def shapes_at_run_time(read: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """The shapes of the outputs, computed by ONNX Runtime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(read.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    inputs = {each.name: np.zeros(each.shape, np.float32) for each in session.get_inputs()}
+    names = [each.name for each in session.get_outputs()]
+    return {name: found.shape for name, found in zip(names, session.run(None, inputs), strict=True)}
+
+
+def state(path: Path, read: onnx.ModelProto, stated: str, true: dict[str, tuple[int, ...]]) -> None:
+    """Writes the model with the shapes of `p`, `f` and `y`: true ones, or those that onnx infers."""
+    if stated == "as onnx infers":
+        onnx.save(shape_inference.infer_shapes(read), path)
+    elif stated == "true":
+        del read.graph.output[:]
+        read.graph.output.extend(value(name, shape) for name, shape in true.items())
+        onnx.save(read, path)
+
+
+def wrong(path: Path, true: dict[str, tuple[int, ...]]) -> list[Finding]:
+    """The findings that are not what ONNX Runtime does."""
+    found = check(path)
+    assert found
+    return [each for each in found if not _right(each, true)]
+
+
+def _right(found: Finding, true: dict[str, tuple[int, ...]]) -> bool:
+    given = {"p": "x", "y": "f"}.get(found.layer.name)
+    if given in true and found.layer.input_shape != true[given]:
+        return False
+    shape, declared = true.get(found.layer.name), found.layer.declared_shape
+    if shape is not None and found.computed != shape:
+        return False
+    if declared is None:
+        return found.verdict == "computed"
+    return found.verdict == ("agrees" if declared == found.computed else "differs")
+
+
+def combinations(full: bool) -> Iterator[tuple[Any, ...]]:
+    pools = ("MaxPool", "AveragePool", "LpPool")
+    opsets = range(7, 23) if full else (7, 10, 18, 22)
+    everything = itertools.product(pools, DROPS, FOLLOWERS, SIZES, opsets, STATED)
+    yield from everything if full else itertools.islice(everything, 0, None, 17)
+
+
+def disagreements(cases: Sequence[tuple[Any, ...]], folder: Path) -> list[Any]:
+    found: list[Any] = []
+    path = folder / "m.onnx"
+    for case in cases:
+        pool, attributes, kind, size, opset, stated = case
+        read = made(path, pool, DROPS[attributes], kind, size, opset)
+        true = shapes_at_run_time(read)
+        state(path, read, stated, true)
+        found += [(case, each.layer.name, each.computed, each.verdict) for each in wrong(path, true)]
+    return found
+
+
+def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime(tmp_path: Path) -> None:
+    assert disagreements(list(combinations(full=False)), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", range(7, 23))
+def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(opset: int, tmp_path: Path) -> None:
+    assert disagreements([case for case in combinations(full=True) if case[4] == opset], tmp_path) == []
+
+
+def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
+    scale = [
+        numpy_helper.from_array(np.array(0.5, np.float32), "s"),
+        numpy_helper.from_array(np.array(3, np.uint8), "z"),
+    ]
+    there = {"domain": "com.microsoft"}
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"),
+        node("QLinearAveragePool", "q s z s z", "p", **DROPS["pads"], ceil_mode=1, **there),
+        node("QLinearAveragePool", "p s z s z", "f", kernel_shape=[2, 2], **there),
+        node("QLinearGlobalAveragePool", "f s z s z", "g", **there),
+        node("DequantizeLinear", "g s z", "d"),
+        node("GlobalMaxPool", "d", "y"),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UINT8, None) for name in "pfg"]
+    model(tmp_path / "m.onnx", nodes, (1, 2, 7, 7), 13, constants=scale, outputs=[*outputs, value("y", None)])
+    true = shapes_at_run_time(onnx.load(tmp_path / "m.onnx"))
+    found = check(tmp_path / "m.onnx")
+    assert [(each.computed, each.verdict) for each in found] == [(true[name], "computed") for name in "pfgy"]
+
+
+@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
+@pytest.mark.parametrize("keep", [True, False], ids=["value_info", "bare"])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_exports_of_pytorch_have_the_shapes_of_onnx_runtime(dynamo: bool, keep: bool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript", reason="torch.onnx.export needs onnxscript")
+    path = tmp_path / "m.onnx"
+    nn = torch.nn
+    followers = [
+        lambda: nn.Conv2d(2, 2, 3, stride=2, padding=1),
+        lambda: nn.MaxPool2d(2),
+        lambda: nn.AdaptiveAvgPool2d(1),
+    ]
+    pools = [
+        lambda: nn.MaxPool2d(2, 2, padding=1, ceil_mode=True),
+        lambda: nn.AvgPool2d(2, 2, padding=1, ceil_mode=True),
+        lambda: nn.AvgPool2d(2, 5, ceil_mode=True),
+    ]
+    opsets = (18, 20) if dynamo else (10, 13, 18)
+    for pool, follower, opset in itertools.product(pools, followers, opsets):
+        net = nn.Sequential(pool(), follower(), nn.ReLU(), nn.AvgPool2d(1)).eval()
+        written = io.BytesIO()
+        if dynamo:
+            program = torch.onnx.export(
+                net, (torch.zeros(1, 2, 7, 7),), dynamo=True, opset_version=opset, verbose=False
+            )
+            program.save(path)
+            read = onnx.load(path)
+        else:
+            torch.onnx.export(net, (torch.zeros(1, 2, 7, 7),), written, dynamo=False, opset_version=opset)
+            read = onnx.load_model_from_string(written.getvalue())
+        if not keep:
+            del read.graph.value_info[:]
+        onnx.save(read, path)
+        seen = onnx.ModelProto.FromString(read.SerializeToString())
+        del seen.graph.output[:], seen.graph.value_info[:]
+        names = [name for each in seen.graph.node for name in each.output[:1]]
+        seen.graph.output.extend(value(name, None) for name in names if not name.startswith("val_"))
+        true = shapes_at_run_time(seen)
+        results = {each.name or each.output[0]: each.output[0] for each in read.graph.node}
+        for each in check(path):
+            shape = true[results[each.layer.name]]
+            assert each.computed == shape
+            declared = each.layer.declared_shape
+            assert each.verdict == ("computed" if declared is None else "agrees" if declared == shape else "differs")
