@@ -51,7 +51,7 @@ class CheckOptions(Reporting):
     run: Annotated[
         str | None,
         typer.Option("--run", metavar="DATA", rich_help_panel=EXPLAIN,
-                     help="Pool `input` of an .npz or .h5 as --layer does; compare with its `output`."),
+                     help="Pool the input in an .npz or .h5 as --layer does; compare with its output."),
         Typed(example="data.npz"),
     ] = None
     # fmt: on

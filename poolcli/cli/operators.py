@@ -34,7 +34,7 @@ OPERATOR_WORDS = {
         also=("average", "mean"),
     ),
     "max": Words(
-        "Maximum of every window, and where it is (OpenVINO MaxPool).",
+        "Maximum of every window; argmax with --indices (MaxPool).",
         (
             "poolcli max samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
             "poolcli max samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
@@ -44,7 +44,7 @@ OPERATOR_WORDS = {
         also=("maximum",),
     ),
     "min": Words(
-        "Minimum of every window, and where it is (the dual of MaxPool).",
+        "Minimum of every window; argmin with --indices.",
         (
             "poolcli min samples/astronaut.png -o dark.png -k 4 -s 4",
             "poolcli min samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
@@ -54,7 +54,7 @@ OPERATOR_WORDS = {
         also=("minimum",),
     ),
     "mode": Words(
-        "The value that occurs most often in every window (for labels).",
+        "Most frequent value (mode) of every window, for label maps.",
         (
             "poolcli mode samples/astronaut.png -o small.png -k 2 -s 2",
             "poolcli mode samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
@@ -72,7 +72,7 @@ OPERATOR_WORDS = {
         also=("norm", "lpnorm"),
     ),
     "adaptive-avg": Words(
-        "Averages to a given output size (OpenVINO AdaptiveAvgPool).",
+        "Average to a given output size (OpenVINO AdaptiveAvgPool).",
         (
             "poolcli adaptive-avg samples/features.npy -o y.npy --output-size 7",
             "poolcli adaptive-avg samples/astronaut.png -o small.png --output-size 64,64",
@@ -81,7 +81,7 @@ OPERATOR_WORDS = {
         also=("adaptive-average", "adaptive-mean", "adaptive"),
     ),
     "adaptive-max": Words(
-        "Maxima to a given output size, and where they are (OpenVINO AdaptiveMaxPool).",
+        "Maximum to a given output size (OpenVINO AdaptiveMaxPool).",
         (
             "poolcli adaptive-max samples/features.npy -o y.npy --output-size 7",
             "poolcli adaptive-max samples/astronaut.png -o small.png --output-size 64,64",

@@ -100,7 +100,7 @@ class PoolOptions(Arrays, Windows):
     shard: Annotated[
         str | None,
         typer.Option("--shard", metavar="I/N", rich_help_panel=RUN, hidden=True,
-                     help="Process part I of N of the inputs, as 1/8; `merge` combines the parts."),
+                     help="Process part I of N of the inputs, as 1/8; merge combines the parts."),
         Typed(example="1/8"),
     ] = None
     fail_fast: Annotated[

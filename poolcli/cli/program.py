@@ -126,10 +126,7 @@ class Command(TyperCommand):
         self.taken = tuple(_parameter(each, hints[str(each.name)]) for each in self.params)
         self._advanced = [each for each in self.params if getattr(each, "hidden", False)]
         self._show(True)
-        for each in self.params:  # flags take no value, and a path needs no type in the help
-            each.metavar = each.metavar or ""
-            if not each.opts[0].startswith("-"):
-                each.display_type_rich = lambda ctx: ""  # type: ignore[attr-defined]
+        _show_no_types(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         asked = {*HELP, HELP_ALL}.intersection(args[: args.index("--")] if "--" in args else args)
@@ -150,6 +147,10 @@ class Command(TyperCommand):
 
 class Program(TyperGroup):
     """All commands. The one that is named is made; the help and completion of names need no more than the table."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _show_no_types(self.get_params(ctx))
+        super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -204,6 +205,14 @@ def command_named(word: str) -> str | None:
     return next((name for name in (word, word.lower()) if name in COMMANDS), None) or operator_named(word)
 
 
+def _show_no_types(params: Sequence[Any]) -> None:
+    """Leaves <bool> of flags and <list[str]> of arguments out of the help: the metavar says what is needed."""
+    for each in params:
+        each.metavar = each.metavar or ""
+        if not each.opts[0].startswith("-"):
+            each.display_type_rich = lambda ctx: ""
+
+
 @cache
 def made(name: str) -> Command:
     """The command as Typer makes it of what its module registers."""
@@ -223,14 +232,19 @@ def takes(record: type, without: Sequence[str] = ()) -> Callable[[Callable[[Any]
         def run(**typed: Any) -> int:
             return function(record(**typed))
 
-        hints = get_type_hints(record, include_extras=True)
-        found = [_signed(each, hints[each.name]) for each in fields(record) if each.name not in without]
-        found.sort(key=_panel)
+        found = [each for each in _fields(record) if each.name not in without]
         vars(run)["__signature__"] = inspect.Signature(found)
         run.__annotations__ = {each.name: each.annotation for each in found}
         return run
 
     return taking
+
+
+@cache
+def _fields(record: type) -> list[inspect.Parameter]:
+    """The fields of a record as parameters, in the order of their panels."""
+    hints = get_type_hints(record, include_extras=True)
+    return sorted((_signed(each, hints[each.name]) for each in fields(record)), key=_panel)
 
 
 def _signed(each: Any, hint: Any) -> inspect.Parameter:

@@ -84,7 +84,8 @@ class _Line:
         """Short options in one word, the last with its value, as in -qk2; -kernel is --kernel with a dash missing."""
         named = f"-{word.partition('=')[0]}".lower().replace("_", "-")
         if named in self.flags or named in self.settings:
-            raise RequestError(f"{word} has one dash; write -{word}")
+            _, sign, value = word.partition("=")
+            raise RequestError(f"{word} has one dash; write {named}{sign}{value}")
         for at, letter in enumerate(word[1:], 1):
             each = self.flags.get(f"-{letter}")
             if each is None:

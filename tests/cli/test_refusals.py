@@ -90,7 +90,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "unknown rounding",
         ["avg", SHAPE, "-k", "2", "--rounding-type", "up"],
-        "--rounding-type is 'up', it must be one of floor, ceil, ceil_torch",
+        "--rounding-type is 'up', it must be one of floor, ceil, ceil_torch; did you mean ceil?",
     ),
     (
         "unknown dialect",
