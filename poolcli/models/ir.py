@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import lru_cache, partial
+from math import prod
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -15,7 +16,7 @@ from xml.parsers import expat
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
-from poolcli.models.layer import Dim, Layer, Shape
+from poolcli.models.layer import Dim, InvalidError, Layer, Shape
 from poolcli.system.lazy_imports import need
 
 
@@ -78,7 +79,7 @@ LARGEST = 1 << 32  # bytes of XML
 AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece of it that comes
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
 DEEPEST = 100  # bodies within bodies
-CONSTANT = 64  # bytes; output sizes and axes are a few integers
+CONSTANT = 8  # elements; output sizes and axes are a few integers
 CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
 ENCODINGS = ("utf-8", "utf-16", "iso-8859-1", "us-ascii", "ascii", "latin-1")
 
@@ -183,7 +184,7 @@ class _Reader:
         name, kind = attributes.get("name", attributes.get("id", "")), attributes.get("type", "")
         layer = Found(attributes.get("id", ""), self.scope.prefix + name, kind, attributes.get("version", ""))
         rules = KINDS.get(kind.lower())
-        layer.kept = kind == "Const" or rules is not None or kind in UNCHECKED
+        layer.kept = kind == "Const" or rules is not None or kind.lower() in UNCHECKED
         if rules and rules.asks:
             self.scope.asking.add(layer.id)
         self.scope.layer = layer
@@ -216,8 +217,7 @@ class _Reader:
 
     def _end_layer(self, layer: Found) -> None:
         if layer.type == "Const":
-            size = number(layer.data.get("size", ""))
-            if size is not None and size <= CONSTANT:
+            if (_elements(layer.data) or 0) <= CONSTANT:
                 self.scope.constants[layer.id] = layer.data
         elif layer.kept:
             self.scope.found.append((self.count, layer))
@@ -235,22 +235,45 @@ class _Reader:
         if len(self.scopes) > 1:
             self.scopes.pop()
 
-    def _integers(self, source: Mapping[str, str] | None) -> tuple[int, ...] | None:
-        """The integers of a constant, from the .bin beside the model; None where they are not there."""
+    def _integers(self, source: Mapping[str, str] | None) -> tuple[int, ...]:
+        """The integers of a constant, from the .bin beside the model.
+
+        As OpenVINO, it reads as many elements as the shape of the constant has, which may be fewer than its bytes hold.
+        An InvalidError where OpenVINO refuses the model for it, a RequestError where the integers cannot be known.
+        """
         weights = Path(self.path).with_suffix(".bin")
-        if source is None or not weights.is_file():
-            return None
-        code = CODES.get(source.get("element_type", ""))
-        offset, size = number(source.get("offset", "")), number(source.get("size", ""))
-        if code is None or offset is None or not size or size % struct.calcsize(code):
-            return None
+        if source is None:
+            raise RequestError("is computed by other layers; only constants are read")
+        if not weights.is_file():
+            raise RequestError(f"is a constant in {weights.name}, which is not beside the model; put it there")
+        element, offset, size = (source.get(name, "") for name in ("element_type", "offset", "size"))
+        code, begin, length = CODES.get(element), number(offset), number(size)
+        if code is None:
+            raise RequestError(f"is a constant of {element[:20] or 'no type'}; {', '.join(CODES)} are read")
+        needed = (_elements(source) or 0) * struct.calcsize(code)
+        if begin is None or not length or length < needed or length % struct.calcsize(code):
+            shape = source.get("shape", "")[:20]
+            raise InvalidError(
+                f"the Const has offset={offset[:20]!r}, size={size[:20]!r} for {element} of shape {shape!r}"
+            )
+        if begin + length > (total := weights.stat().st_size):
+            raise InvalidError(f"the Const ends at byte {begin + length:,} of {weights.name}, which has {total:,}")
         try:
             with open(weights, "rb") as stream:
-                stream.seek(offset)
-                data = stream.read(size)
+                stream.seek(begin)
+                data = stream.read(needed or length)
         except OSError as error:
             raise RequestError(f"{weights}: {error.strerror or error}") from None
-        return struct.unpack(f"<{size // struct.calcsize(code)}{code}", data) if len(data) == size else None
+        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+
+
+def _elements(constant: Mapping[str, str]) -> int | None:
+    """How many elements the shape of a constant has; None where it has none that is written in numbers."""
+    text = constant.get("shape")
+    if text is None:
+        return None
+    lengths = [number(each) for each in text.split(",") if each.strip()]
+    return None if None in lengths else prod(each for each in lengths if each is not None)
 
 
 def number(text: str) -> int | None:

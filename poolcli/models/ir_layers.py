@@ -22,8 +22,12 @@ SLIDING = ("kernel", "strides", "pads_begin", "pads_end", "rounding_type", "auto
 AVERAGE = (*SLIDING, "exclude-pad")
 PLACES = (*SLIDING, "dilations", "index_element_type", "axis")
 ELEMENT_TYPES = "f16|f32|f64|bf16|[iu](4|8|16|32|64)|u[1236]|boolean|string|dynamic|nf4|f8e4m3|f8e5m2|f4e2m1|f8e8m0"
-UNCHECKED = ("ROIPooling", "PSROIPooling", "DeformablePSROIPooling")
-Second = Callable[[], tuple[int, ...] | None]
+UNCHECKED = {  # by their names in lower case: what is to be done
+    "roipooling": "", "psroipooling": "", "deformablepsroipooling": "", "roialign": "", "roialignrotated": "",
+    "experimentaldetectronroifeatureextractor": "",
+    "pooling": "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and MaxPool",
+}  # fmt: skip
+Second = Callable[[], tuple[int, ...]]
 Data = Mapping[str, str]
 Made = Attributes | Whole
 
@@ -155,7 +159,7 @@ KINDS = {
 def layer_of(found: Found, second: Second) -> Layer | None:
     """The layer of what was gathered; None where it reduces other axes than the spatial ones.
 
-    `second` gives the integers at the second input, None where they are not known.
+    `second` gives the integers at the second input.
     """
     shape = found.inputs[0] or None if found.inputs else None
     kind = KINDS.get(found.type.lower())
@@ -165,11 +169,11 @@ def layer_of(found: Found, second: Second) -> Layer | None:
     keeps = True
     try:
         if kind is None:
-            problem = f"{found.type} is not checked"
+            problem = f"{found.type} is not checked{UNCHECKED.get(found.type.lower(), '')}"
         else:
             version = _version(kind, found.version)
             if kind.reduces is not None:
-                axes = second()
+                axes = _axes(second, shape)
                 keeps = found.data.get("keep_dims", "false").strip().lower() in ("true", "1")
                 if not is_pooling(axes, shape, keeps=keeps):
                     return None
@@ -197,6 +201,28 @@ def layer_of(found: Found, second: Second) -> Layer | None:
     )
 
 
+def _axes(second: Second, shape: Shape | None) -> tuple[int, ...] | None:
+    """The axes of a reduction; None where they are not known, or where its input has no axes to pool over."""
+    if shape is None or not 3 <= len(shape) <= 2 + MOST_SPATIAL:
+        return None
+    try:
+        return _second(second, "its axes")
+    except InvalidError:
+        raise
+    except RequestError:
+        return None
+
+
+def _second(second: Second, what: str) -> tuple[int, ...]:
+    """The integers at the second input; the errors of that say `what` they are."""
+    try:
+        return second()
+    except InvalidError as error:
+        raise InvalidError(f"{what}: {error.message}") from None
+    except RequestError as error:
+        raise RequestError(f"{what} {error.message}") from None
+
+
 def _version(kind: Kind, text: str) -> int:
     """The version of the operator that an opset has."""
     opset = re.fullmatch(r"opset([0-9]{1,3})", text)
@@ -218,9 +244,7 @@ def _made_by(
     axes = None if shape is None else len(shape) - 2
     if kind.make:
         return kind.make(kind.name, version, found.data, axes, warnings)
-    sizes = second()
-    if sizes is None:
-        raise RequestError("its output size is a second input that is no constant in a .bin beside the model")
+    sizes = _second(second, "its output size")
     if axes is not None and len(sizes) != axes:
         raise InvalidError(f"its output size has {counted(len(sizes))}, {axes} spatial axes need {axes}")
     record = AdaptiveMaxPool if kind.name == "AdaptiveMaxPool" else AdaptiveAvgPool

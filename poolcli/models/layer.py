@@ -15,6 +15,14 @@ from poolcli.plan.attributes import Attributes, SlidingAttributes
 EXPORT_TORCH = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
 EXPORT_KERAS = "write it in Python: model.export('model.onnx', format='onnx')"
 EXPORT_SAVED = "convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+EXPORT_FROZEN = (
+    "convert it: python -m tf2onnx.convert --graphdef FILE --inputs NAME:0 --outputs NAME:0 --output model.onnx"
+)
+EXPORT_SCRIPT = "write it in Python: torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
+
+
+class NotOnnxError(RequestError):
+    """The file is no ONNX model."""
 
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known

@@ -10,7 +10,7 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.models.byte_reader import TruncatedError
-from poolcli.models.layer import Dim, Shape
+from poolcli.models.layer import Dim, NotOnnxError, Shape
 from poolcli.models.onnx_protobuf import DEEPEST, without_weights
 from poolcli.system.lazy_imports import need
 
@@ -54,9 +54,9 @@ def load(path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any, 
         with open(path, "rb") as stream:
             model = onnx.ModelProto.FromString(without_weights(stream))
     except (TruncatedError, protobuf.DecodeError) as error:
-        raise RequestError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
+        raise NotOnnxError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
     if not model.graph.node or not model.opset_import:
-        raise RequestError(f"{path}: no ONNX model: it has no nodes or no opset")
+        raise NotOnnxError(f"{path}: no ONNX model: it has no nodes or no opset")
     calls = Calls(model.functions, path)
     calls.check(model.graph)
     graph = model.graph

@@ -114,7 +114,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ),
     (MICROSOFT, "NhwcMaxPool"): Kind(MAX, SLIDING, True),
 }  # fmt: skip
-UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool")}
+UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool"), ("", "RoiAlign"), (MICROSOFT, "MaxpoolWithMask")}
 
 
 def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> Iterator[Layer]:

@@ -13,12 +13,22 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json
 from poolcli.message_fields import field
-from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, Dim, Layer, Shape, Whole, is_pooling, spatial_layout
+from poolcli.models.layer import (
+    EXPORT_KERAS,
+    EXPORT_SCRIPT,
+    EXPORT_TORCH,
+    Dim,
+    Layer,
+    Shape,
+    Whole,
+    is_pooling,
+    spatial_layout,
+)
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
-TARGET = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)")
+TARGET = re.compile(r"torch\.ops\.(?:aten|torchvision)\.(\w+)\.(\w+)")
 SLIDING = re.compile(r"(avg|max)_pool([123])d(_with_indices)?")
 ADAPTIVE = re.compile(r"_?adaptive_(avg|max)_pool([123])d")
 REDUCING: dict[str, Attributes | Whole] = {
@@ -26,7 +36,7 @@ REDUCING: dict[str, Attributes | Whole] = {
     "amax": AdaptiveMaxPool(1),
     "sum": Whole(AvgPool, (("divisor_override", 1),)),
 }
-UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d")
+UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 LARGEST = 1 << 28  # bytes of JSON
 Values = Mapping[str, Any]
@@ -70,6 +80,8 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
 
 def _what(names: list[str]) -> str:
     """What an archive is that holds no program of torch.export."""
+    if any("/code/" in name for name in names):
+        return f"a TorchScript file, which is never opened; {EXPORT_SCRIPT}"
     if any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
         return f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
     if "model.weights.h5" in names:

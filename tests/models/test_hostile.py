@@ -165,7 +165,7 @@ def test_encodings_that_no_model_is_in_are_refused(encoding: str, cli: Cli, tmp_
     [("x", "16", 16), ("9" * 5000, "16", 16), ("-8", "16", 16), ("0", "²", 16), ("0", "--5", 16), ("0", "17", 32),
      ("0", "16", 15), ("1000000", "16", 16), ("0", "0", 16), ("0", "-16", 16), ("", "", 16)],
 )  # fmt: skip
-def test_a_constant_that_is_not_there_makes_a_size_unknown(
+def test_a_constant_that_is_not_there_makes_a_layer_invalid(
     offset: str, size: str, weights: int, cli: Cli, tmp_path: Path
 ) -> None:
     (tmp_path / "m.bin").write_bytes(bytes(weights))
@@ -177,8 +177,8 @@ def test_a_constant_that_is_not_there_makes_a_size_unknown(
     )
     done = cli("check", path, "--json")
     (found,) = done.json["layers"]
-    why = "its output size is a second input that is no constant in a .bin beside the model"
-    assert (done.code, found["verdict"], found["reason"]) == (0, "unknown", why)
+    assert (done.code, found["verdict"]) == (1, "invalid")
+    assert found["reason"].startswith("OpenVINO refuses it: its output size: the Const ")
 
 
 def test_bodies_within_bodies_without_end_are_refused(cli: Cli, tmp_path: Path) -> None:

@@ -259,3 +259,75 @@ def test_a_reason_names_attributes_as_the_file_spells_them(cli: Cli, tmp_path: P
         "OpenVINO refuses it: exclude-pad=true needs pads smaller than the window: axis H has pads 2,0 and a window of "
         "2; use pads of at most 1 or exclude-pad=false"
     )
+
+
+CONSTANT = (
+    '<layer id="3" name="c" type="Const" version="opset1"><data element_type="i64" shape="{}" offset="{}" size="{}"/>'
+    '<output><port id="0" precision="I64"><dim>2</dim></port></output></layer>'
+)
+ADAPTIVE = (
+    '<layer id="0" name="a" type="AdaptiveAvgPool" version="opset8"><input><port id="0" precision="FP32">{}</port>'
+    '<port id="2" precision="I64"><dim>2</dim></port></input><output><port id="1" precision="FP32">{}</port></output>'
+    "</layer>"
+)
+
+
+@pytest.mark.parametrize(
+    ("shape", "offset", "size", "there", "verdict", "reason"),
+    [
+        ("2", 0, 16, 16, "agrees", None),
+        ("2", 0, 32, 32, "agrees", None),  # more bytes than the shape has elements
+        ("2", 0, 32, 16, "invalid", "its output size: the Const ends at byte 32 of m.bin, which has 16"),
+        ("2", 100, 16, 16, "invalid", "its output size: the Const ends at byte 116 of m.bin, which has 16"),
+        ("2", 0, 16, 0, "invalid", "its output size: the Const ends at byte 16 of m.bin, which has 0"),
+        ("2", 0, 8, 16, "invalid", "its output size: the Const has offset='0', size='8' for i64 of shape '2'"),
+        ("4", 0, 16, 16, "invalid", "its output size: the Const has offset='0', size='16' for i64 of shape '4'"),
+    ],
+)  # fmt: skip
+def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
+    shape: str, offset: int, size: int, there: int, verdict: str, reason: str | None, cli: Cli, tmp_path: Path
+) -> None:
+    openvino = pytest.importorskip("openvino")
+    (tmp_path / "m.bin").write_bytes(np.array([4, 2, 9, 9], "<i8").tobytes()[:there])
+    edge = '<edge from-layer="3" from-port="0" to-layer="0" to-port="2"/>'
+    one = ADAPTIVE.format(dims((1, 3, 8, 8)), dims((1, 3, 4, 2)))
+    path = runnable(tmp_path / "m.xml", CONSTANT.format(shape, offset, size) + one, (1, 3, 8, 8))
+    path.write_text(path.read_text().replace("</edges>", f"{edge}</edges>"))
+    done = cli("check", path, "--json")
+    (found,) = done.json["layers"]
+    refused = reason and f"OpenVINO refuses it: {reason}"
+    assert (done.code, found["verdict"], found["reason"]) == (int(reason is not None), verdict, refused)
+    try:
+        read = list(openvino.Core().read_model(path).output(0).shape)
+    except RuntimeError:
+        read = None
+    assert read == found["computed"]
+
+
+def test_an_output_size_that_cannot_be_read_says_where_it_is(cli: Cli, tmp_path: Path) -> None:
+    edge = '<edge from-layer="3" from-port="0" to-layer="0" to-port="2"/>'
+    one = ADAPTIVE.format(dims((1, 3, 8, 8)), dims((1, 3, 4, 2)))
+    for edges, reason in (
+        (edge, "its output size is a constant in m.bin, which is not beside the model; put it there"),
+        ("", "its output size is computed by other layers; only constants are read"),
+    ):
+        path = model(tmp_path / "m.xml", CONSTANT.format("2", 0, 16), one, edges=edges)
+        done = cli("check", path, "--json")
+        (found,) = done.json["layers"]
+        assert (done.code, found["verdict"], found["reason"]) == (0, "unknown", reason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("ROIAlign", ""),
+        ("RoiPooling", ""),
+        ("PSROIPooling", ""),
+        ("Pooling", "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and "
+         "MaxPool"),
+    ],
+)  # fmt: skip
+def test_layers_that_are_not_checked_are_named(kind: str, told: str, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.xml", layer('method="max"', (1, 3, 8, 8), (1, 3, 4, 4), kind))
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["reason"]) == ("unknown", f"{kind} is not checked{told}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.models.onnxs import model, node
 
 SAMPLES = Path(__file__).parent / "samples"
 TFLITE = [
@@ -59,6 +60,8 @@ def archive(path: Path, *names: str) -> Path:
 
 
 READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
+TENSORRT = "a TensorRT engine, which has no layers left to check; check the ONNX model that it was built from"
+CORE_ML = "a Core ML model, which is not read; check what it was converted from; "
 EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
 
 
@@ -76,6 +79,11 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
         (["m/data.pkl", "m/version"], f"a PyTorch file, which is never opened; {EXPORT}"),
         (["config.json", "model.weights.h5"], "a Keras model; write it in Python: "
          "model.export('model.onnx', format='onnx')"),
+        (["m/data.pkl", "m/code/__torch__.py"], "a TorchScript file, which is never opened; write it in Python: "
+         "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"),
+        (b"GGUF\x03\0\0\0", "a GGUF file, which holds weights and no layers; export the model itself: " + EXPORT),
+        (b"ftrt\0\0\0\0", TENSORRT),
+        (b"\x20\0\0\0ORTM\0", "an ONNX Runtime model (.ort); check the ONNX model that it was made from"),
         (["a.txt"], "a zip archive without a model"),
         (["m/models/model.json"], "no program of torch.export: it has no nodes"),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
@@ -92,6 +100,42 @@ def test_what_is_no_model_that_is_read_is_named_in_one_line(
         archive(path, *content)
     done = cli("check", path)
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
+
+
+SAVED = "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.mlmodel", b"\x08\x04\x12\x02\x0a\0", CORE_ML + EXPORT),
+        ("m.engine", b"\x01\xff\xfe\0", TENSORRT),
+        ("m.plan", b"\x01\xff\xfe\0", TENSORRT),
+        ("m.pb", b"\x0a\x08\x0a\x01x\x12\x03Foo", "a frozen graph of TensorFlow; convert it: python -m tf2onnx.convert "
+         "--graphdef FILE --inputs NAME:0 --outputs NAME:0 --output model.onnx"),
+        ("saved_model.pb", b"\x08\x01\x12\x02\x0a\0", SAVED),
+    ],
+)  # fmt: skip
+def test_a_protobuf_that_is_no_onnx_model_is_told_by_its_name(
+    name: str, content: bytes, message: str, cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = cli("check", tmp_path / name)
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / name}: {message}\n")
+
+
+def test_an_onnx_model_of_another_name_is_read(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.pb", [node("GlobalMaxPool")])
+    assert cli("check", path).code == 0
+
+
+def test_folders_of_models_are_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "m.mlpackage").mkdir()
+    for name, message in (("saved", SAVED), ("m.mlpackage", CORE_ML + EXPORT)):
+        done = cli("check", tmp_path / name)
+        assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / name}: {message}\n")
 
 
 @pytest.mark.parametrize(
