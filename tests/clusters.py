@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poolcli.runs.executors import cluster as clusters
+from poolcli.runs.executors import dask as clusters
 
 
 @pytest.fixture(scope="module")

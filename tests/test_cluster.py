@@ -18,9 +18,8 @@ import pytest
 
 from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Outcome, Settings
-from poolcli.runs.executors import cluster as clusters
+from poolcli.pooling.outcome import Job, Outcome, Settings
+from poolcli.runs.executors import dask as clusters
 from poolcli.runs.executors import dask as executor
 from poolcli.runs.manifest import NAME
 from poolcli.runs.task import Runner, Task
@@ -185,7 +184,7 @@ def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
 
 
 def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    monkeypatch.setattr(clusters, "PATIENCE_TO_CONNECT", 0.2)
     with pytest.raises(FileError, match=r"^tcp://127\.0\.0\.1:9: no scheduler answers there \(OSError\)$"):
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
 

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from poolcli import PoolError
-from poolcli.runs.executors.cluster import connected
+from poolcli.runs.executors.dask import connected
 
 pytestmark = pytest.mark.slow
 

@@ -15,12 +15,10 @@ from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import makings
-from poolcli.formats.zarr.store import store_of
+from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
-from poolcli.pooling.blocks import Blocks
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Settings
-from poolcli.pooling.parts import Parts
+from poolcli.pooling.outcome import Job, Settings
+from poolcli.pooling.tiles import Blocks, Parts
 from poolcli.runs.executors import dask as executor
 from poolcli.runs.executors import flow
 from poolcli.runs.task import Runner, Task

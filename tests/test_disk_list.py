@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolcli import FileError
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Outcome, Record
+from poolcli.pooling.outcome import Job, Outcome, Record
 from poolcli.runs import run_all
-from poolcli.runs.record import name_in
-from poolcli.runs.task import Runner, Task
+from poolcli.runs.task import Runner, Task, name_in
 from poolcli.system import disk_list
 from poolcli.system.disk_list import DiskList, externally_sorted
 

@@ -23,13 +23,10 @@ from poolcli import AvgPool, FileError, RequestError
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
 from poolcli.formats.fingerprint import fingerprint_of
-from poolcli.pooling.failures import failure
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.tiles import parts_for
-from poolcli.runs.executors import workers
-from poolcli.runs.executors.table import EXECUTORS
+from poolcli.runs.executors import EXECUTORS, workers
 from poolcli.runs.executors.workers import Workers
 from poolcli.runs.manifest import Manifest
 from poolcli.runs.run_all import run_all
@@ -115,7 +112,7 @@ def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
             yield number, runner(given[number], nothing)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.runs.executors.here.run", run)
+    monkeypatch.setattr("poolcli.runs.executors.run", run)
     told = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
         for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
@@ -244,7 +241,7 @@ def test_outputs_that_are_removed_while_a_run_works_are_counted_as_failed(
         return fingerprint_of(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr("poolcli.runs.record.fingerprint_of", remove)
+        patched.setattr("poolcli.runs.task.fingerprint_of", remove)
         result = cli(*words)
     assert (result.code, result.out.splitlines()[0]) == (1, "1 done, 0 skipped, 2 failed")
     assert "out/0.npy: was removed while this run was working" in result.err
@@ -346,7 +343,7 @@ def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
 def test_what_workers_need_is_loaded_before_they_are_forked_unless_it_may_crash(path: str, loaded: list[str]) -> None:
     code = (
         "import sys; from poolcli.runs.executors.workers import load_for; from poolcli.formats import Source\n"
-        f"from poolcli.pooling.job import Job; load_for(Job(Source({path!r}), None))\n"
+        f"from poolcli.pooling.outcome import Job; load_for(Job(Source({path!r}), None))\n"
         "print(sorted({'PIL', 'imagecodecs._jpeg8', 'h5py'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

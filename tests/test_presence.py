@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.runs.executors import presence
+from poolcli.runs.executors import flow
 from poolcli.runs.executors.flow import Flow
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The client of one worker, which nothing starts again; whoever waits for too long is sent a Ctrl-C."""
     import distributed
 
-    monkeypatch.setattr(presence, "EVERY", 0.1)
+    monkeypatch.setattr(flow, "EVERY", 0.1)
     end = threading.Timer(TOO_LONG, os.kill, (os.getpid(), signal.SIGINT))
     end.start()
     with (
@@ -56,16 +56,16 @@ class Endless:
 def test_a_run_ends_once_there_have_been_no_workers_for_some_time(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "PATIENCE", 0.5)
+    monkeypatch.setattr(flow, "PATIENCE_WITHOUT_WORKERS", 0.5)
     work = Endless(tmp_path)
-    flow = Flow(client, work, iter(range(9)), 9, 1)
-    found = flow.results()
+    work_flow = Flow(client, work, iter(range(9)), 9, 1)
+    found = work_flow.results()
     assert next(found) == (0, 0)
     kill(work)
     with pytest.raises(FileError) as caught:
         list(found)
     assert str(caught.value) == "the cluster has had no workers for 0.5 s"
-    assert list(flow.last_words()) == []
+    assert list(work_flow.last_words()) == []
 
 
 def kill(work: Endless) -> None:

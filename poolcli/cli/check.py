@@ -137,6 +137,6 @@ def _answers(found: Iterable[Finding], to: str | None) -> Iterator[Answer]:
     if not to:
         yield from ((finding, None) for finding in found)
         return
-    from poolcli.models.rewrite import written
+    from poolcli.models.check import written
 
     yield from ((finding, written(finding.layer, to)) for finding in found)

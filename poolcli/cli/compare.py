@@ -16,7 +16,7 @@ from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.diff_arrays import Difference, check_tolerances, diff_arrays
 from poolcli.formats import ReadOptions, Source, parse_source, read
-from poolcli.formats.isolated import in_subprocess_if_fragile
+from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout
 
 

@@ -38,7 +38,7 @@ def _keys(path: str) -> Iterator[str]:
 
     from poolcli.errors import PoolError
     from poolcli.formats import list_arrays
-    from poolcli.formats.isolated import in_subprocess_if_fragile
+    from poolcli.formats.recognise import in_subprocess_if_fragile
 
     try:
         headers = in_subprocess_if_fragile(path, partial(list_arrays, path))

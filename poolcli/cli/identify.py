@@ -21,7 +21,7 @@ from poolcli.cli.reading import as_tensor, whole_options
 from poolcli.errors import FileError, RequestError
 from poolcli.explain.identify.search import Candidate, identify
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source, read
-from poolcli.formats.isolated import in_subprocess_if_fragile
+from poolcli.formats.recognise import in_subprocess_if_fragile
 
 OPERATOR = Typed(words=tuple(OPERATOR_WORDS))
 
@@ -84,12 +84,12 @@ def identify_command(request: IdentifyOptions) -> int:
     found = _found_or_swapped(search, x, y, request)
     if request.json:
         from poolcli.report.as_json import to_json
-        from poolcli.report.identify import candidates_document
+        from poolcli.report.explain import candidates_document
 
         print(to_json(candidates_document(x, y, found)))
     elif not request.quiet:
         from poolcli.report.console import show
-        from poolcli.report.identify import candidates_view
+        from poolcli.report.explain import candidates_view
 
         show(candidates_view(found), sys.stdout)
     return 0 if found and found[0].fits else 1

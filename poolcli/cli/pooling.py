@@ -26,8 +26,7 @@ from poolcli.formats.paths import is_url
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.job import Job, existing_outputs
-from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.runs.run_all import choose_executor, run_all, shared_out

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from poolcli.cli.operators import OPERATOR_WORDS, operator_named
 from poolcli.message_fields import field
-from poolcli.system.gc import gc_disabled
+from poolcli.system.lazy_imports import gc_disabled
 from poolcli.version import VERSION
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."

@@ -17,12 +17,11 @@ from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source
-from poolcli.formats.isolated import in_subprocess_if_fragile
 from poolcli.formats.paths import check_url, exists
+from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
-from poolcli.pooling.failures import failure
-from poolcli.pooling.outcome import Settings
+from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid.levels import BASES, EDGES, Reduction
 from poolcli.pooling.pyramid.prepare import Pyramid, Request, prepare
 from poolcli.pooling.pyramid.run import Made, is_made, make

@@ -12,8 +12,8 @@ from poolcli.errors import RequestError
 from poolcli.formats.raw import raw_from
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
+from poolcli.pooling.colour import Limits
 from poolcli.pooling.outcome import Settings
-from poolcli.pooling.rescale import Limits
 from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def array_settings(request: Arrays) -> Settings:
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_budget(request.max_memory)
     if request.cluster is not None:
-        from poolcli.runs.executors.cluster import check_cluster
+        from poolcli.runs.executors.dask import check_cluster
 
         check_cluster(request.cluster)
     return Settings(

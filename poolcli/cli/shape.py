@@ -242,7 +242,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
         return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
     from poolcli.cli.reading import NONE_OF_SEVERAL, header_options, holds_several_named, refuse_width_by_height
     from poolcli.formats import parse_source, read_header
-    from poolcli.formats.isolated import in_subprocess_if_fragile
+    from poolcli.formats.recognise import in_subprocess_if_fragile
 
     source = parse_source(target, next(iter(request.dataset), None))
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):

@@ -11,7 +11,7 @@ from poolcli.cli.reading import NONE_OF_SEVERAL
 from poolcli.errors import RequestError
 from poolcli.formats.table import FORMATS, Format, with_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Job
 
 if TYPE_CHECKING:
     from poolcli.cli.pool import PoolOptions

@@ -1,21 +1,26 @@
 """File formats: a table of what each can do, and the questions that are asked of every one of them."""
 
-from poolcli.formats.files import (
-    check_chunks,
-    check_holds_several,
-    check_output,
-    holds_array,
-    holds_several,
-    list_arrays,
-    open_array,
-    open_container,
-    open_writer,
-    read,
-    read_header,
-    write,
-    write_several,
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, RequestError
+from poolcli.formats import raw
+from poolcli.formats.checks import byte_count, human_bytes, memory_limit_of, tensor_layout
+from poolcli.formats.recognise import (
+    can_crash,
+    folder_format,
+    in_subprocess_if_fragile,
+    parse_source,
+    recognise,
+    refuse_known_format,
 )
-from poolcli.formats.recognise import can_crash, folder_format, parse_source
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -28,8 +33,13 @@ from poolcli.formats.records import (
     Spec,
     Tensor,
     WriteOptions,
+    whole_region,
 )
-from poolcli.formats.table import FORMATS, Format, format_of
+from poolcli.formats.table import FORMATS, Format, format_of, suffixes_of
+from poolcli.message_fields import field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "FORMATS",
@@ -63,3 +73,137 @@ __all__ = [
     "write",
     "write_several",
 ]
+
+
+DEFAULTS = ReadOptions()
+
+
+@contextmanager
+def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
+    """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
+    if options.raw is not None:
+        refuse_known_format(source.path)
+        with raw.open_array(source, options.raw) as file:
+            yield file
+        return
+    options = _limited(source.path, options)
+    row, notes = recognise(source.path)
+    with row.functions.open_array(source, options) as file:
+        if notes:
+            file.header = replace(file.header, notes=(*notes, *file.header.notes))
+        yield file
+
+
+def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
+    """All arrays of a file of a format that holds several."""
+    return recognise(path)[0].functions.open_container(path, _limited(path, options))
+
+
+def _limited(path: str, options: ReadOptions) -> ReadOptions:
+    limit = memory_limit_of(path, options.limit, options.allowed)
+    return options if limit == options.limit else replace(options, limit=limit)
+
+
+def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
+    """What a file's header says; its data is not read."""
+    with open_array(source, options) as file:
+        return file.header
+
+
+def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
+    """The whole array of a file; refused where that takes more memory than may be used."""
+    with open_array(source, options) as file:
+        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.beside
+        limit = memory_limit_of(source.path, options.limit, options.allowed)
+        if limit is not None and needed > limit:
+            raise FileError(
+                f"{source}: needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; "
+                f"raise {field('max_memory')}"
+            )
+        array = file.read(whole_region(file.header.shape))
+        return Tensor(array, file.header, file.metadata)
+
+
+def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
+    """All arrays of a file that can be pooled."""
+    row = recognise(path)[0]
+    if row.several:
+        with open_container(path, options) as held:
+            return list(held.headers)
+    with row.functions.open_array(Source(path), _limited(path, options)) as file:
+        return [file.header]
+
+
+def holds_several(path: str) -> bool:
+    """Whether the file at `path` is of a format that can hold several arrays."""
+    return path != "-" and recognise(path)[0].several
+
+
+def holds_array(source: Source) -> bool:
+    """Whether a file, of a format that more arrays can be added to, has something of the name already."""
+    return in_subprocess_if_fragile(source.path, partial(format_of(source.path).functions.holds, source))
+
+
+def check_holds_several(path: str) -> None:
+    """Refuses a format whose files hold one array."""
+    if not format_of(path).several:
+        able = " or ".join(suffixes_of(lambda row: row.several and row.writes)[:2])
+        raise RequestError(f"{path}: several arrays need a file that holds several; use {able}")
+
+
+def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:
+    """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
+    row = format_of(path)
+    if row.picture:
+        from poolcli.formats.image.modes import stored_layout
+
+        return stored_layout(row.name, shape, dtype, layout, mode)
+    if dtype in row.lacks:
+        raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
+    return layout if mode is None else tensor_layout(layout)
+
+
+def check_chunks(
+    path: str, shape: Sequence[int], layout: str, chunks: tuple[int, ...] | None, shards: tuple[int, ...] | None
+) -> None:
+    """Refuses chunks and shards that the output at `path` cannot have."""
+    if chunks is None and shards is None:
+        return
+    row = format_of(path)
+    if not row.chunked:
+        able = " and ".join(suffixes_of(lambda row: row.chunked))
+        option = field("chunks" if chunks else "shards")
+        raise RequestError(f"{option} is for {able} outputs, and {path} is {row.name}; leave it out")
+    from poolcli.formats.zarr.chunks import grid_of
+
+    grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
+
+
+def write(
+    path: str,
+    array: NDArray[Any],
+    layout: str,
+    *,
+    key: str | None = None,
+    metadata: Metadata | None = None,
+    overwrite: bool = False,
+    mode: str | None = None,
+    options: WriteOptions | None = None,
+) -> tuple[str, ...]:
+    """Writes one array whole or not at all, `adds` it to what the file holds; returns notes on what is not kept."""
+    spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
+    return format_of(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
+
+
+def write_several(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
+    """Writes arrays under their names into one file, whole or not at all; returns notes on what could not be kept."""
+    check_holds_several(path)
+    return format_of(path).functions.write(path, arrays, options)
+
+
+def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
+    """A file that takes an array region by region; None where the format is written from memory."""
+    row = format_of(path)
+    if row.streams_from is None or prod(spec.shape) < row.streams_from:
+        return None
+    return row.functions.open_writer(path, spec, options)

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
+from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint
+from poolcli.nodata import Missing, can_hold
 from poolcli.suggestions import did_you_mean
+
+
+@contextmanager
+def one_line(where: str, known: Callable[[Exception], bool], say: Callable[[Exception], str]) -> Iterator[None]:
+    """What the library raises becomes a FileError that begins with `where`; what it is not known to raise, a mistake of
+    poolcli's own perhaps, stays as it is.
+    """
+    try:
+        yield
+    except PoolError:
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) or not known(error):
+            raise
+        raise FileError(f"{where}: {say(error)}") from error
+
 
 FEWEST_AXES = 3  # of an array whose layout is not given
 SHOWN = 20  # names in a list
@@ -140,3 +159,41 @@ def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:
     """The bytes of an array, in Python integers that cannot overflow."""
     return prod(shape) * itemsize
+
+
+NAMES = ("_FillValue", "missing_value")
+MOST = 16  # numbers of an attribute
+UNREADABLE = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # what reading an attribute may raise
+
+
+def missing_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
+    """The numbers, as far as an array of the type can have them."""
+    found: list[int | float] = []
+    for name in NAMES:
+        for number in _numbers(attributes, name) or ():
+            if can_hold(DTYPES[dtype], number) and str(number) not in map(str, found):
+                found.append(number)
+    return tuple(found)
+
+
+def notes_on(attributes: Mapping[str, Any]) -> Iterator[str]:
+    """What is said of an attribute that names missing values, but no numbers."""
+    for name in NAMES:
+        if name in attributes and _numbers(attributes, name) is None:
+            yield f"what the file calls missing ({name}) is no number, and nothing is left out for it"
+
+
+def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] | None:
+    """An attribute that holds numbers; () where there is none of the name, None where it holds something else."""
+    import numpy as np
+
+    if name not in attributes:
+        return ()
+    try:
+        value = np.ravel(attributes[name])
+    except UNREADABLE:
+        return None
+    if value.dtype.kind not in "iuf" or value.size > MOST:
+        return None
+    found: list[int | float] = value.tolist()
+    return found

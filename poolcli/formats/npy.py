@@ -31,8 +31,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.regions import CoveredRegions, contiguous_runs
-from poolcli.formats.resumable import Journal, continued_file
+from poolcli.formats.resumable import CoveredRegions, Journal, contiguous_runs, continued_file
 from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:

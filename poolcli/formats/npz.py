@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from poolcli.errors import FileError, said_by
 from poolcli.formats import npy
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.checks import check_expansion, chosen
+from poolcli.formats.checks import check_expansion, chosen, one_line
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     ArrayReader,
@@ -28,7 +28,6 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.translated import one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.raw import EXAMPLE
 from poolcli.formats.records import Source
@@ -154,3 +157,26 @@ def _first_bytes(path: str) -> bytes:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: {error.strerror}{_instead(error, path)}") from error
+
+
+Result = TypeVar("Result")
+
+
+def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
+    """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
+    if _is_worker() or not can_crash(path, None) or sys.platform != "linux":
+        try:
+            return look()
+        except PoolError:
+            raise
+        except Exception as error:
+            raise unexpected(error, path) from error
+    from poolcli.system.subprocesses import run_in_subprocess
+
+    return run_in_subprocess(path, look)()
+
+
+def _is_worker() -> bool:
+    """Whether this process may crash, and has no children; asked without the import, which takes 10 ms."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.current_process().daemon

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import (
     UNABLE,
     make_folder,
@@ -22,10 +27,116 @@ from poolcli.formats.atomic import (
     sync,
     sync_handle,
 )
+from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
+
+MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each, HDF5 6
+
+
+def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
+    """The runs of elements that make up a region: the first element and the length of each.
+
+    Trailing axes that are taken whole make one run with the axis before them.
+
+    >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
+    [(16, 8)]
+    >>> list(contiguous_runs((2, 3, 4), (range(2), range(1), range(1, 3))))
+    [(1, 2), (13, 2)]
+    """
+    last = len(shape) - 1
+    while last > 0 and len(region[last]) == shape[last]:
+        last -= 1
+    unit = prod(shape[last + 1 :])
+    length = unit * len(region[last])
+    for outer in product(*region[:last]) if length else ():
+        place = 0
+        for index, size in zip((*outer, region[last].start), shape, strict=False):
+            place = place * size + index
+        yield place * unit, length
+
+
+class CoveredRegions:
+    """The regions that are done, joined wherever two make a longer one, so that they stay few in any usual order."""
+
+    def __init__(self) -> None:
+        self._regions: dict[Ranges, None] = {}
+        self._faces: dict[object, Ranges] = {}
+
+    def add(self, region: Ranges) -> None:
+        """Notes that a region is done."""
+        if not all(region):
+            return  # of nothing
+        joined = self._joined(region)
+        while joined is not None:
+            region, joined = joined, self._joined(joined)
+        self._regions[region] = None
+        self._faces |= dict.fromkeys(_faces(region), region)
+
+    def holds(self, region: Ranges) -> bool:
+        """Whether a region lies in one that is done."""
+        return (
+            region in self._regions
+            or not all(region)
+            or any(
+                all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
+                for done in self._regions
+            )
+        )
+
+    def __iter__(self) -> Iterator[Ranges]:
+        return iter(self._regions)
+
+    def _joined(self, region: Ranges) -> Ranges | None:
+        """The region with a neighbour, which is taken out; None where none has the same other axes."""
+        for axis, span in enumerate(region):
+            rest = region[:axis] + region[axis + 1 :]
+            before = self._faces.get((axis, "stops", span.start, rest))
+            after = self._faces.get((axis, "starts", span.stop, rest))
+            for other in (before, after):
+                if other is not None:
+                    self._take_out(other)
+                    ends = (span.start, span.stop, other[axis].start, other[axis].stop)
+                    return (*region[:axis], range(min(ends), max(ends)), *region[axis + 1 :])
+        return None
+
+    def _take_out(self, region: Ranges) -> None:
+        del self._regions[region]
+        for face in _faces(region):
+            if self._faces.get(face) == region:
+                del self._faces[face]
+
+
+def _faces(region: Ranges) -> Iterator[object]:
+    """The sides of a region: where it starts and stops along each axis, and what it is along the others."""
+    for axis, span in enumerate(region):
+        rest = region[:axis] + region[axis + 1 :]
+        yield axis, "starts", span.start, rest
+        yield axis, "stops", span.stop, rest
+
+
+def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
+    """The region in parts, cut between chunks, of which each touches at most so many.
+
+    >>> list(batches((range(3, 9),), (4,)))
+    [(range(3, 9),)]
+    """
+    if not all(region):
+        return
+    touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]
+    steps = [1] * len(region)
+    for axis in reversed(range(len(region))):
+        steps[axis] = max(1, min(len(touched[axis]), most // prod(steps)))
+    starts = [range(span.start, span.stop, step) for span, step in zip(touched, steps, strict=True)]
+    for first in product(*starts):
+        yield tuple(
+            range(max(span.start, at * c), min(span.stop, (at + step) * c))
+            for span, at, step, c in zip(region, first, steps, chunk, strict=True)
+        )
+
 
 NOTE_EVERY = 2.0  # seconds between notes of how much of a long output is written
 
@@ -151,3 +262,117 @@ def _parts(target: str) -> list[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
     return []
+
+
+ENDED, UNFINISHED = ".ended", ".shards"
+SOME = 5  # shards that a message names
+_NOTE = re.compile(r"\.shard-(\d+)-of-(\d+)\.(?:ended|at|at\.new)", re.ASCII)
+
+
+@contextmanager
+def shared_folder(
+    path: str, overwrite: bool, identity: str, part: tuple[int, int], resume: bool
+) -> Iterator[tuple[str, Journal]]:
+    """As `continued_folder`, for one `part` (number, count) of what `identity` names; the folder stays hidden."""
+    target = os.path.realpath(path)
+    note = note_of(part)
+    with reported(path):
+        if os.path.lexists(target) and not overwrite:
+            raise FileError(f"{path}: exists; it appeared while this run was working")
+        make_folder(os.path.dirname(target))
+        folder = part_name(target, identity + UNFINISHED)
+        os.makedirs(folder, exist_ok=True)
+        ended, journal = Path(folder, note + ENDED), Journal(os.path.join(folder, note + ".at"))
+        ended.unlink(missing_ok=True)
+        if not resume:
+            journal.remove()
+        journal.secure = lambda: secure_folder(folder)
+        yield folder, journal
+        check_stopped()
+        secure_folder(folder)
+        ended.write_text(json.dumps({"overwrite": overwrite}))
+
+
+def finish(path: str) -> tuple[int, int]:
+    """Gives a folder its name when all its parts are there; returns how many they are, 0 where it has its name already,
+    and how many outputs they make.
+    """
+    target = os.path.realpath(path)
+    folder = _unfinished(path, target)
+    if folder is None:
+        _remove_notes(target)
+        return 0, 1
+    notes = [name for name in os.listdir(folder) if _NOTE.fullmatch(name)]
+    ended = {numbers_of(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
+    count = check_parts(path, map(numbers_of, notes), ended, folder)
+    overwrite = any(json.loads(file.read_text())["overwrite"] for file in ended.values())
+    if os.path.lexists(target) and not overwrite:
+        raise FileError(f"{path}: exists; it appeared while the shards were working")
+    for folder_in, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".partial"):
+                os.unlink(os.path.join(folder_in, name))
+    with reported(path):
+        secure_folder(folder)
+        move_folder(folder, target, overwrite)
+    _remove_notes(target)  # at last: whoever is killed before can begin again
+    return count, 1
+
+
+def _remove_notes(folder: str) -> None:
+    for name in filter(_NOTE.fullmatch, os.listdir(folder)):
+        os.unlink(os.path.join(folder, name))
+
+
+def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[int], where: str) -> int:
+    """How many parts there are, of which all have ended; refused while one has not, or they are not of one number."""
+    counts = sorted({count for _, count in begun if count})
+    if len(counts) > 1:
+        raise RequestError(
+            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where}, begin anew"
+        )
+    count = counts[0] if counts else 1
+    missing = [number for number in range(1, count + 1) if number not in ended]
+    if missing:
+        raise FileError(
+            f"{path}: {_listed(missing, count)} not done: not run, stopped or still running; pool "
+            f"again with {field('resume')}, then merge"
+        )
+    return count
+
+
+def _unfinished(path: str, target: str) -> str | None:
+    """The hidden folder of the only unfinished work on `path`; None where there is none and `path` exists."""
+    parent, start = os.path.split(part_name(target, "")[: -len(".part")])
+    with reported(path), os.scandir(parent) as entries:
+        found = sorted(e.path for e in entries if e.name.startswith(start) and e.name.endswith(UNFINISHED + ".part"))
+    return None if not found and os.path.isdir(target) else only_work(path, found)
+
+
+def only_work(path: str, found: Sequence[str]) -> str:
+    """The one place where shards work on `path`, of those that were found; refused where there is none, or several."""
+    if not found:
+        raise RequestError(f"{path}: no shard of it was made; pool with {field('shard', '1/4')} and so on first")
+    if len(found) > 1:
+        raise RequestError(
+            f"{path}: shards of {len(found)} runs are there, whose inputs or options differ; "
+            f"remove all but one: {', '.join(found)}"
+        )
+    return found[0]
+
+
+def note_of(part: tuple[int, int]) -> str:
+    """How the names of the notes of a part begin."""
+    return ".shard-{}-of-{}".format(*part)
+
+
+def numbers_of(name: str) -> tuple[int, int]:
+    """The part that a note is of: its number, and of how many; zeros for any other name."""
+    match = _NOTE.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _listed(numbers: Sequence[int], count: int) -> str:
+    some = ", ".join(f"{number}/{count}" for number in numbers[:SOME])
+    more = f" and {len(numbers) - SOME} more" if len(numbers) > SOME else ""
+    return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"

@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from poolcli.errors import PoolError
-from poolcli.formats import Header, ReadOptions
+from poolcli.errors import FileError, PoolError, unexpected
+from poolcli.formats import Header, ReadOptions, Source, holds_array
+from poolcli.formats.atomic import is_device
+from poolcli.formats.paths import exists
 from poolcli.formats.raw import Raw
 from poolcli.nodata import Missing
 from poolcli.plan import Plan
-from poolcli.pooling.colour import PLAIN, Colour
-from poolcli.pooling.job import Job
-from poolcli.pooling.rescale import Limits
+from poolcli.pooling.colour import PLAIN, Colour, Limits
 from poolcli.system.disk_list import DiskList
+from poolcli.system.signals import check_stopped
+
+
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+class Job:
+    """One input and where its results go; None for output in a dry run without one.
+
+    With an `output_key` (or an `indices_key`) the result is added under that name to what the file holds already.
+    """
+
+    source: Source
+    output: str | None
+    indices: str | None = None
+    output_key: str | None = None
+    indices_key: str | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The files that the job writes."""
+        return tuple(path for path in (self.output, self.indices) if path and path != "-")
+
+    @property
+    def targets(self) -> tuple[Source, ...]:
+        """The same, and the arrays in them that it adds."""
+        both = ((self.output, self.output_key), (self.indices, self.indices_key))
+        return tuple(Source(path, key) for path, key in both if path and path != "-")
+
+
+def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
+    """The outputs that exist already, devices and pipes left out; of what is added to a file, the array in it."""
+    return (str(target) for job in jobs for target in job.targets if _exists(target))
+
+
+def _exists(target: Source) -> bool:
+    if not exists(target.path) or is_device(target.path):
+        return False
+    return target.key is None or holds_array(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +191,22 @@ class Tally:
     def total(self) -> int:
         """How many outcomes were counted."""
         return self.done + self.skipped + len(self.errors)
+
+
+def failure(error: Exception, place: str) -> PoolError:
+    """The one line that an exception becomes, with the input's name before its message.
+
+    A signal that a library has turned into an exception of its own is raised as what it is.
+    """
+    check_stopped()
+    if isinstance(error, PoolError):
+        return located(error, place)
+    if isinstance(error, OSError) and isinstance(error.strerror, str) and error.strerror:
+        named = f"{error.filename}: " if error.filename and error.filename != place else ""
+        return FileError(f"{place}: {named}{error.strerror}")
+    return unexpected(error, place)
+
+
+def located(error: PoolError, place: str) -> PoolError:
+    """The error with the input's name before its message, unless it is there already."""
+    return error if error.message.startswith(place) else error.at(place)

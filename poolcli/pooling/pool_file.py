@@ -18,12 +18,21 @@ from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import pool_colours
-from poolcli.pooling.metadata import scaled_metadata
 from poolcli.pooling.outcome import Outcome, Settings, Stored
-from poolcli.pooling.parts import Shared, Spread, pool_spread
-from poolcli.pooling.tiles import POSITION, Work, bytes_of, parts_for, pool_in_tiles, pool_part, tile_for
+from poolcli.pooling.tiles import (
+    POSITION,
+    Shared,
+    Spread,
+    Work,
+    bytes_of,
+    parts_for,
+    pool_in_tiles,
+    pool_part,
+    pool_spread,
+    tile_for,
+)
 from poolcli.pooling.timing import Clock
-from poolcli.pooling.write import Writer
+from poolcli.pooling.write import Writer, scaled_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

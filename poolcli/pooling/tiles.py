@@ -6,17 +6,18 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from poolcli.errors import RequestError
+from poolcli.formats import open_array
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.records import RegionWriter
+from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
-from poolcli.pooling.blocks import LARGEST, blocks_of, unit_for
 from poolcli.pooling.timing import Clock
 from poolcli.system.signals import check_stopped
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +25,93 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    Write = Callable[[Ranges, NDArray[Any]], None]
+
+LARGEST = 128 * 2**20  # bytes of input and output of a block that grows to spare decoding
+ENOUGH = 16 * 2**20  # bytes up to which any block grows
+WORTH = 0.97  # of what was decoded before; less must be decoded for a block to grow beyond
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks(Sequence[Region]):
+    """The regions of one shape that a plan's output is made of, numbered in C order; the last along an axis may be
+    shorter.
+    """
+
+    plan: Plan
+    shape: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many there are along each axis."""
+        return tuple(ceil_div(n, length) for n, length in zip(self.plan.output_shape, self.shape, strict=True))
+
+    def __len__(self) -> int:
+        return prod(self.counts)
+
+    def __getitem__(self, number: int) -> Region:  # type: ignore[override]  # no slices of them are needed
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        places = []
+        for count in reversed(self.counts):
+            number, place = divmod(number, count)
+            places.append(place)
+        return self._at(tuple(reversed(places)))
+
+    def __iter__(self) -> Iterator[Region]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def largest(self) -> Region:
+        """The one that takes the most memory, as far as that is known: one that has others on every side."""
+        found = (self._at(tuple(min(i, count - 1) for count in self.counts)) for i in (0, 1) if all(self.counts))
+        return max(found, key=lambda region: region.aligned.nbytes, default=Region(self.plan, (range(0),) * 0))
+
+    def _at(self, places: tuple[int, ...]) -> Region:
+        outputs = zip(places, self.shape, self.plan.output_shape, strict=True)
+        return Region(self.plan, tuple(range(i * length, min((i + 1) * length, n)) for i, length, n in outputs))
+
+
+def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, most: int) -> Blocks:
+    """Blocks of whole units whose input and output have at most `most` bytes together, if a unit has; `chunks` are what
+    of the input is decoded as one.
+    """
+    found = Blocks(plan, tuple(max(1, min(length, n)) for length, n in zip(unit, plan.output_shape, strict=True)))
+    if not len(found):
+        return found
+    while True:
+        grown = [each for each in _grown(found, unit) if each.largest.aligned.nbytes <= most]
+        if not grown:
+            return found
+        best = min(grown, key=lambda each: _decoded(each, chunks))
+        if found.largest.nbytes > ENOUGH // 2 and _decoded(best, chunks) > WORTH * _decoded(found, chunks):
+            return found
+        found = best
+
+
+def unit_for(plan: Plan, chunks: Sequence[int]) -> tuple[int, ...]:
+    """The outputs of about one chunk of the input: what is cut along, where the output does not care."""
+    sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
+    return tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
+
+
+def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
+    """Blocks of twice the length along one axis, the last axes first: those lie side by side in files."""
+    for axis in reversed(range(len(blocks.shape))):
+        length = min(2 * blocks.shape[axis], unit[axis] * ceil_div(blocks.plan.output_shape[axis], unit[axis]))
+        if blocks.shape[axis] < blocks.plan.output_shape[axis]:
+            yield Blocks(blocks.plan, (*blocks.shape[:axis], length, *blocks.shape[axis + 1 :]))
+
+
+def _decoded(blocks: Blocks, chunks: Sequence[int] | None) -> float:
+    """The elements that are decoded for each output."""
+    region = blocks.largest
+    total = 1.0
+    for span, n, chunk in zip(region.aligned.reads, region.plan.input_shape, chunks or region.input_shape, strict=True):
+        stop = min(n, ceil_div(span.stop, chunk) * chunk) if chunks else span.stop
+        total *= stop - (span.start // chunk * chunk if chunks else span.start)
+    return total / max(1, prod(region.output_shape))
+
 
 Unit = tuple[int, ...] | None
 TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
@@ -166,3 +254,81 @@ def _some(parts: Iterator[Region]) -> Iterator[Region]:
     """The first parts: the largest is among them."""
     for _, part in zip(range(3), parts, strict=False):
         yield part
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A sink to which other processes write: by `writer`, which can be pickled; it is told what they have written."""
+
+    @property
+    def writer(self) -> Write: ...
+
+    def note(self, region: Ranges) -> None:
+        """Takes note of a region that is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
+
+    source: Source
+    options: ReadOptions
+    plan: Plan
+    indices: bool
+    engine: str
+    regions: Sequence[Region]
+    writers: tuple[Write, ...]
+    may_fall_back: bool = True
+
+    def __call__(self, numbers: Sequence[int]) -> list[None]:
+        """Reads, pools and writes some parts, one after the other."""
+        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
+        with open_array(self.source, self.options) as file:
+            for number in numbers:
+                region = self.regions[number]
+                results = pool_aligned(work, region, file.read(region.aligned.reads))
+                for write, array in zip(self.writers, results, strict=False):
+                    if array is not None:
+                        write(region.outputs, array)
+        return [None] * len(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
+    there are at most `count`; `done` is called with each that is there.
+    """
+
+    parts: Callable[[Sequence[int]], list[None]]
+    numbers: Iterator[int]
+    count: int
+    done: Callable[[int], None]
+
+
+Spread = Callable[[Share], None]  # has it computed wherever it likes
+
+
+def pool_spread(
+    spread: Spread,
+    work: Work,
+    source: Source,
+    options: ReadOptions,
+    sinks: Sequence[RegionWriter],
+    regions: Sequence[Region],
+) -> None:
+    """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
+    shared = [sink for sink in sinks if isinstance(sink, Shared)]
+    total, written = bytes_of(work.plan), 0
+    writers = tuple(sink.writer for sink in shared)
+    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, writers, work.may_fall_back)
+    missing = (n for n, part in enumerate(regions) if not all(sink.holds(part.outputs) for sink in sinks))
+
+    def done(number: int) -> None:
+        nonlocal written
+        for sink in shared:
+            sink.note(regions[number].outputs)
+        written += regions[number].nbytes
+        work.progress(min(written, total), total)
+
+    with work.clock.phase("compute"):
+        spread(Share(parts, missing, len(regions), done))

@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.message_fields import field, on_command_line, printable
-from poolcli.models.check import Finding
+from poolcli.models.check import Finding, Written
 from poolcli.models.compare_data import Comparison
 from poolcli.models.layer import Dim
-from poolcli.models.rewrite import Written
 from poolcli.report.as_json import SCHEMA_VERSION, to_json
 from poolcli.report.plan import plain_table
 

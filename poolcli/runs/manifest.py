@@ -28,11 +28,9 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.names import below
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Record, Settings
-from poolcli.runs.record import name_in
+from poolcli.pooling.outcome import Job, Record, Settings
 from poolcli.runs.shards import Shard
-from poolcli.runs.task import Task
+from poolcli.runs.task import Task, name_in
 from poolcli.system.disk_list import DiskList, externally_sorted
 from poolcli.version import VERSION
 

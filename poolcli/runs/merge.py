@@ -18,8 +18,8 @@ from poolcli.formats.fingerprint import checksum_of
 from poolcli.formats.names import below
 from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.sharded_output import finish
-from poolcli.formats.zarr.remote_shards import finish_store
+from poolcli.formats.resumable import finish
+from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.runs.manifest import LONGEST_LINE, NAME, Manifest, failed, line_of, opened
 from poolcli.runs.shards import Shard, shard_of

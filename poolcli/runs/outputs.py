@@ -18,7 +18,7 @@ from poolcli.formats.paths import is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Job
 from poolcli.runs.inputs import Item
 from poolcli.suggestions import closest, did_you_mean
 from poolcli.system.disk_list import DiskList, externally_sorted

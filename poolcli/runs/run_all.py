@@ -16,10 +16,9 @@ from poolcli.formats import can_crash
 from poolcli.formats.paths import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.job import Job, existing_outputs
-from poolcli.pooling.outcome import Outcome, Settings
+from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.executors.table import EXECUTORS, Outcomes
+from poolcli.runs.executors import EXECUTORS, Outcomes
 from poolcli.runs.shards import Shard
 from poolcli.runs.task import Runner, Task
 from poolcli.system.disk_list import MappedView

@@ -36,8 +36,9 @@ def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monke
 def test_a_file_that_shrinks_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    import poolcli.pooling.pool_file as pool_file
     from poolcli.cli.app import run
-    from poolcli.pooling import pool_file, tiles
+    from poolcli.pooling import tiles
 
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.zeros((1, 1, 64, 64)))

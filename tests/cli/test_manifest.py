@@ -12,7 +12,7 @@ import pytest
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source
-from poolcli.pooling.job import Job
+from poolcli.pooling.outcome import Job
 from poolcli.runs.manifest import Manifest
 from tests.cli.folders import HALVE, MANIFEST, counts, tree
 from tests.conftest import Cli

@@ -15,8 +15,7 @@ from poolcli.cli.app import run
 from poolcli.errors import FileError
 from poolcli.formats import Source
 from poolcli.ops import OPERATORS
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Outcome
+from poolcli.pooling.outcome import Job, Outcome
 from tests.conftest import SAMPLES, Cli
 
 TIMES = re.compile(r"[\d.]+ m?s\b")

@@ -16,7 +16,7 @@ import pytest
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, WriteOptions, write
-from poolcli.formats.hdf5.append import added_to
+from poolcli.formats.hdf5.write import added_to
 from poolcli.system.subprocesses import start
 from tests.conftest import Cli
 

@@ -79,7 +79,7 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
 
 
 def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.hdf5.metadata.LARGEST_SCALES", 40)
+    monkeypatch.setattr("poolcli.formats.hdf5.LARGEST_SCALES", 40)
     result = cli("avg", "x.h5:/b", "-o", "y.h5", *HALVE, "--json")
     said = "left out, for they are very long: the values along an axis in /lon"
     assert (result.code, said in result.json["notes"]) == (0, True)

@@ -28,7 +28,7 @@ from poolcli.formats import (
     write,
 )
 from poolcli.formats.atomic import sweep
-from poolcli.formats.isolated import in_subprocess_if_fragile
+from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.formats.records import slices
 from poolcli.system.subprocesses import token_of
 from tests.formats import toy

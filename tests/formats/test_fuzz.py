@@ -18,7 +18,7 @@ from safetensors import numpy as safetensors
 
 from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Source, list_arrays, read
-from poolcli.formats.isolated import in_subprocess_if_fragile
+from poolcli.formats.recognise import in_subprocess_if_fragile
 from tests.profiles import sized
 
 READ = sorted(name for name, row in FORMATS.items() if row.reads and not row.is_folder)

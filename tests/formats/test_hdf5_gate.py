@@ -173,7 +173,7 @@ def test_no_file_is_opened_that_was_not_named(name: str, cli: Cli) -> None:
 def test_files_are_opened_by_the_gate_and_what_writes_alone() -> None:
     package = Path(poolcli.__file__).parent
     found = {str(path.relative_to(package)) for path in package.rglob("*.py") if "h5py.File(" in path.read_text()}
-    assert found == {"formats/hdf5/gate.py", "formats/hdf5/write.py", "formats/hdf5/append.py"}
+    assert found == {"formats/hdf5/gate.py", "formats/hdf5/write.py"}
 
 
 def test_a_link_that_leads_in_circles_is_refused(cli: Cli) -> None:

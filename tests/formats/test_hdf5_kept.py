@@ -112,7 +112,7 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
         file["g/a"].dims[2].attach_scale(file["lat"])
 
     made(fill)
-    monkeypatch.setattr("poolcli.pooling.metadata.LONGEST_SCALE", 7)
+    monkeypatch.setattr("poolcli.pooling.write.LONGEST_SCALE", 7)
     said = "left out, for they are very long or a window has none of them: the values along an axis in /lat"
     assert notes_of(cli) == [said]
 

@@ -20,7 +20,7 @@ import pytest
 from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Metadata, Source, Spec, WriteOptions, list_arrays, read, write
 from poolcli.formats.records import Dimension, Scale, whole_region
-from poolcli.formats.zarr.remote_shards import finish_store
+from poolcli.formats.zarr.remote import finish_store
 from tests.conftest import Cli, Result
 from tests.models.onnxs import model, node
 from tests.profiles import sized

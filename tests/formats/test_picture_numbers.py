@@ -14,7 +14,7 @@ import tifffile
 from PIL import Image
 
 from poolcli.formats import Source, read, read_header
-from poolcli.formats.image.encoded import upright
+from poolcli.formats.image.pages import upright
 from tests.conftest import Cli
 
 HALVE = ("-k", "2", "-s", "2", "--overwrite")

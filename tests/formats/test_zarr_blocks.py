@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool
 from poolcli.formats.records import slices
-from poolcli.formats.regions import batches
-from poolcli.pooling.blocks import blocks_of
+from poolcli.formats.resumable import batches
+from poolcli.pooling.tiles import blocks_of
 from tests.profiles import sized
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=2, max_size=3)

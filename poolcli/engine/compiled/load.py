@@ -12,7 +12,7 @@ from poolcli.engine.choose import is_switched_off
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 from poolcli.engine.fallback import KernelError, kernel_errors
-from poolcli.system.gc import gc_disabled
+from poolcli.system.lazy_imports import gc_disabled
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Choice

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from poolcli.explain.identify.hypotheses import Hypothesis
-from poolcli.explain.identify.samples import Plane, Rule, Seen, Window, agrees, divisors, seen, totals
+from poolcli.explain.identify.samples import Hypothesis, Plane, Rule, Seen, Window, agrees, divisors, seen, totals
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:

@@ -12,11 +12,8 @@ from poolcli.engine import run, run_region
 from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.explain.equivalence import same
-from poolcli.explain.identify.candidates import likely, nearest, overridden
-from poolcli.explain.identify.constraints import Constraints
-from poolcli.explain.identify.deviation import Deviation, deviation
-from poolcli.explain.identify.distinguish import distinguishing_input
-from poolcli.explain.identify.rounding import otherwise_rounded
+from poolcli.explain.identify.candidates import Constraints, likely, nearest, overridden
+from poolcli.explain.identify.distinguish import Deviation, deviation, distinguishing_input
 from poolcli.explain.identify.samples import Plane
 from poolcli.explain.solve import plainness
 from poolcli.formats.records import slices
@@ -35,6 +32,29 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 np: Any = Lazy("numpy")
+
+EXACT = 2**53  # sums below it are exact in float64, and their quotients right to the last place
+
+
+def otherwise_rounded(op: Attributes, plan: Plan, x: Array, y: Array) -> str | None:
+    """How the averages that `plan` makes of `x` are rounded in `y`; None where they are none, or in no known way."""
+    if not plan.reducer.divides or x.dtype.kind not in "iu" or y.dtype.kind not in "iu":
+        return None
+    if float(np.abs(x.astype(np.float64)).sum()) >= EXACT:
+        return None
+    with np.errstate(all="ignore"):
+        averages = run(make_plan(op, x.shape, x.dtype, layout=plan.layout, output_dtype="float64"), x, engine="numpy")[
+            0
+        ]
+        ways = {
+            "cut off toward zero": np.trunc(averages),
+            "rounded down": np.floor(averages),
+            "rounded up": np.ceil(averages),
+            "rounded half up": np.floor(averages + 0.5),
+            "rounded half away from zero": np.trunc(averages + np.copysign(0.5, averages)),
+        }
+    return next((word for word, rounded in ways.items() if np.array_equal(rounded, y)), None)
+
 
 PART = 48  # outputs along each axis that are computed first
 MOST_VOTES = 2**24  # elements of all windows

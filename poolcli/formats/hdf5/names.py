@@ -5,12 +5,39 @@ Names are text here and in messages; bytes that are not UTF-8 are kept as Python
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from poolcli.errors import FileError
-from poolcli.formats.hdf5.library import h5py
+from poolcli.errors import QUOTES, FileError, said_by
+from poolcli.formats.checks import one_line
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import Lazy
+from poolcli.system.limits import limit_cpu_time
+
+h5py: Any = Lazy("h5py")
+
+KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
+
+
+def translated(path: str) -> AbstractContextManager[None]:
+    """Whatever h5py raises becomes one line."""
+    return one_line(path, lambda error: isinstance(error, KNOWN), _said)
+
+
+@contextmanager
+def reading(path: str, size: int = 0) -> Iterator[None]:
+    """As `translated`, while h5py reads `size` bytes of data out of a file, which may lead it round in a circle."""
+    with limit_cpu_time(os.path.getsize(path) + size), translated(path):
+        yield
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, BlockingIOError):
+        return "is open in another program; close it there first"
+    return f"HDF5 cannot read or write it: {said_by(error).strip(QUOTES)}"
+
 
 MOST_GROUPS = 100_000
 MOST_HOPS = 100  # from soft link to soft link

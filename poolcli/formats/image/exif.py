@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.image import tiff_tags
-from poolcli.formats.image.iptc import IPTC, blocks_of
+from poolcli.formats.image.tiff_tags import IPTC_BLOCK, blocks_of
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _directory(found: Mapping[str, Any], head: bytes) -> Any:
     for tag, value in exif.items():
         directory[tag] = _below(exif, tag) if tag in (tiff_tags.EXIF, tiff_tags.GPS) else value
     values = {tag: (found[key], kind) for tag, (key, kind) in STORED.items() if key in found}
-    iptc = blocks_of(found.get("photoshop", b"")).get(IPTC)
+    iptc = blocks_of(found.get("photoshop", b"")).get(IPTC_BLOCK)
     if iptc:
         values[tiff_tags.IPTC] = (iptc, UNDEFINED)
     for tag, (value, kind) in values.items():

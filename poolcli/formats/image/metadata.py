@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from poolcli.formats.image import iptc, tiff_tags
+from poolcli.formats.image import tiff_tags
 from poolcli.formats.image.exif import CENTIMETRE, INCH, chosen_exif
-from poolcli.formats.image.geotiff import Grid, scaled_geo
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from PIL.Image import Exif
+
+PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, KEYS = 33550, 33922, 34264, 34735
+RASTER_TYPE, OF_POINTS = 1025, 2  # the key, and its value where a place is that of a pixel's middle
+
+
+class Grid(NamedTuple):
+    """Along one axis: input pixels from one output pixel to the next, and where in the input the first one begins."""
+
+    step: float
+    start: float
+
+
+def scaled_geo(tags: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
+    """The tags of a picture whose pixels lie on the grids `x` and `y` of the input's; raises for tags of odd forms."""
+    points = _key(tags.get(KEYS, ()), RASTER_TYPE) == OF_POINTS
+    first = [grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y)]
+    kept = dict(tags)
+    if PIXEL_SCALE in tags:
+        across, down, depth = tags[PIXEL_SCALE]
+        kept[PIXEL_SCALE] = (float(across * x.step), float(down * y.step), float(depth))
+    if TIE_POINTS in tags:
+        kept[TIE_POINTS] = _tie_points(tags[TIE_POINTS], first, (x.step, y.step))
+    if TRANSFORMATION in tags:
+        kept[TRANSFORMATION] = _transformation(tags[TRANSFORMATION], first, (x.step, y.step))
+    return kept
+
+
+def _key(keys: Sequence[int], wanted: int) -> int | None:
+    """The value of a GeoKey that is stored in the directory itself: four numbers a key, after four of a header."""
+    entries = (keys[i : i + 4] for i in range(4, len(keys), 4))
+    return next((entry[3] for entry in entries if len(entry) == 4 and entry[:2] == (wanted, 0)), None)
+
+
+def _tie_points(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
+    """Each is six numbers: a place in the raster (i, j, k), and the place on the earth that it is tied to."""
+    kept: list[float] = []
+    for i, j, *others in (values[at : at + 6] for at in range(0, len(values), 6)):
+        kept += [(i - first[0]) / steps[0], (j - first[1]) / steps[1], *others]
+    return tuple(float(value) for value in kept)
+
+
+def _transformation(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
+    """A matrix of 4 x 4, row by row, from (i, j, k, 1) to the earth."""
+    kept: list[float] = []
+    for row in range(0, 16, 4):
+        a, b, c, d = values[row : row + 4]
+        kept += [a * steps[0], b * steps[1], c, d + a * first[0] + b * first[1]]
+    return tuple(float(value) for value in kept)
+
 
 pil: Any = Lazy("PIL.Image")
 
@@ -68,11 +116,11 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
             lost.append(("what other tags say", DAMAGED))
     elif info.get("dpi"):
         found["dpi"] = tuple(info["dpi"])
-    kept_blocks = {number: blocks[number] for number in iptc.KEPT if blocks.get(number)}
-    others = [str(number) for number in sorted(blocks) if number not in iptc.KEPT + iptc.ELSEWHERE]
+    kept_blocks = {number: blocks[number] for number in tiff_tags.KEPT_BLOCKS if blocks.get(number)}
+    others = [str(number) for number in sorted(blocks) if number not in tiff_tags.KEPT_BLOCKS + tiff_tags.ELSEWHERE]
     if kept_blocks:
-        found["photoshop"] = iptc.as_bytes(kept_blocks)
-    elif iptc.IPTC in blocks:
+        found["photoshop"] = tiff_tags.as_bytes(kept_blocks)
+    elif tiff_tags.IPTC_BLOCK in blocks:
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
@@ -122,10 +170,10 @@ def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
 def _photoshop(exif: Exif) -> dict[int, bytes]:
     """Photoshop's resource blocks in a TIFF, IPTC data among them; these are empty where they are no bytes."""
     stored, own = exif.get(tiff_tags.PHOTOSHOP), exif.get(tiff_tags.IPTC)
-    blocks = iptc.blocks_of(stored) if isinstance(stored, bytes) else {}
+    blocks = tiff_tags.blocks_of(stored) if isinstance(stored, bytes) else {}
     if isinstance(own, bytes):
-        return blocks | {iptc.IPTC: own}
-    return blocks if own is None else {iptc.IPTC: b"", **blocks}
+        return blocks | {tiff_tags.IPTC_BLOCK: own}
+    return blocks if own is None else {tiff_tags.IPTC_BLOCK: b"", **blocks}
 
 
 def _dots(value: object) -> float | None:

@@ -3,12 +3,82 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
+from poolcli.nodata import Missing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TURNED = (5, 6, 7, 8)  # orientations that exchange width and height
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is known of the pages that are read, and how each is decoded: as H, W or H, W, C, upright.
+
+    `held` is the memory that decoding takes beside the array that comes of it, in bytes a pixel. `described` gives what
+    stands beside the pixels, and is asked for after the first page has been decoded; `duration` is the time of the page
+    that was decoded last. Where it `tells_of_pages`, `described` is about the page that was decoded last. `missing` are
+    the numbers that stand for no value.
+    """
+
+    format: str
+    mode: str
+    channels: int
+    dtype: str
+    held: int
+    decode: Callable[[int], NDArray[Any]]
+    described: Callable[[], dict[str, Any]]
+    notes: tuple[str, ...] = ()
+    duration: Callable[[], int | None] = lambda: None
+    tells_of_pages: bool = False
+    missing: Missing = ()
+
+    @property
+    def axes(self) -> int:
+        """How many axes a page has: H and W, and C for several channels."""
+        return 2 if self.channels == 1 else 3
+
+
+def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
+    """Turned as the orientation tag says: 2 to 4 mirror, 5 to 8 also exchange the axes."""
+    if orientation in TURNED:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return pixels
+
+
+def turned(orientation: object, width: int, height: int) -> tuple[int, int]:
+    """Width and height as they are when the picture is upright."""
+    return (height, width) if orientation in TURNED else (width, height)
+
+
+def turning_notes(orientation: object) -> tuple[str, ...]:
+    """What a report says of an orientation that was applied."""
+    applied = isinstance(orientation, int) and 2 <= orientation <= 8
+    return (f"EXIF orientation {orientation} applied",) if applied else ()
+
+
+# Pixels of a byte, at most, in formats of Pillow that pack: deflate makes 1,032 bytes of one, of eight pixels each.
+# What a bitmap may leave out is no more, nor what Huffman codes of a JPEG make of one byte, 512.
+DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
+
+
+def refuse_too_dense(path: str, format_name: str, size: tuple[int, int]) -> None:
+    """Refuses a picture of more pixels than its file can hold."""
+    held, (width, height) = os.path.getsize(path), size
+    if format_name in PACKED and width * height > DENSEST * held:
+        raise FileError(f"{path}: is damaged: {human_bytes(held)} cannot hold its {width:,} x {height:,} pixels")
+
 
 LEAST = 8  # bytes of a page in any file, and of its place in a list of pages
 

@@ -11,18 +11,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, said_by
-from poolcli.formats.image import gif, jpeg, png, tiff, tiff_strips, tiff_tags
-from poolcli.formats.image.bomb_limits import refuse_too_dense
-from poolcli.formats.image.encoded import Picture, turned, turning_notes, upright
+from poolcli.formats.image import gif, jpeg, png, tiff, tiff_checks, tiff_tags
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import MODES, READ_AS
-from poolcli.formats.image.pages import Page, refuse_many_pages, refuse_many_pixels, refuse_memory
-from poolcli.formats.image.pixels import in_one_piece
-from poolcli.formats.image.plugins import HEIF, likeliest_first, pillow_names
+from poolcli.formats.image.pages import (
+    Page,
+    Picture,
+    refuse_many_pages,
+    refuse_many_pixels,
+    refuse_memory,
+    refuse_too_dense,
+    turned,
+    turning_notes,
+    upright,
+)
+from poolcli.formats.image.pixels import HEIF, captured_stderr, has_losses, in_one_piece, likeliest_first, pillow_names
 from poolcli.formats.image.tiff_samples import ASSOCIATED, DIVIDED, with_signs_turned
-from poolcli.formats.image.webp import has_losses
 from poolcli.formats.recognise import LONGEST_MAGIC
-from poolcli.formats.stderr import captured_stderr
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Lazy, loading, need
 
@@ -133,7 +138,7 @@ def can_turn_to(image: Image, pages: range) -> bool:
 def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     """The picture from the page on at which the image is; `page` is what is known of it."""
     if image.format == "TIFF":
-        tiff_strips.refuse_lacking(path, image.tell() + 1, _stored(image))
+        tiff_checks.refuse_lacking(path, image.tell() + 1, _stored(image))
     exif = exif_of(image)
     mode = _mode(path, image, animated)
     _scale_transparent_grey(image)
@@ -141,7 +146,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
             image.seek(number)
-            tiff_strips.refuse_lacking(path, number + 1, _stored(image))
+            tiff_checks.refuse_lacking(path, number + 1, _stored(image))
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, it was said to be {page}")
         return _decoded(path, image, mode)

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.image import tiff_tags
-from poolcli.formats.image.codec_sizes import refuse_larger
-from poolcli.formats.image.encoded import Picture, turned, turning_notes, upright
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
-from poolcli.formats.image.pages import Page, refuse_memory
+from poolcli.formats.image.pages import Page, Picture, refuse_memory, turned, turning_notes, upright
 from poolcli.formats.image.png import WHY_READ
-from poolcli.formats.image.tiff_compression import OF_PILLOW
-from poolcli.formats.image.tiff_ifds import count_pages
+from poolcli.formats.image.tiff_checks import NAMED, count_pages, is_sparse, refuse_lacking, refuse_larger
 from poolcli.formats.image.tiff_samples import (
     ASSOCIATED,
     CMYK,
@@ -31,7 +28,7 @@ from poolcli.formats.image.tiff_samples import (
     decoded,
     samples_of,
 )
-from poolcli.formats.image.tiff_strips import NAMED, is_sparse, refuse_lacking
+from poolcli.formats.image.tiff_write import OF_PILLOW
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, can_hold
 from poolcli.system.lazy_imports import Lazy, need

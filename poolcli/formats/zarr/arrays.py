@@ -20,18 +20,26 @@ from poolcli.formats.checks import (
     check_rank,
     choose,
     human_bytes,
+    missing_in,
+    notes_on,
 )
 from poolcli.formats.names import below
-from poolcli.formats.nodata import missing_in, notes_on
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source, slices
-from poolcli.formats.regions import batches
-from poolcli.formats.zarr.attributes import with_numbers
-from poolcli.formats.zarr.hierarchy import is_group, root_of, walk
-from poolcli.formats.zarr.library import finished, opening, side_by_side, translated
-from poolcli.formats.zarr.metadata import axes_of, metadata_of
+from poolcli.formats.resumable import batches
+from poolcli.formats.zarr.library import (
+    finished,
+    is_group,
+    opening,
+    root_of,
+    side_by_side,
+    store_of,
+    stored_bytes,
+    translated,
+    walk,
+)
+from poolcli.formats.zarr.metadata import axes_of, metadata_of, with_numbers
 from poolcli.formats.zarr.ome import first_level
-from poolcli.formats.zarr.store import store_of, stored_bytes
 from poolcli.formats.zarr.unpack import hold_to_size
 from poolcli.layouts import layout_of_dimensions
 

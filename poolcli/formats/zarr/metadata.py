@@ -5,18 +5,77 @@ stored.
 from __future__ import annotations
 
 import json
+import struct
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.formats.checks import byte_count, named
-from poolcli.formats.hdf5.metadata import LARGEST_SCALES
+from poolcli.formats.checks import NAMES, byte_count, named
+from poolcli.formats.hdf5 import LARGEST_SCALES
 from poolcli.formats.names import below
 from poolcli.formats.records import Dimension, Metadata, Scale
-from poolcli.formats.zarr.hierarchy import groups_above, is_group
-from poolcli.formats.zarr.library import KNOWN, zarr
+from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
 from poolcli.formats.zarr.ome import described
+from poolcli.layouts import default_layout
+
+
+def names_of(layout: str) -> tuple[str, ...]:
+    """Names for the axes of a layout; none for the one that is taken where nothing is known."""
+    if len(layout) > 2 and layout == default_layout(len(layout)):
+        return ()
+    return tuple(letter.lower() for letter in layout)
+
+
+DEEPEST = 64
+
+
+def plain(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
+    """Attributes whose values are JSON; the names of those that cannot be go to `lost`.
+
+    >>> plain({"title": b"a", "of": object()}, "/x", lost := [])
+    {'title': 'a'}
+    >>> lost
+    ['/x@of']
+    """
+    found = {}
+    for name, value in attributes.items():
+        try:
+            found[str(name)] = _plain(value, 0)
+        except (TypeError, ValueError):
+            lost.append(f"{owner}@{name}")
+    return found
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise ValueError("nested too deeply")
+    if isinstance(value, bytes):
+        return value.decode()
+    if hasattr(value, "tolist"):  # of numpy
+        return _plain(value.tolist(), depth + 1)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, depth + 1) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+
+
+def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, a missing number that xarray wrote as the base64 of its eight bytes as that number.
+
+    >>> with_numbers({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
+    {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
+    """
+    found = dict(attributes)
+    for name in NAMES:
+        with suppress(ValueError, TypeError, struct.error):
+            (found[name],) = struct.unpack("<d", b64decode(found.get(name, 0), validate=True))
+    return found
+
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute in which xarray names the dimensions of Zarr v2
 OF_LEVELS = ("ome", "multiscales", "omero")  # attributes of a group of levels, which one array does not keep

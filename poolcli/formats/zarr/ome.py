@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.formats.zarr.hierarchy import groups_above
-from poolcli.formats.zarr.library import KNOWN
+from poolcli.formats.zarr.library import KNOWN, groups_above
 from poolcli.message_fields import field
 
 VERSIONS = {"0.5": 3, "0.4": 2}  # with the version of Zarr that each is stored in

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError, said_by
+from poolcli.formats.names import below
 from poolcli.formats.paths import filesystem, unreachable
-from poolcli.formats.resumable import Journal
+from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, numbers_of, only_work
+from poolcli.formats.table import FORMATS
+from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
 
 
@@ -89,3 +93,87 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
 def _clear(system: Any, place: str) -> None:
     with suppress(FileNotFoundError):
         system.rm(place, recursive=True)
+
+
+@contextmanager
+def shared_store(
+    path: str, identity: str, part: tuple[int, int], resume: bool, documents: Mapping[str, bytes]
+) -> Iterator[Journal]:
+    """Yields the journal of one `part` (number, count) of what `identity` names; notes at last that it has ended."""
+    system, place = filesystem(path)
+    note = f"{_beside(place)}{identity}{UNFINISHED}/{note_of(part)}"
+    with _reached(path):
+        if _is_store(system, place):
+            raise RequestError(
+                f"{path}: is a store already, which shards do not replace at a URL; remove it first, or name another "
+                f"{field('output')}"
+            )
+        journal = RemoteJournal(system, f"{note}.at")
+        for name in [note + ENDED] + ([] if resume else [journal.path]):
+            if system.exists(name):
+                system.rm_file(name)
+        if not resume:
+            journal.write([])  # that it has begun
+        yield journal
+        check_stopped()
+        system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
+
+
+def finish_store(path: str) -> tuple[int, int]:
+    """Makes a store of what is at a URL, when all its parts are there; returns how many they are, 0 where it is one
+    already, and how many outputs they make.
+    """
+    system, place = filesystem(path)
+    system.invalidate_cache()
+    with _reached(path):
+        is_store = _is_store(system, place)
+        notes = _notes(system, place, path, is_store)
+        if notes is None:
+            return 0, 1
+        names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
+        ended = {numbers_of(name)[0]: name for name in names if name.endswith(ENDED)}
+        try:
+            count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
+        except FileError:
+            if not is_store:
+                raise
+            system.rm(notes, recursive=True)  # what a merge has left that was killed while it removed them
+            return 0, 1
+        note = f"{notes}/{next(iter(ended.values()))}"
+        try:
+            content = json.loads(system.cat_file(note))
+            documents = {below(name): text.encode() for name, text in content.items()}
+        except (ValueError, AttributeError) as error:
+            raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); make its part anew") from error
+        write_documents(system, place, documents)
+        system.rm(notes, recursive=True)
+    return count, 1
+
+
+def _is_store(system: Any, place: str) -> bool:
+    markers = (name for row in FORMATS.values() if row.remote for name in row.markers)
+    return any(system.exists(f"{place}/{name}") for name in markers)
+
+
+def _beside(place: str) -> str:
+    """How the names of notes on a store begin."""
+    folder, name = posixpath.split(place.rstrip("/"))
+    return f"{folder}/.{name}."
+
+
+def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
+    """The folder of the notes of the only work on a store that is not finished; None where it is finished."""
+    start = _beside(place)
+    listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
+    found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))
+    return None if not found and is_store else only_work(path, found)
+
+
+@contextmanager
+def _reached(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise unreachable(path, error) from error

@@ -15,15 +15,11 @@ from poolcli.formats.atomic import whole_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.paths import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.regions import CoveredRegions, batches
-from poolcli.formats.resumable import Journal, continued_folder
-from poolcli.formats.sharded_output import shared_folder
+from poolcli.formats.resumable import CoveredRegions, Journal, batches, continued_folder, shared_folder
 from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.documents import Made, encoded, makings
-from poolcli.formats.zarr.library import finished, opening, side_by_side, translated, zarr
-from poolcli.formats.zarr.remote import remote_store
-from poolcli.formats.zarr.remote_shards import shared_store
-from poolcli.formats.zarr.store import store_of
+from poolcli.formats.zarr.library import finished, opening, side_by_side, store_of, translated, zarr
+from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:

@@ -16,15 +16,14 @@ from poolcli.formats import Header, Metadata, Source, Spec, check_output, format
 from poolcli.formats.paths import check_apart
 from poolcli.formats.records import Dimension, WriteOptions
 from poolcli.formats.zarr.chunks import Grid, grid_of
-from poolcli.formats.zarr.codecs import for_version
+from poolcli.formats.zarr.documents import for_version
 from poolcli.formats.zarr.ome import AXES, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
-from poolcli.pooling.blocks import LARGEST
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid.levels import Level, Reduction, levels_of
-from poolcli.pooling.tiles import HELD
+from poolcli.pooling.tiles import HELD, LARGEST
 from poolcli.version import VERSION
 
 GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
@@ -200,7 +199,7 @@ def _kept(metadata: Metadata, read_layout: str, layout: str, version: int) -> di
 
 def _fresh(dtype: str, version: int) -> dict[str, Any]:
     """How an array is stored that was not stored in Zarr before."""
-    from poolcli.formats.zarr.codecs import ZSTD_2
+    from poolcli.formats.zarr.documents import ZSTD_2
 
     common = {"dtype": dtype, "fill_value": False if dtype == "bool" else 0}
     return common | ({"compressor": ZSTD_2, "dimension_separator": "/"} if version == 2 else {})

@@ -4,24 +4,157 @@ written in regions is shared out region by region, and this process alone begins
 
 from __future__ import annotations
 
+import json
+import logging
+import re
+import warnings
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+from poolcli.engine.threads import allowed_threads
+from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.pooling.failures import failure
-from poolcli.pooling.outcome import Outcome, Settings
-from poolcli.pooling.parts import Share, Spread
+from poolcli.message_fields import field
+from poolcli.pooling.outcome import Outcome, Settings, failure
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.executors.cluster import connected, slots_of
+from poolcli.pooling.tiles import Share, Spread
+from poolcli.runs.executors import Outcomes
 from poolcli.runs.executors.flow import Flow, explained
-from poolcli.runs.executors.table import Outcomes
 from poolcli.runs.task import Runner, Task
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Lazy, need
 from poolcli.system.limits import memory_budget
 
+dask = Lazy("dask")
 distributed = Lazy("distributed")
+
+COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
+LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
+LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
+PATIENCE_TO_CONNECT = 10  # seconds for a scheduler to answer, and to have a worker
+FILE = ".json"  # how the names of scheduler files end
+CONFIGURED = "dask"  # the word for the scheduler that Dask's own configuration names
+_LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
+_ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
+
+
+def check_cluster(word: str) -> None:
+    """Refuses a word that names no cluster, and says what is missing to use one."""
+    local = _LOCAL.fullmatch(word)
+    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(FILE) and word != CONFIGURED:
+        raise RequestError(
+            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a "
+            f"scheduler file ({FILE}), or {CONFIGURED} (DASK_SCHEDULER_ADDRESS)"
+        )
+    modules = ("distributed", *(["cryptography"] if local else []))
+    need(*modules, why=f"{field('cluster', word)} runs on Dask")
+
+
+@contextmanager
+def connected(word: str) -> Iterator[Any]:
+    """A client of the cluster, whose workers have the versions of this process; a local one ends with it."""
+    check_cluster(word)
+    local = _LOCAL.fullmatch(word)
+    with ExitStack() as stack:
+        for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
+        stack.enter_context(dask.config.set(LOGS))
+        if local:
+            from poolcli.runs.executors.local_cluster import local_cluster
+
+            address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
+        else:
+            address = _address(word)
+            _check_certificates(address)
+        client = stack.enter_context(_client(address, word))
+        _compare(client)
+        yield client
+
+
+def _address(word: str) -> str:
+    """Where the scheduler is that a word names."""
+    if word == CONFIGURED:
+        found = dask.config.get("scheduler-address", None)
+        if not found:
+            raise RequestError(
+                f"{field('cluster', word)}: Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS"
+            )
+        return str(found)
+    if not word.endswith(FILE):
+        return word
+    try:
+        return str(json.loads(Path(word).read_bytes())["address"])
+    except OSError as error:
+        raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileError(f"{word}: is no scheduler file: it holds no address of a scheduler") from error
+
+
+def _check_certificates(address: str) -> None:
+    """Refuses an address that needs certificates without them: Dask's client would raise, and leave a thread behind."""
+    try:
+        security = distributed.Security()
+        context = security.get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{address}: the certificates of Dask's configuration: {said_by(error)}") from error
+    if address.startswith("tls:") and context is None:
+        raise RequestError(
+            f"{address}: needs certificates; set distributed.comm.tls in Dask's configuration: "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and ..__CLIENT__CERT and ..__CLIENT__KEY"
+        )
+    if not address.startswith("tls:") and security.require_encryption:
+        raise RequestError(f"{address}: Dask's configuration requires encryption; name a tls:// address")
+
+
+def slots_of(client: Any) -> int:
+    """How many tasks the workers can run at once."""
+    threads: dict[str, int] = client.nthreads()
+    return max(1, sum(threads.values()))
+
+
+@contextmanager
+def _client(address: Any, word: str) -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions, which are compared by name below
+        try:
+            client = distributed.Client(address, timeout=PATIENCE_TO_CONNECT, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE_TO_CONNECT)
+        except TimeoutError:
+            raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
+        yield client
+
+
+def _compare(client: Any) -> None:
+    """Refuses workers that have other versions of what results and messages depend on."""
+    for package in COMPARED:
+        own = _version(package)
+        for worker, found in client.run(version, package, on_error="return").items():
+            if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
+                continue  # the worker has gone meanwhile
+            other = found if isinstance(found, str) else None
+            if other != own:
+                raise RequestError(
+                    f"the worker {worker} has {_named(package, other)}, this process {_named(package, own)}; "
+                    "install the same everywhere"
+                )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _named(package: str, found: str | None) -> str:
+    return f"{package} {found}" if found else f"no {package}"
 
 
 def run(

@@ -13,7 +13,7 @@ import asyncio
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -21,7 +21,6 @@ from typing import Any, Generic, TypeVar
 
 from poolcli.errors import FileError
 from poolcli.message_fields import field
-from poolcli.runs.executors.presence import Presence
 from poolcli.system.lazy_imports import Lazy
 from poolcli.system.signals import check_stopped
 
@@ -207,3 +206,38 @@ def explained(error: BaseException) -> Exception:
             "for it"
         )
     return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+dask = Lazy("dask")
+
+PATIENCE_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
+EVERY = 5.0  # seconds from one look to the next
+SETTING = "distributed.scheduler.no-workers-timeout"
+
+
+class Presence:
+    """While it is entered: takes back what is `flying` once there have been no workers for some time.
+
+    Whoever waits for that is woken by its being cancelled; `missed` are the seconds that there was no worker then.
+    """
+
+    def __init__(self, client: Any, flying: Iterable[Any]) -> None:
+        self._client, self._flying = client, flying
+        self.missed: float | None = None
+
+    def __enter__(self) -> None:
+        self._look = asyncio.run_coroutine_threadsafe(self._watch(), self._client.loop.asyncio_loop)
+
+    def __exit__(self, *_: object) -> None:
+        self._look.cancel()
+
+    async def _watch(self) -> None:
+        patience = dask.utils.parse_timedelta(dask.config.get(SETTING, None) or PATIENCE_WITHOUT_WORKERS)
+        seen = time.monotonic()
+        while True:
+            await asyncio.sleep(EVERY)
+            if await self._client.nthreads():
+                seen = time.monotonic()
+            elif time.monotonic() - seen >= patience:
+                self.missed = patience
+                await self._client.cancel(list(self._flying), force=True)

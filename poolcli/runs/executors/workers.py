@@ -21,13 +21,11 @@ from poolcli.engine.ahead import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.pooling.failures import failure
-from poolcli.pooling.job import Job
-from poolcli.pooling.outcome import Outcome
+from poolcli.pooling.outcome import Job, Outcome, failure
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.executors.table import Outcomes
+from poolcli.runs.executors import Outcomes
 from poolcli.runs.task import Runner, Task
-from poolcli.system.gc import gc_disabled, gc_frozen
+from poolcli.system.lazy_imports import gc_disabled, gc_frozen
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
 from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
 
