@@ -42,6 +42,8 @@ def attributes_of(op: str | None, asked: Windows) -> dict[str, Value]:
         if len(ends) > 1 and not given.keys().isdisjoint(ends):
             both = " and ".join(map(field, ends))
             raise RequestError(f"{field(name)} sets both ends; give either {field(name)} or {both}")
+        if name == "pads" and value.lower() in ("zero", "zeros", "constant"):
+            raise RequestError(f"{field(name)} takes numbers, found {value}; write {field(name, 1)}, which adds zeros")
         if name == "pads" and value.lower().replace("-", "_") in PADDINGS:
             word = PADDINGS[value.lower().replace("-", "_")]
             raise RequestError(f"{field(name)} takes numbers, found {value}; write {field('auto_pad', word)}")

@@ -12,7 +12,7 @@ from typing import Any
 from poolcli.arguments import one_of
 from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
 from poolcli.cli.program import COMMANDS, Parameter, made, settings
-from poolcli.cli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS
+from poolcli.cli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS, WIDTH_FIRST
 from poolcli.cli.synonyms import SETTINGS as MEANT
 from poolcli.cli.values import is_number_list
 from poolcli.dtypes import dtype_from_alias
@@ -124,6 +124,8 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], w
         raise RequestError(f"a shape is one word: poolcli shape {line}")
     if left:
         more = f"{command}: unexpected argument {left[0]}"
+        if _takes(command, "--output") and not os.path.lexists(left[0]) and {"-o", "--output"}.isdisjoint(words):
+            raise RequestError(f"{more}; if it is the output, write {field('output', shlex.quote(left[0]))}")
         raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
@@ -138,14 +140,17 @@ def unread_number(flag: str, number: str, taken: Sequence[Parameter], words: Seq
 
 def _meant(plain: str, own: Collection[str], typed: str | None, command: str, words: Sequence[str]) -> str:
     """The setting that people mean by an option, with the value that they typed; empty where none is known."""
-    for template in MEANT.get(plain, ()):
+    templates = MEANT.get(plain, ())
+    size = re.fullmatch(r"(\d+)[xX](\d+)", typed or "")
+    if size and plain in WIDTH_FIRST:
+        templates, typed = MEANT["target-size"], f"{size[2]},{size[1]}"
+    for template in templates:
         if template.startswith("@"):
             if command in OPERATOR_WORDS and not command.startswith("adaptive"):
-                size = template.partition(" ")[2]
                 rest = _without(words[1:], plain, "-k", "--kernel", "-s", "--strides", "-p", "--pads")
                 line = shlex.join([adaptive(command), *rest])
-                return f"poolcli {line} {_filled(size, typed)}"
-        elif template.split()[0] in own:
+                return f"poolcli {line} {_filled(template.partition(' ')[2], typed)}"
+        elif {word for word in template.split() if word.startswith("--")} <= {*own}:
             return _filled(template, typed if _is_word(template.split()[0], typed, command) else None)
     return ""
 
@@ -187,16 +192,17 @@ def _typed_for(name: str, words: Sequence[str]) -> str | None:
 
 
 def _without(words: Sequence[str], *flags: str) -> list[str]:
-    """The words without these options and their values."""
-    gone, kept = {each if each.startswith("-") else f"--{each}" for each in flags}, list[str]()
-    skip = False
+    """The words without these options, in whatever spelling, and their values."""
+    gone, kept, skip = {flag.lstrip("-") for flag in flags}, list[str](), False
     for word in words:
-        if skip and not word.startswith("-"):
-            skip = False
-        elif word.partition("=")[0].replace("_", "-") in gone:
-            skip = "=" not in word
-        else:
+        name, sign, _ = word.partition("=")
+        if word.startswith("-") and name.lstrip("-").lower().replace("_", "-") in gone:
+            skip = not sign
+        elif not (word[:2] in flags and word[1:2].isalpha()) and not (skip and not word.startswith("-")):
             kept.append(word)
+            skip = False
+        else:
+            skip = False
     return kept
 
 

@@ -32,7 +32,8 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--output-size {7}", "--solve {28}", "@adaptive-avg --output-size {7}"):
         "target-size target new-size resize-to output-height output-width width height",
     ("--kernel {2} --strides {2}", "--kernel {2}", "--output-size {7}"):
-        "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter resize "
+        "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter "
+        "resize  downscale geometry scale-down zoom"
         "rescale-factor thumbnail",
     ("--kernel {2}",): "filter-size window win win-size kernel-width kernel-height ks",
     ("--strides {2}",): "step steps subsample hop hop-length window-strides",
@@ -60,9 +61,10 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--indices {where.npy}",): "return-index argmax argmin with-indices index output-indices",
     ("--format {npy}",): "ext extension suffix output-format out-format file-format",
     ("--output {y.npy}", "--picture {plan.svg}"):
-        "dest destination outfile output-file output-dir outdir out-dir output-path to-file save",
+        "dest destination outfile output-file output-dir outdir out-dir output-path to-file save "
+        "dst target-file result",
     ("--recursive",): "subfolders subdirs walk",
-    ("--quality {90}",): "q jpeg-quality compression-quality",
+    ("--quality {90}",): "q jpeg-quality compression-quality compression quality-factor",
     ("--engine {auto}",): "backend impl",
     ("--max-memory {2G}",): "mem memory memory-limit ram max-ram mem-limit",
     ("--cluster {local}",): "scheduler dask address client",
@@ -70,7 +72,7 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--dry-run",): "simulate dryrun plan what-if no-act just-print",
     ("--explain", "--verbose"): "why steps-shown show formula",
     ("--debug",): "trace traceback backtrace",
-    ("--atol {1e-6}",): "tolerance tol eps epsilon abs-tol",
+    ("--atol {1e-6}",): "tolerance tol eps epsilon abs-tol threshold thresh max-diff",
     ("--rtol {1e-5}",): "rel-tol relative",
     ("--input-shape NAME=1,3,640,640",): "batch input-size",
     ("--input-shape NAME={1,3,640,640}",): "input dims-in",
@@ -112,7 +114,8 @@ REASONS = _by_word({
     "poolcli computes on the CPU; leave it out": "device gpu cuda cpu mps",
     "inputs are positional arguments; leave it out": "i in infile input-file src source",
     "a file is one tensor, whatever its batch; leave it out": "batch-size bs",
-    "only constant padding exists; --include-pad controls the divisor": "padding-mode padding-value",
+    "only constant padding exists; --include-pad controls the divisor":
+        "padding-mode padding-value border border-mode boundary edge-mode fill cval",
 })  # fmt: skip
 
 # Parts of names that mean different things, however alike two names are spelt.
@@ -120,3 +123,6 @@ OPPOSITES = (
     ("input", "output"), ("in", "out"), ("begin", "end"), ("start", "end"), ("before", "after"), ("include", "exclude"),
     ("min", "max"), ("upper", "lower"), ("atol", "rtol"), ("width", "height"),
 )  # fmt: skip
+
+# Options whose values people write as width by height.
+WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-size", "resize-to")
