@@ -134,11 +134,27 @@ class Command(TyperCommand):
             valued = {flag for each in self.taken if not each.is_flag for flag in each.flags}
             args = args[:-1] if valued.intersection(args[-1:]) else args
         elif asked:
-            self._show(HELP_ALL in asked)
-            print(end=ctx.get_help())
-            self._show(True)
+            self._print_help(ctx, everything=HELP_ALL in asked)
             ctx.exit()
         return super().parse_args(ctx, args)
+
+    def _print_help(self, ctx: Any, everything: bool) -> None:
+        usual = self.epilog
+        if everything:
+            self.epilog = f"{self.epilog}\n\n{self._other_names()}"
+        self._show(everything)
+        print(end=ctx.get_help())
+        self._show(True)
+        self.epilog = usual
+
+    def _other_names(self) -> str:
+        """What other frameworks call the options, a line each."""
+        named = [
+            (each.flags[-1], each.names[len((*each.flags, *each.off)) :]) for each in self.taken if each.typed.also
+        ]
+        lines = [f"{flag}: {', '.join(names)}" for flag, names in named]
+        lines += [f"{true.replace('=', ' ')}: {flag}" for flag, (true, _) in settings(self.taken).items()]
+        return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
     def _show(self, advanced: bool) -> None:
         for each in self._advanced:
