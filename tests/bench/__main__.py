@@ -8,7 +8,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import exp, log
 from typing import Any
@@ -19,8 +21,9 @@ from poolcli.engine import run
 from tests.bench.cold import cold_starts
 from tests.bench.contenders import CORES, contenders
 from tests.bench.goals import COLD, MEAN, beside, marks, reached
+from tests.bench.plain_loop import plain_loop
 from tests.bench.rows import FURTHER, GROWTH, LISTED, Array, Row
-from tests.bench.timing import copier, medians
+from tests.bench.timing import copier, least_cpu, medians, reader
 
 SLOW = 0.5  # seconds: a contender that takes longer is timed once
 PACKAGES = ("numpy", "numba", "openvino", "onnxruntime", "torch", "opencv-python-headless", "pillow")
@@ -32,13 +35,18 @@ def main() -> None:
     parser.add_argument("--further", action="store_true", help="kernels, strides, layouts and types beyond the list")
     parser.add_argument("--growth", action="store_true", help="how the time grows with window and size")
     parser.add_argument("--cold", action="store_true", help="whole processes against bare ones")
+    parser.add_argument("--loop", action="store_true", help="CPU time of one thread, against a plain loop")
     parser.add_argument("--only", default="", help="rows whose name holds this text")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     asked = parser.parse_args()
     keep_freed_memory()
-    rows = [*LISTED, *(FURTHER if asked.further else ()), *(r for f in GROWTH.values() for r in f() if asked.growth)]
-    results = [measure(row, asked.rounds) for row in rows if asked.only in row.name]
+    every = [*LISTED, *(FURTHER if asked.further else ()), *(r for f in GROWTH.values() for r in f() if asked.growth)]
+    rows = [row for row in every if asked.only in row.name]
+    if asked.loop:
+        print(*loop_lines(rows, asked.rounds), sep="\n")
+        return
+    results = [measure(row, asked.rounds) for row in rows]
     document: dict[str, Any] = {"machine": machine(), "rows": results}
     if asked.cold:
         document["cold"] = cold_starts(asked.rounds)
@@ -85,13 +93,15 @@ def measure(row: Row, rounds: int) -> dict[str, Any]:
                 continue
         calls[name] = call
     assert ours is not None
-    times = medians(calls | {"limit": copier(x.nbytes + ours.nbytes)}, rounds) | slow
-    peers = {name: ms for name, ms in times.items() if name not in ("poolcli", "limit")}
+    limits: dict[str, Callable[[], Any]] = {"limit": copier(x.nbytes + ours.nbytes), "reading": reader(x.nbytes)}
+    times = medians({**calls, **limits}, rounds) | slow
+    peers = {name: ms for name, ms in times.items() if name not in ("poolcli", *limits)}
     best = min(peers, key=peers.__getitem__) if peers else None
     print(f"{row.name}: {times}", file=sys.stderr, flush=True)
     return {"name": row.name, "ms": times, "best": best, "agree": agree} | {
         "x_best": times["poolcli"] / peers[best] if best else None,
         "x_limit": times["poolcli"] / times["limit"],
+        "x_reading": times["poolcli"] / times["reading"],
         "exact": exactness(row, x, ours),
     }
 
@@ -126,7 +136,7 @@ def exactness(row: Row, x: Array, ours: Array) -> bool:
 
 def table(results: Sequence[dict[str, Any]]) -> str:
     """The rows, and the geometric mean of poolcli over the best peer."""
-    heads = f"{'x best':>8}{'goal':>9}{'x limit':>9}{'goal':>9}"
+    heads = f"{'x best':>8}{'goal':>9}{'x limit':>9}{'goal':>9}{'x reading':>10}"
     lines = [f"{'case':<42}{'limit ms':>9}{'poolcli':>9}{'best peer':>24}{heads}"]
     for r in results:
         wrong = [name for name, fine in r["agree"].items() if not fine]
@@ -136,7 +146,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         note = f"  differs: {', '.join(wrong)}" if wrong else ""
         lines.append(
             f"{r['name']:<42}{r['ms']['limit']:>9.2f}{r['ms']['poolcli']:>9.2f}{best:>24}{ratio:>8}{goals[0]:>9}"
-            f"{r['x_limit']:>9.2f}{goals[1]:>9}{note}"
+            f"{r['x_limit']:>9.2f}{goals[1]:>9}{r['x_reading']:>10.2f}{note}"
         )
     ratios = [r["x_best"] for r in results if r["best"]]
     if ratios:
@@ -152,9 +162,47 @@ def cold_line(row: dict[str, Any]) -> str:
     return f"{row['name']:<42}{spent}{reached(more, goal.seconds):>9} ({row['seconds']:.3f} s, {row['bare']:.3f} s)"
 
 
+def loop_lines(rows: Sequence[Row], rounds: int) -> Iterator[str]:
+    """poolcli on one thread beside the plain loop, in CPU time, for each row that this can compute."""
+    ratios = []
+    yield f"{processor()}\n{'case':<42}{'poolcli':>9}{'loop':>9}{'ratio':>8}"
+    for row in rows:
+        x = row.array()
+        loop = plain_loop(row, x)
+        if loop is None:
+            continue
+        plan = row.op.plan(x.shape, x.dtype)
+        out = np.empty(plan.output_shape, np.float32)
+        calls: dict[str, Callable[[], Any]] = {
+            "poolcli": partial(run, plan, x, out=out, engine="numba", threads=1),
+            "loop": loop,
+        }
+        calls["poolcli"]()
+        assert np.allclose(out, loop(), rtol=1e-6)
+        ms = least_cpu(calls, rounds)
+        ratios.append(ms["poolcli"] / ms["loop"])
+        yield f"{row.name:<42}{ms['poolcli']:>9.3f}{ms['loop']:>9.3f}{ratios[-1]:>8.2f}"
+    yield f"geometric mean of poolcli / plain loop: {exp(sum(map(log, ratios)) / max(len(ratios), 1)):.2f}"
+
+
+def processor() -> str:
+    """The name of the processor, and its widest vectors."""
+    with suppress(OSError), open("/proc/cpuinfo") as file:
+        found = dict(line.split(":", 1) for line in file.read().split("\n\n")[0].splitlines() if ":" in line)
+        fields = {name.strip(): value.strip() for name, value in found.items()}
+        widest = next((name for name in ("avx512f", "avx2") if name in fields.get("flags", "").split()), "no AVX2")
+        return f"{fields.get('model name', platform.processor())} ({widest.removesuffix('f')})"
+    return platform.processor() or platform.machine()
+
+
 def machine() -> dict[str, str]:
     """Processor, cores and versions."""
-    found = {"cores": str(CORES), "machine": platform.machine(), "python": platform.python_version()}
+    found = {
+        "processor": processor(),
+        "cores": str(CORES),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
     for package in PACKAGES:
         try:
             found[package] = version(package)

@@ -11,6 +11,7 @@ import numpy as np
 
 from poolcli.arguments import per_axis
 from poolcli.engine import run
+from tests.bench.plain_loop import plain_loop
 from tests.bench.rows import Array, Row
 
 Call = Callable[[], Array]
@@ -110,6 +111,12 @@ def _pytorch(row: Row, x: Array) -> Call | None:
     return lambda: _first(function(tensor, op.kernel, op.strides, **options))
 
 
+def _pytorch_channels_last(row: Row, x: Array) -> Call | None:
+    """PyTorch over channels that lie last in memory, where they do so in the row's array."""
+    is_last = x.ndim == 4 and row.layout is None and x.transpose(0, 2, 3, 1).flags.c_contiguous
+    return _pytorch(row, x) if is_last and not x.flags.c_contiguous else None
+
+
 def _first(result: Any) -> Array:
     return np.asarray((result[0] if isinstance(result, tuple) else result).numpy())
 
@@ -146,6 +153,8 @@ PEERS: dict[str, Callable[[Row, Array], Call | None]] = {
     "OpenVINO": _openvino,
     "ONNX Runtime": _onnx_runtime,
     "PyTorch": _pytorch,
+    "PyTorch, channels last": _pytorch_channels_last,
+    "plain loop": plain_loop,
     "OpenCV": _opencv,
     "Pillow": _pillow,
 }

@@ -26,6 +26,31 @@ def medians(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
     return {name: median(times) for name, times in spent.items()}
 
 
+def least_cpu(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Least milliseconds of CPU time of each call over `rounds` turns, for calls of one thread: what others do on the
+    machine meanwhile changes this least.
+    """
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            call()
+            start = time.process_time()
+            call()
+            least[name] = min(least[name], (time.process_time() - start) * 1000)
+    return least
+
+
+def reader(moved: int) -> Callable[[], None]:
+    """A call in which both cores read, `moved` bytes in all."""
+    sources = [np.ones(max(moved // 16, 1), np.uint64) for _ in range(2)]
+
+    def read() -> None:
+        for done in [COPIERS.submit(source.max) for source in sources]:
+            done.result()
+
+    return read
+
+
 def copier(moved: int) -> Callable[[], None]:
     """A call in which both cores copy, so that `moved` bytes are read and written in all."""
     half = max(moved // 4, 1)

@@ -63,11 +63,13 @@ def fuses() -> bool:
     return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
 
 
-def emit(text: str, wide: bool = False) -> Code:
-    """The machine code of a module's one function, with the widest vectors that there are if `wide`."""
+def emit(text: str, wide: bool = False, twice: bool = False) -> Code:
+    """The machine code of a module's one function, with the widest vectors that there are if `wide`, optimised `twice`
+    where loops are simple enough only when everything in them is inlined.
+    """
     llvm = binding()
     machine = _machine(llvm, wide)
-    module = _optimised(llvm, machine, llvm.parse_assembly(_to_optimise(text)))
+    module = _optimised(llvm, machine, llvm.parse_assembly(_to_optimise(text)), 2 if twice else 1)
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
     strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
@@ -85,13 +87,11 @@ def _to_optimise(text: str) -> str:
     return "\n".join(lines)
 
 
-def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any) -> Any:
-    """The module with everything inlined in its one function, and its loops made vectors. Twice: some loops are simple
-    enough only when everything in them is inlined (a sixth of the time of up-sampling, for a tenth of the build).
-    """
+def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any, times: int) -> Any:
+    """The module with everything inlined in its one function, and its loops made vectors."""
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    for _ in range(2):
+    for _ in range(times):
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
     return module
