@@ -57,7 +57,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()
-    gc.freeze()  # at its end Python would search all that was imported for circles: a tenth of the time of a picture
+    gc.freeze()  # skip the final gc pass: 0.09 of 0.76 CPU s for one PNG
     sys.exit(code)
 
 

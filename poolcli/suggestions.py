@@ -1,4 +1,4 @@
-"""What somebody may have meant: the known words that are most like the one that was typed."""
+"""Spelling suggestions: the known words with a difflib ratio of at least 0.7, the best first."""
 
 from __future__ import annotations
 

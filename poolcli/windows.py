@@ -58,7 +58,7 @@ class Sliding:
 
     @property
     def grain(self) -> int:
-        """Windows are cut apart at multiples of this: their blocks of kernel rows begin there anew."""
+        """Smallest step between cuts that keeps the order of additions: kernel // gcd(kernel, stride)."""
         return self.kernel // gcd(self.kernel, self.stride)
 
     @property
@@ -175,7 +175,7 @@ class Bins:
 
     @property
     def grain(self) -> int:
-        """Bins can be cut apart anywhere."""
+        """Bins can be cut anywhere."""
         return 1
 
     def start(self, i: Index) -> Index:

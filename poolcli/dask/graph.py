@@ -1,4 +1,4 @@
-"""The tasks of a lazy pooling: one for each block of the result, and one for each margin of a neighbour."""
+"""The dask graph of a lazy pooling: one task per block of the result and per margin of a neighbour."""
 
 from __future__ import annotations
 

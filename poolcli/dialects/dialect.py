@@ -1,4 +1,4 @@
-"""What there is to know of a framework, as a record. A new framework is a file with one of these, and its row."""
+"""A framework as a record: its defaults, limits, and how calls are written. A new framework is a file with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same elements and divisors under another framework's names, or why it has none."""
+"""Converts a pooling to another framework: the same elements and divisors in its terms, or why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as it is shown to a person: its picture as SVG, PNG or a page, and in a notebook with its table."""
+"""Shows a plan as SVG, PNG or an interactive HTML page, and in notebooks."""
 
 from __future__ import annotations
 

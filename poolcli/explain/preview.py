@@ -1,4 +1,4 @@
-"""A job's input and output side by side, read again from their files."""
+"""Thumbnails of the input and output of a job, side by side."""
 
 from __future__ import annotations
 

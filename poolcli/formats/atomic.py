@@ -1,4 +1,4 @@
-"""Writing a file so that it appears whole or not at all."""
+"""Atomic writes of files and folders."""
 
 from __future__ import annotations
 

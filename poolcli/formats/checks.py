@@ -1,4 +1,4 @@
-"""Checks that every array format shares: types, sizes and the choice among several arrays."""
+"""Checks shared by all formats: dtypes, sizes, nodata values, and the choice among several arrays."""
 
 from __future__ import annotations
 

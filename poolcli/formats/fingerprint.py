@@ -1,4 +1,4 @@
-"""Whether an input or an output is still what it was: size, time, checksum, of a file or of all in a folder."""
+"""Detects changed files: size, mtime and inode of inputs, checksums of outputs, for files and folders."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class RegionWriter(Protocol):
 
 @dataclass(slots=True)
 class CallbackWriter:
-    """A sink that holds nothing yet."""
+    """RegionWriter backed by a callback; never resumed."""
 
     put: Callable[[Ranges, NDArray[Any]], None]
     notes: tuple[str, ...] = ()

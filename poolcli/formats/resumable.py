@@ -1,4 +1,4 @@
-"""A file or a folder that takes long to write, and is gone on with when its run was stopped."""
+"""Resumable outputs: files and folders that an interrupted run continues, also by several processes (shards)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a large file, read where they are asked for."""
+"""Reads bytes of large files on demand, and flatbuffers in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared against computed shapes, and how another framework would read the same layer."""
+"""Compares declared with computed shapes of layers, and writes layers for other frameworks."""
 
 from __future__ import annotations
 

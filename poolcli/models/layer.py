@@ -1,4 +1,4 @@
-"""A pooling layer as its model file states it."""
+"""A pooling layer as its model file states it, and the refusals and reductions that all readers share."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Region:
 
     @property
     def grains(self) -> tuple[int, ...]:
-        """Along each axis, the outputs at whose multiples it may be cut apart."""
+        """Along each axis, the multiple of outputs at which it may be cut."""
         found = [1] * len(self.outputs)
         for axis in self.plan.axes:
             found[axis.position] = axis.windows.grain

@@ -1,4 +1,4 @@
-"""What holds for a run, and what comes of each of its jobs."""
+"""Jobs, the settings of a run, and the outcome of each job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job and what came of it."""
+"""Runs one job: one array, or all arrays of a file, prepared from the header before data is read."""
 
 from __future__ import annotations
 

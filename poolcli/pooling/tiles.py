@@ -1,4 +1,4 @@
-"""A plan computed part by part, so that memory does not grow with the input: reading, pooling and writing overlap."""
+"""Computes a plan in tiles, so that memory does not grow with the input; tiles may be computed by other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the results of a job go: into the file itself where its format can, else into memory until the end."""
+"""Writes results of a job region by region or at the end, with metadata adjusted to the pooled shape."""
 
 from __future__ import annotations
 

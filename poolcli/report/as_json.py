@@ -1,4 +1,4 @@
-"""The JSON report, schema version 1."""
+"""The JSON reports, schema version 1."""
 
 from __future__ import annotations
 

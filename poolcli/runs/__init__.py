@@ -1,1 +1,1 @@
-"""Many inputs: which files, to which outputs, and the run of each."""
+"""Runs over many inputs: which files, to which outputs, the manifest, and where jobs run."""

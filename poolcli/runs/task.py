@@ -1,4 +1,4 @@
-"""What a process is given to do: jobs one by one, each with what an earlier run has recorded of it."""
+"""Tasks of a worker: a job with the record of an earlier run, and whether that record still holds."""
 
 from __future__ import annotations
 

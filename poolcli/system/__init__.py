@@ -1,1 +1,1 @@
-"""Integers and words: windows, layouts, types, errors. Nothing here knows of any operator or file."""
+"""Subprocesses, limits, signals, lazy imports and lists on disk."""

@@ -18,14 +18,18 @@ _may_be_ended = False
 
 
 def allow_cpu_limit() -> None:
-    """Says that this process is one that another waits for, and that it may end."""
+    """Marks this process as a worker, which `limit_cpu_time` may kill."""
     global _may_be_ended
     _may_be_ended = True
 
 
 @contextmanager
 def limit_cpu_time(size: int) -> Iterator[None]:
-    """Ends the process where what is done inside computes far longer than so many bytes can take."""
+    """Kills a worker by SIGVTALRM after 60 s + size / 2**18 s of CPU time in a library call.
+
+    Neither signal handlers nor threads of Python run while a C library computes, so the system ends the process. Only
+    processes of poolcli are ended so, whose parent reports what happened.
+    """
     if not (_may_be_ended and hasattr(signal, "setitimer")):
         yield
         return

@@ -1,4 +1,4 @@
-"""Processes of poolcli's own, in which a native library may crash."""
+"""Subprocesses in which a native library may crash, and tokens that identify processes across hosts."""
 
 from __future__ import annotations
 

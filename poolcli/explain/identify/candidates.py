@@ -1,4 +1,4 @@
-"""Operators that may have made a plane: a few windows decide among all guesses."""
+"""Operators that may have made a plane, chosen by a few windows, and what the caller of identify() fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combinations of guesses, one of each axis, that windows allow: guesses are told apart only where a window does."""
+"""Keeps the hypotheses consistent with each sampled output; groups those that read the same elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few windows of an output, held against what every guess would make of them."""
+"""Hypotheses about the windows of each axis, and sampled outputs to check them against."""
 
 from __future__ import annotations
 

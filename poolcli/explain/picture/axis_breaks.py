@@ -1,4 +1,4 @@
-"""Which positions of an axis are drawn, and where: all of a short one; of a long one what lies around whole windows."""
+"""Axis breaks for pictures: at most 28 positions of an axis are drawn, those around whole windows."""
 
 from __future__ import annotations
 

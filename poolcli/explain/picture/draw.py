@@ -1,4 +1,4 @@
-"""The picture of a plan: two axes as a grid, other numbers of axes as a strip each."""
+"""Draws a plan: two axes as a grid, any other number as one strip each, and the legend of the colours."""
 
 from __future__ import annotations
 

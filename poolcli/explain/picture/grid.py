@@ -1,4 +1,4 @@
-"""Two axes as a grid: the padded input with three of its windows, and the output beside it."""
+"""Draws two axes as a grid: the padded input with three windows, and the output beside it, with its caption."""
 
 from __future__ import annotations
 

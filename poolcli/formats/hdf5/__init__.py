@@ -1,4 +1,4 @@
-"""HDF5 files through h5py: read through a gate that lets nothing in but what was named, and written."""
+"""HDF5 files through h5py: arrays and metadata, read through a gate that refuses external files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an HDF5 dataset before it is let through: where its data lies, how large it is, what unpacks it."""
+"""Checks of an HDF5 dataset before it is read (storage, size, filters), and reading of filtered chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the filters of a chunk make of it, one after another, held to the bytes that the chunk must have.
+"""HDF5 filters, decoded here so that each chunk is limited to the bytes that it must have.
 
 HDF5 itself believes them: what is too long it unpacks to its end, and what is too short it fills with whatever lies
 behind it in memory.

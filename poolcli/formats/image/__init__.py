@@ -1,4 +1,4 @@
-"""Pictures: through Pillow, and through other libraries where Pillow would lose bits."""
+"""Image files: read and written by Pillow, and by other libraries where Pillow would lose bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture says beside its pixels: what of it goes along with other pixels, and why the rest does not."""
+"""Image metadata: which of it is kept with pooled pixels, scaled where it depends on size (GeoTIFF, resolution)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pages of a file are read."""
+"""Selects pages of an image file, limits pixels and memory, and describes an image before it is decoded."""
 
 from __future__ import annotations
 

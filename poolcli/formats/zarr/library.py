@@ -1,4 +1,4 @@
-"""zarr-python, imported when it is first used, and its errors as one line."""
+"""zarr-python, imported lazily: stores, hierarchies, and its errors as one line."""
 
 from __future__ import annotations
 

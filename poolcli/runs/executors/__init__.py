@@ -1,4 +1,4 @@
-"""Where jobs run: one row of a table and one module each, behind one call."""
+"""Executors: where jobs run. One table row and one module each."""
 
 from __future__ import annotations
 
