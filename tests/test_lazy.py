@@ -16,7 +16,8 @@ from poolcli.pooling.timing import Clock
 from poolcli.system.lazy_imports import HEAVY, Lazy, loading, need
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
-SUBJECT = ("engine/compiled/",)  # what numba compiles cannot be written without it
+# What numba compiles cannot be written without it, nor subclasses of distributed's; both are imported when needed.
+SUBJECT = ("engine/compiled/", "runs/executors/local_cluster.py")
 SOURCES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 
