@@ -76,7 +76,7 @@ print(json.dumps({{"sums": sums, "warnings": [str(one.message) for one in caught
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
 
 

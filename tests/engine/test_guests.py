@@ -147,7 +147,7 @@ def test_code_of_users_and_kernels_leave_each_other_alone(name: str, when: str, 
     code = CODE.format(user=USER[name], torch=torch) + STEPS[when].format(name=name)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONWARNINGS": "error::RuntimeWarning"}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
 
