@@ -327,6 +327,15 @@ def test_an_array_is_not_merged_before_all_shards_have_ended(volume: Path, cli: 
     assert folder.startswith(".out.zarr.")
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[]", '"text"', "[" * 100_000])
+def test_a_damaged_note_of_a_shard_is_one_line(content: str, volume: Path, cli: Any) -> None:
+    assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "1/1").code == 0
+    (note,) = Path().glob(".*/.*.ended")
+    note.write_text(content)
+    merged = cli("merge", "out.zarr")
+    assert (merged.code, merged.err.count("\n"), "is damaged" in merged.err) == (1, 1, True)
+
+
 def test_a_shard_of_an_array_that_was_stopped_goes_on(volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*AVERAGE, "-o", "one.zarr").code == 0
     monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)

@@ -5,6 +5,7 @@ Whatever becomes a path, or the name of an array in a file, passes before the fi
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -32,6 +33,10 @@ def below(name: str) -> str:
     steps = name.strip("/").split("/")
     if "\0" in name:
         raise ValueError("it holds a NUL character")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte: no path can have it
+        raise ValueError("it is not valid UTF-8") from None
     for step in steps:
         if step in ("", ".", ".."):
             raise ValueError(f"it has the step {step!r}" if step else "it has an empty step")

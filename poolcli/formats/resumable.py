@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.atomic import (
     UNABLE,
     make_folder,
@@ -305,7 +305,7 @@ def finish(path: str) -> tuple[int, int]:
     notes = [name for name in os.listdir(folder) if _NOTE.fullmatch(name)]
     ended = {numbers_of(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
     count = check_parts(path, map(numbers_of, notes), ended, folder)
-    overwrite = any(json.loads(file.read_text())["overwrite"] for file in ended.values())
+    overwrite = any(_overwrites(path, file) for file in ended.values())
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{path}: exists; it appeared while the shards were working")
     for folder_in, _, names in os.walk(folder):
@@ -317,6 +317,13 @@ def finish(path: str) -> tuple[int, int]:
         move_folder(folder, target, overwrite)
     _remove_notes(target)  # at last: whoever is killed before can begin again
     return count, 1
+
+
+def _overwrites(path: str, note: Path) -> bool:
+    try:
+        return json.loads(note.read_text())["overwrite"] is True
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); write its part again") from error
 
 
 def _remove_notes(folder: str) -> None:
