@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import multiprocessing
 import os
 import signal
@@ -130,6 +131,33 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
     monkeypatch.setattr("poolcli.runs.task.run_job", run)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
+
+
+class OfOneArgument(ValueError, LookupError):
+    """An error that cannot be made again from its arguments, as some of zarr's."""
+
+    def __new__(cls, text: str, cause: str) -> OfOneArgument:
+        return super().__new__(cls, text)
+
+
+def test_an_error_goes_without_its_cause_from_process_to_process_whatever_pickles_causes(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(job: Job, *_: object) -> Outcome:
+        try:
+            raise FileError("0.npy: no group") from OfOneArgument("no group", "")
+        except FileError as error:
+            return Outcome(job, error=error)
+
+    pickling = pytest.importorskip("tblib.pickling_support")  # which distributed brings and installs
+    monkeypatch.setattr("poolcli.runs.task.run_job", run)
+    pickling.install(FileError, OfOneArgument)
+    try:
+        ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
+    finally:
+        for kind in (FileError, OfOneArgument):
+            copyreg.dispatch_table.pop(kind, None)
+    assert str(outcome.error) == "0.npy: no group"
 
 
 def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(

@@ -145,6 +145,17 @@ class Outcome:
     lost: bool = False
 
 
+def sendable(outcome: Outcome) -> Outcome:
+    """The outcome for another process: its errors say all that is known, without the exceptions that caused them.
+
+    tblib, which distributed loads, pickles those too, and some of zarr's cannot be made again from their pickles.
+    """
+    for each in (outcome, *outcome.parts):
+        if each.error is not None:
+            each.error.__cause__ = each.error.__context__ = each.error.__traceback__ = None
+    return outcome
+
+
 NUMBERS = re.compile(r"\d+")
 
 

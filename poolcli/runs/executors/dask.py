@@ -19,7 +19,7 @@ from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Outcome, Settings, failure
+from poolcli.pooling.outcome import Outcome, Settings, failure, sendable
 from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.tiles import Share, Spread
 from poolcli.runs.executors import Outcomes
@@ -207,7 +207,7 @@ class _Jobs:
 
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
         runner = replace(self.runner, settings=_in_memory(self.runner.settings))
-        return [runner(task, lambda done, total: None) for _, task in items]
+        return [sendable(runner(task, lambda done, total: None)) for _, task in items]
 
 
 @dataclass(frozen=True, slots=True)

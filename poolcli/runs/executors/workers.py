@@ -21,7 +21,7 @@ from poolcli.engine.ahead import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.pooling.outcome import Job, Outcome, failure
+from poolcli.pooling.outcome import Job, Outcome, failure, sendable
 from poolcli.pooling.pool_file import Progress
 from poolcli.runs.executors import Outcomes
 from poolcli.runs.task import Runner, Task
@@ -230,7 +230,7 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
 def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
     """Sends an outcome; where something in it cannot be sent, the outcome is that."""
     try:
-        pipe.send((kind, outcome))
+        pipe.send((kind, sendable(outcome)))
     except (BrokenPipeError, ConnectionError):
         raise
     except Exception as error:
