@@ -8,6 +8,7 @@ from math import prod
 
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
+from poolcli.explain.deviations import deviations
 from poolcli.explain.equivalence import same_divisors, same_reduction
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
@@ -71,12 +72,13 @@ def divisors(plan: Plan) -> tuple[int, int] | None:
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """What makes rows differ: each cause once, with the frameworks that it holds for."""
+    """What makes rows differ, and which versions deviate: each once, with the frameworks that it holds for."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
-    return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
+    versions = dict.fromkeys(each for row in rows if row.plan for each in deviations(row.plan))
+    return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
 
 
 def _variants(op: Attributes) -> list[tuple[Dialect, str | None]]:

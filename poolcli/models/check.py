@@ -13,6 +13,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import convert
+from poolcli.explain.deviations import deviations
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked, marked_message
 from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
@@ -323,19 +324,25 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
     if strange:
         yield strange
     if against:
-        yield from _read_by(made.op, plan, against)
+        yield from _read_by(made.op, plan, against, _opset(layer))
 
 
-def _read_by(op: Attributes, plan: Plan, like: str) -> list[str]:
-    """How `like` reads the same attributes: each difference in a sentence."""
+def _opset(layer: Layer) -> int | None:
+    """The opset of an ONNX layer."""
+    word, _, number = layer.version.partition(" ")
+    return int(number) if word == "opset" and number.isdecimal() else None
+
+
+def _read_by(op: Attributes, plan: Plan, like: str, opset: int | None) -> list[str]:
+    """How `like` reads the same attributes, and which versions of its runtime deviate: each in a sentence."""
     title = DIALECTS[like].title
     rows = [row for row in compare_dialects(without_indices(op), plan) if row.like == like]
     same_word = [row for row in rows if row.rounding == getattr(op, "rounding_type", None)]
-    return [
-        marked_message(f"{title}: {text}")
-        for row in (same_word or rows)[:1]
-        for text in row.causes or _refusals(row.refusal)
-    ]
+    told: list[str] = []
+    for row in (same_word or rows)[:1]:
+        told += [marked_message(f"{title}: {text}") for text in row.causes or _refusals(row.refusal)]
+        told += deviations(row.plan, opset) if row.plan else ()
+    return told
 
 
 def _refusals(refusal: str | None) -> tuple[str, ...]:

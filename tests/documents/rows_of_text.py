@@ -11,6 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
+from poolcli.explain.deviations import DEVIATIONS
 from poolcli.ops import OPERATORS
 from poolcli.plan.region import whole
 from tests.bench.cold import cold_starts
@@ -74,6 +75,11 @@ def _packages(table: Table) -> None:
 @table_of("docs/differences.md", "framework")
 def _differences(table: Table) -> None:
     assert [row[:2] for row in table.rows] == [(d.peer, d.case) for d in DIFFERENCES]
+
+
+@table_of("docs/differences.md", "runtime")
+def _versions(table: Table) -> None:
+    assert table.rows == tuple((d.runtime, d.versions, d.opset_words, d.case, d.does) for d in DEVIATIONS)
 
 
 @row_of(ERRORS, "AvgPool-1, output size")

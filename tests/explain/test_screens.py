@@ -46,6 +46,10 @@ COMPARE_80 = """\
   (floor)
 * ONNX, PyTorch: it counts only the part of an overhanging window that lies in
   the input and its pads
+* ONNX Runtime before 1.29, opset 18 or lower: a ceil window that goes past the
+  padded input is divided by the whole kernel
+* ONNX Runtime before 1.21, opset 19 or higher: a ceil window that goes past the
+  padded input is divided by the whole kernel
 """
 COMPARE_120 = """\
    as                   output                                                    pads     divisors
@@ -60,6 +64,10 @@ COMPARE_120 = """\
 
 * OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)
 * ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads
+* ONNX Runtime before 1.29, opset 18 or lower: a ceil window that goes past the padded input is divided by the whole
+  kernel
+* ONNX Runtime before 1.21, opset 19 or higher: a ceil window that goes past the padded input is divided by the whole
+  kernel
 """
 FOLDED = """\
 window     spans     reads  divides by
