@@ -1,7 +1,8 @@
 """The two profiles of a test run: quick, which is the default and what one waits for, and full, which misses nothing.
 
-Quick draws fewer examples, compiles fewer kernels, and leaves out the tests that are marked `slow`: those whose point
-is a process or a compiler. A run of everything is shared among the cores where pytest-xdist is installed.
+Quick draws fewer examples and leaves out the tests that are marked `compiles`, which build kernels, and those marked
+`slow`, whose point is a process or a long search. CI runs both: `python -m pytest -m "slow or compiles"`. A run of
+everything is shared among the cores where pytest-xdist is installed.
 """
 
 from __future__ import annotations
@@ -60,15 +61,25 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("full" if config.option.full else "quick")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves slow tests out of quick runs, unless they are asked for by name or mark."""
+    """Marks tests of the numba engine, and leaves these and slow ones out of quick runs, unless they are asked for by
+    name or mark.
+    """
+    for item in (item for item in items if hasattr(item, "callspec")):
+        if any(isinstance(value, str) and value == "numba" for value in item.callspec.params.values()):
+            item.add_marker("compiles")
     named = any("::" in argument for argument in config.args) or config.option.markexpr
     if config.option.full or named:
         return
-    left_out = [item for item in items if item.get_closest_marker("slow")]
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    left_out = [item for item in items if _is_left_out(item)]
+    items[:] = [item for item in items if not _is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     _chosen["left out"] = len(left_out)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(mark) for mark in ("slow", "compiles"))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -85,5 +96,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _chosen["full"]:
         said = "profile full: every test with every example; without --full: the quick profile"
     else:
-        said = f"profile quick: {_chosen['left out']} slow tests left out; everything: python -m pytest --full"
+        count = _chosen["left out"]
+        said = f"profile quick: {count} tests left out (compiles, slow); everything: python -m pytest --full"
     terminalreporter.write_line(said)

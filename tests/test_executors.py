@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -133,10 +133,10 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
     assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
 
 
-class OfOneArgument(ValueError, LookupError):
-    """An error that cannot be made again from its arguments, as some of zarr's."""
+class MadeOfTwoError(ValueError, LookupError):
+    """An error that cannot be made again from its `args`, as some of zarr's."""
 
-    def __new__(cls, text: str, cause: str) -> OfOneArgument:
+    def __new__(cls, text: str, cause: str) -> Self:
         return super().__new__(cls, text)
 
 
@@ -145,17 +145,17 @@ def test_an_error_goes_without_its_cause_from_process_to_process_whatever_pickle
 ) -> None:
     def run(job: Job, *_: object) -> Outcome:
         try:
-            raise FileError("0.npy: no group") from OfOneArgument("no group", "")
+            raise FileError("0.npy: no group") from MadeOfTwoError("no group", "")
         except FileError as error:
             return Outcome(job, error=error)
 
     pickling = pytest.importorskip("tblib.pickling_support")  # which distributed brings and installs
     monkeypatch.setattr("poolcli.runs.task.run_job", run)
-    pickling.install(FileError, OfOneArgument)
+    pickling.install(FileError, MadeOfTwoError)
     try:
         ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     finally:
-        for kind in (FileError, OfOneArgument):
+        for kind in (FileError, MadeOfTwoError):
             copyreg.dispatch_table.pop(kind, None)
     assert str(outcome.error) == "0.npy: no group"
 

@@ -15,6 +15,8 @@ import pytest
 
 import poolcli
 
+pytestmark = pytest.mark.compiles
+
 FAKE = "from pathlib import Path as P\nP('numba').mkdir(); P('numba/__init__.py').write_text({!r}); sys.path[:0] = ['']"
 # What breaks numba or llvmlite before poolcli is imported, and what the reason must hold.
 BROKEN = {

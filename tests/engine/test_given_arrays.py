@@ -18,6 +18,8 @@ from poolcli.engine import run
 from tests.engine.paths import CONSTANT
 from tests.profiles import slow
 
+pytestmark = pytest.mark.compiles
+
 ENGINES = ("numpy", "numba")
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.profiles import slow
 
+pytestmark = pytest.mark.compiles
+
 # What a user may compile or do. Each defines check(), which asserts that the user's own code gives what it should.
 USER = {
     "min and max": """

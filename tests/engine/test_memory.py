@@ -14,6 +14,8 @@ from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.engine.watched import watched
 
+pytestmark = pytest.mark.compiles
+
 Array = np.ndarray[Any, np.dtype[Any]]
 SHAPE = (3, 5, 17, 22)
 

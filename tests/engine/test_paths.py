@@ -21,6 +21,8 @@ from tests.engine.watched import watched
 from tests.profiles import sized, slow
 from tests.test_engines import assert_same
 
+pytestmark = pytest.mark.compiles
+
 TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "bfloat16", "float32", "float64")
 WIDE = ("int64", "uint64")
 FOR_MAXIMA = ("uint8", "int16", "float16", "float32", "float64", "uint64")

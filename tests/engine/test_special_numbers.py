@@ -13,6 +13,8 @@ from poolcli.arguments import DTypeName, Engine
 from poolcli.engine.compiled.geometry import LINE
 from tests.profiles import slow
 
+pytestmark = pytest.mark.compiles
+
 ENGINES = ("numpy", "numba")
 
 
