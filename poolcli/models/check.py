@@ -211,7 +211,7 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
     if layer.op is None:
         return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     if layer.input_shape is None:
-        why = f"the rank of its input is not known; {field('input_shape')} gives the model's inputs their lengths"
+        why = f"the rank of its input is not known; {_remedy(layer)}"
         return Finding(layer, None, "unknown", marked_message(why), layer.warnings)
     try:
         made = pooled(layer.op, layer.input_shape, layer.layout)
@@ -241,9 +241,18 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
         return "computed", None
     open_ones = [name for name, stated, right in pairs if is_number(stated) and not is_number(right)]
     if open_ones:
-        why = f"{_axes(open_ones)}: declared, but dynamic in the input; {field('input_shape')} gives its lengths"
+        why = f"{_axes(open_ones)}: declared, but dynamic in the input; {_remedy(layer)}"
         return "unknown", marked_message(why)
     return "agrees", None
+
+
+def _remedy(layer: Layer) -> str:
+    """What tells the lengths that are not known."""
+    if layer.stopped:
+        return f"shape inference stops at {layer.stopped}; fold constants (onnxsim) or state it in value_info"
+    if layer.framework in ("PyTorch", "TensorFlow Lite"):
+        return "export the model with fixed lengths"
+    return f"{field('input_shape')} gives its lengths"
 
 
 def _grouped(sentences: Sequence[tuple[str, str]]) -> str:

@@ -49,7 +49,8 @@ class Layer:
     `given` are the attributes as the file spells them; shapes are None where the file states none. `layout` names the
     axes of the data, None for N, C and the spatial ones; `keeps_axes` is False where pooled axes are dropped.
     `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for,
-    `shape_only` why the values of the layer are none that `op` computes, only its shape.
+    `stopped` names the node at which the inference of its input's lengths stopped, `shape_only` why
+    the values of the layer are none that `op` computes, only its shape.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Layer:
     keeps_axes: bool = True
     moved: bool = False
     shape_only: str | None = None
+    stopped: str | None = None
     warnings: tuple[str, ...] = ()
 
 

@@ -25,7 +25,8 @@ Key = tuple[str, str, str]
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node: `scope` names the bodies that it is in, `opsets` are those by domain; `declared` are the shapes that the
-    file states, `known` those and the inferred ones, and `constants` the small tensors, by the names of values.
+    file states, `known` those and the inferred ones, `constants` the small tensors, and `stopped` the nodes at which
+    shape inference stopped, by the names of values.
     """
 
     proto: Any
@@ -34,6 +35,7 @@ class Node:
     declared: Shapes
     known: Shapes
     constants: Mapping[str, Any]
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,11 @@ def shapes(values: Any) -> dict[str, Shape]:
         if kind.HasField("shape"):
             found.setdefault(value.name, tuple(map(dim, kind.shape.dim)))
     return found
+
+
+def _is_known(shape: Shape | None) -> bool:
+    """Whether every length is a number."""
+    return shape is not None and all(isinstance(length, int) for length in shape)
 
 
 def merged(stated: Shapes, inferred: Shapes) -> dict[str, Shape]:
@@ -313,6 +320,7 @@ class _Walk:
     tensor: type[Any]
     stated: Mapping[str, Shapes]
     moved: bool
+    stopped: dict[str, str] = field(default_factory=dict)
 
     def nodes(self, graph: Any, items: Sequence[Item]) -> Iterator[Node]:
         """All nodes, each before those of its bodies."""
@@ -321,10 +329,24 @@ class _Walk:
     def _within(self, graph: Any, items: Sequence[Item], here: _Values) -> Iterator[Node]:
         for node, item in zip(graph.node, items, strict=True):
             self._note_constant(node, here)
-            yield Node(node, item.scope, item.opsets, here.declared, here.known, here.constants)
+            yield Node(node, item.scope, item.opsets, here.declared, here.known, here.constants, self.stopped)
+            self._note_stop(node, item, here)
             for (name, body), inner in zip(bodies(node), item.bodies, strict=True):
                 scope = f"{item.scope}{text(node.name) or f'{text(node.op_type)}_{item.number}'}/{name}/"
                 yield from self._within(body, inner, self._values(body, scope, here))
+
+    def _note_stop(self, node: Any, item: Item, here: _Values) -> None:
+        """Remembers the node for its outputs that have a length which is not known, though its inputs have none."""
+        unknown = [name for name in node.output if name and not _is_known(here.known.get(name))]
+        if not unknown:
+            return
+        before = [name for name in node.input if name and name not in here.constants]
+        found = next((self.stopped[name] for name in before if name in self.stopped), None)
+        if found is None and all(_is_known(here.known.get(name)) for name in before):
+            name = text(node.name) or (text(node.output[0]) if node.output else "")
+            found = f"{item.scope}{name} ({text(node.op_type)})"
+        if found is not None:
+            self.stopped.update(dict.fromkeys(unknown, found))
 
     def _note_constant(self, node: Any, here: _Values) -> None:
         """Remembers what a Constant gives, and an Identity of one."""

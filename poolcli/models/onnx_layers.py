@@ -199,6 +199,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         layout=layout,
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,
+        stopped=node.stopped.get(first),
         moved=moved and _other(shape, node.declared.get(first)),
     )
 

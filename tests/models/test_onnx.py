@@ -230,3 +230,24 @@ def test_versions_of_the_runtime_that_deviate_are_cited(opset: int, fixed: str, 
         f"ONNX Runtime before {fixed}: a ceil window that goes past the padded input is divided by the whole kernel"
     ]
     assert cli("check", path, "--json").json["layers"][0]["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([node("Foo", "x", "f", name="odd", domain="com.microsoft"), node("Relu", "f", "r"), node("MaxPool", "r", **K)],
+         "the rank of its input is not known; shape inference stops at odd (Foo)"),
+        ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
+         "axis W: declared, but dynamic in the input; shape inference stops at n (NonZero)"),
+    ],
+)  # fmt: skip
+def test_an_unknown_layer_of_a_fixed_model_says_what_stopped_the_inference(
+    nodes: list[Any], reason: str, cli: Cli, tmp_path: Path
+) -> None:
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11, outputs=[value("y", (1, 4, 5))])
+    (found,) = cli("check", path, "--json").json["layers"]
+    told = f"{reason}; fold constants (onnxsim) or state it in value_info"
+    assert (found["verdict"], found["reason"]) == ("unknown", told)
+    path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", (1, 4, 5))])
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert found["reason"].endswith("--input-shape gives its lengths")
