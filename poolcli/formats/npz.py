@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import lzma
+import os
 import struct
 import zipfile
 import zlib
@@ -10,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.errors import FileError, said_by
 from poolcli.formats import npy
@@ -86,17 +88,31 @@ class _Archive:
         return InMemoryReader(header, lambda: (self._inflated(where, info), Metadata()))
 
     def _header(self, info: zipfile.ZipInfo) -> Header:
-        with self.archive.open(info) as stream:
+        with self._opened(info) as stream:
             _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
         return Header("npz", header.shape, header.dtype, key=_key_of(info))
 
     def _inflated(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
-        with _translated(self.path), self.archive.open(info) as stream:
+        with _translated(self.path), self._opened(info) as stream:
             file = npy.streamed(where, cast("BinaryIO", stream))
             array = file.read(whole_region(file.header.shape))
-            while stream.read(npy.AT_ONCE):
+            while not isinstance(stream, bz2.BZ2File) and stream.read(npy.AT_ONCE):
                 pass  # the checksum is compared at the end
         return array
+
+    @contextmanager
+    def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        """The bytes of a member. Of bzip2, zipfile unpacks 4 KiB at once, which may be 4 GiB: that is read in pieces."""
+        with self.archive.open(info) as stream:  # refuses what is no member, or encrypted
+            if info.compress_type != zipfile.ZIP_BZIP2:
+                yield stream
+                return
+        with open(self.path, "rb") as packed:
+            packed.seek(info.header_offset)
+            lengths = struct.unpack("<26x2H", packed.read(30))  # of the name and of what comes before the data
+            packed.seek(sum(lengths), os.SEEK_CUR)
+            with bz2.BZ2File(packed) as unpacked:
+                yield unpacked
 
 
 def _key_of(info: zipfile.ZipInfo) -> str:

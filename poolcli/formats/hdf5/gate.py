@@ -7,15 +7,25 @@ reference is taken as a place in this file, and of a dataset nothing is asked be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import byte_count, check_dtype, check_rank, listing, named
+from poolcli.formats.checks import (
+    MEMORY_OF_SMALL,
+    SMALL_FILE,
+    byte_count,
+    check_dtype,
+    check_rank,
+    listing,
+    named,
+)
 from poolcli.formats.hdf5.checks import (
     Chunks,
     check_filters,
@@ -87,6 +97,7 @@ def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
         return {}
 
 
+COPIES_OF_TEXT = 3  # of each text of an attribute while it is read
 # Elder kinds of files of the same names, by how they begin, and what to do about them.
 ELDER = {
     b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
@@ -177,9 +188,9 @@ class Dataset:
         return Header("hdf5", shape, dtype, key=self.name, beside=self._chunks.beside)
 
     @property
-    def attributes(self) -> Any:
-        """Its attributes as h5py has them: reading one leads nowhere else."""
-        return self._dataset.attrs
+    def attributes(self) -> Attributes:
+        """Its attributes: reading one leads nowhere else."""
+        return Attributes(self._dataset.attrs, self.gate.path)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -191,10 +202,10 @@ class Dataset:
         """What it is called as a scale; '' where it has no name."""
         return text_of(h5py.h5ds.get_scale_name(self._dataset.id))
 
-    def groups(self) -> Iterator[tuple[str, Any]]:
+    def groups(self) -> Iterator[tuple[str, Attributes]]:
         """The root and the other groups above it, with their attributes."""
         for name, group in above(self.gate.root, self.name):
-            yield name, h5py.Group(group).attrs
+            yield name, Attributes(h5py.Group(group).attrs, self.gate.path)
 
     def stored(self) -> tuple[dict[str, Any], tuple[str, ...]]:
         """How it is stored, as h5py's create_dataset takes it, and notes on what of it cannot be kept."""
@@ -209,6 +220,32 @@ class Dataset:
                 return read_in_batches(self._dataset, region)
             found: NDArray[Any] = self._dataset[slices(region)]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes(Mapping[str, Any]):
+    """The attributes of an object in the file at `path`, as h5py reads them; an OSError for one of a small file that may
+    be far longer than that: all of its texts may be one that is stored once.
+    """
+
+    _found: Any
+    path: str
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._found and (size := os.path.getsize(self.path)) < SMALL_FILE:
+            stored = self._found.get_id(name)
+            if stored.dtype.hasobject and COPIES_OF_TEXT * prod(stored.shape) * size > MEMORY_OF_SMALL:
+                raise OSError(f"the attribute {name} may be far longer than the file")
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
 
 
 def _remedy(path: str) -> str:
