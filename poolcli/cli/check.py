@@ -15,6 +15,7 @@ from poolcli.cli.options import Against, AllowExternal, MaxMemory, Reporting, To
 from poolcli.cli.program import EXPLAIN, Command, Typed, app, examples, takes
 from poolcli.cli.reading import data_options
 from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.check import Finding, findings
 from poolcli.report.check import Answer, Tally
@@ -97,7 +98,8 @@ def check(request: CheckOptions) -> int:
             f"{field('allow_external')} is about the data that {field('run', 'DATA')} reads; leave it out"
         )
     given = input_shapes(request.input_shape)
-    limit = memory_budget(request.max_memory) if request.max_memory else None
+    allowed = memory_budget(request.max_memory) if request.max_memory else None
+    limit = memory_limit_of(request.model, allowed, allowed)
     found = findings(request.model, given, request.against, request.layer, limit)
     comparison = None
     if request.run:

@@ -102,7 +102,7 @@ class _Archive:
 
     @contextmanager
     def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-        """The bytes of a member. Of bzip2, zipfile unpacks 4 KiB at once, which may be 4 GiB: that is read in pieces."""
+        """The bytes of one. Of bzip2, zipfile unpacks 4 KiB at once, which may be 4 GiB; that is done in pieces."""
         with self.archive.open(info) as stream:  # refuses what is no member, or encrypted
             if info.compress_type != zipfile.ZIP_BZIP2:
                 yield stream

@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any
 
 from poolcli.errors import RequestError
+from poolcli.formats.checks import human_bytes
+from poolcli.message_fields import field as words_of
 from poolcli.models.byte_reader import TruncatedError
 from poolcli.models.layer import Dim, NotOnnxError, Shape
 from poolcli.models.onnx_protobuf import DEEPEST, without_weights
@@ -17,7 +19,9 @@ from poolcli.system.lazy_imports import need
 WHY = "reading ONNX models needs onnx"
 GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
-MOST_NODES = 1_000_000  # after functions are inlined
+MEMORY = 2**30  # bytes that nodes may take after functions are inlined, unless more is allowed
+NODE, COPIES = 3000, 4  # bytes that an inlined node takes beside its own, and copies of those
+LONGEST_NAME = 200  # characters of a name that is put before others
 Shapes = Mapping[str, Shape]
 Key = tuple[str, str, str]
 
@@ -46,10 +50,12 @@ class Model:
     moved: bool
 
 
-def load(path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any, Sequence[Item]], Any]) -> Model:
+def load(
+    path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any, Sequence[Item]], Any], limit: int | None
+) -> Model:
     """The model at `path` with the input shapes `given`; a RequestError where it cannot be read.
 
-    `infer` gives the graph of a model with inferred shapes.
+    `infer` gives the graph of a model with inferred shapes; `limit` is the memory that calls may take, in bytes.
     """
     onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {WHY}")
     try:
@@ -60,7 +66,7 @@ def load(path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any, 
     if not model.graph.node or not model.opset_import:
         raise NotOnnxError(f"{path}: no ONNX model: it has no nodes or no opset")
     calls = Calls(model.functions, path)
-    calls.check(model.graph)
+    calls.check(model.graph, limit)
     graph = model.graph
     stated: dict[str, Shapes] = {"": shapes((*graph.input, *graph.value_info, *graph.output))}
     if given:
@@ -171,6 +177,12 @@ def key_of(node: Any) -> Key:
     return text(node.domain), text(node.op_type), text(getattr(node, "overload", ""))
 
 
+def called(node: Any, number: int) -> str:
+    """What a node is called in the names of what is in it; `number` is its place in the graph."""
+    name = text(node.name) or f"{text(node.op_type)}_{number}"
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}#{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """What the values of a function are called where it is inlined: those that it is given, and a `prefix` for its own.
@@ -258,14 +270,14 @@ class Calls:
                 names.apply(node)
             function = self._known.get(key_of(node))
             if function is not None:
-                within = f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/"
+                within = f"{scope}{called(node, number)}/"
                 versions = {**opsets, **opsets_of(function.opset_import)}
                 bound = self._bound(function, node)
                 items += self._nodes(function.node, within, bound, versions, stated, forget, made)
                 continue
             held: list[Sequence[Item]] = []
             for name, graph in bodies(node):
-                within = f"{scope}{text(node.name) or f'{text(node.op_type)}_{number}'}/{name}/"
+                within = f"{scope}{called(node, number)}/{name}/"
                 stated[within] = shapes((*graph.input, *graph.value_info, *graph.output))
                 if forget:
                     _forget_shapes(graph, keep_inputs=False)
@@ -277,7 +289,7 @@ class Calls:
     def _bound(self, function: Any, node: Any) -> Names:
         """The names in a function that is called by this node."""
         known: dict[str, str] = {}
-        prefix = f"{text(function.name)}#{next(self._numbers)}/"
+        prefix = f"{text(function.name)[:LONGEST_NAME]}#{next(self._numbers)}/"
         for i, name in enumerate(map(text, function.output)):
             known[name] = text(node.output[i]) if i < len(node.output) and node.output[i] else prefix + name
         for i, name in enumerate(map(text, function.input)):  # what is left out is left out within, too
@@ -285,23 +297,36 @@ class Calls:
         given = {text(each.name): each for each in (*function.attribute_proto, *node.attribute)}
         return Names(known, prefix, given)
 
-    def check(self, graph: Any) -> None:
-        """Refuses functions that call themselves, or each other to more nodes or deeper than can be read."""
-        if self._known and self._size(graph.node, (), {}) > MOST_NODES:
-            raise RequestError(f"{self._path}: its functions call each other to more than {MOST_NODES:,} nodes")
+    def check(self, graph: Any, limit: int | None) -> None:
+        """Refuses functions that call themselves, or each other to more memory than `limit`, or deeper than can be
+        read.
+        """
+        if not self._known:
+            return
+        every = (graph.node, *(function.node for function in self._known.values()))
+        names = (name for nodes in every for node in with_bodies(nodes) for name in (*node.input, *node.output))
+        size, most = self._size(graph.node, (), {}, max(map(len, names), default=0)), limit or MEMORY
+        if size > most:
+            raise RequestError(
+                f"{self._path}: its functions call each other to {human_bytes(size)} of memory, the limit is "
+                f"{human_bytes(most)}; raise {words_of('max_memory')}"
+            )
 
-    def _size(self, nodes: Any, within: tuple[Key, ...], sizes: dict[Key, int]) -> int:
-        """How many nodes there are, with those of the functions that are called."""
+    def _size(self, nodes: Any, within: tuple[Key, ...], sizes: dict[Key, int], longest: int) -> int:
+        """The memory that nodes take with those of the functions that are called, which have the names of the caller's
+        values, `longest` characters each at most.
+        """
         if len(within) > DEEPEST:
             raise RequestError(f"{self._path}: its functions call each other more than {DEEPEST} deep")
-        total = 0
+        values = sum(len(node.input) + len(node.output) for node in with_bodies(nodes))
+        total: int = COPIES * (sum(node.ByteSize() for node in nodes) + longest * values)
         for key, times in Counter(map(key_of, with_bodies(nodes))).items():
             if key in within:
                 raise RequestError(f"{self._path}: its function {key[1]} calls itself")
             if key in self._known and key not in sizes:
-                sizes[key] = self._size(self._known[key].node, (*within, key), sizes)
-            total += times * sizes.get(key, 1)
-        return min(total, MOST_NODES + 1)
+                sizes[key] = self._size(self._known[key].node, (*within, key), sizes, longest)
+            total += times * sizes.get(key, NODE)
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +357,7 @@ class _Walk:
             yield Node(node, item.scope, item.opsets, here.declared, here.known, here.constants, self.stopped)
             self._note_stop(node, item, here)
             for (name, body), inner in zip(bodies(node), item.bodies, strict=True):
-                scope = f"{item.scope}{text(node.name) or f'{text(node.op_type)}_{item.number}'}/{name}/"
+                scope = f"{item.scope}{called(node, item.number)}/{name}/"
                 yield from self._within(body, inner, self._values(body, scope, here))
 
     def _note_stop(self, node: Any, item: Item, here: _Values) -> None:

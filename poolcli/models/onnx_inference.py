@@ -8,36 +8,78 @@ registered with onnx. One pass of onnx does the rest, through bodies and from va
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import human_bytes
+from poolcli.message_fields import field
 from poolcli.models.layer import Shape
 from poolcli.models.onnx_graph import Item, bodies, dim, key_of, merged, opsets_of
 from poolcli.system.lazy_imports import need
+from poolcli.system.limits import data_limit, limit_cpu_time
+from poolcli.system.subprocesses import run_in_subprocess
 
 DOMAIN, NAME = "poolcli.internal", "Pooling"
 REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
+UNPACKED = 32  # bytes that one of an inferred model may take when it is read
 Compute = Callable[[Any, int, Shape], Shape | None]  # the output shape of a node, from its opset and its input shape
 Pools = Callable[[Any], bool]  # whether a node is a pooling
 
 
-def infer(model: Any, items: Sequence[Item], pools: Pools, compute: Compute) -> Any:
-    """The graph of `model` with inferred shapes; `items` are the opsets of its nodes.
+def infer(
+    path: str, model: Any, items: Sequence[Item], pools: Pools, compute: Compute, limit: int | None
+) -> Any:  # fmt: skip
+    """The graph of the `model` in the file at `path` with inferred shapes; `items` are the opsets of its nodes.
 
-    `compute` must be a module's function: it is registered with onnx once.
+    `compute` must be a module's function: it is registered with onnx once. Where `limit` has a number, inference may
+    take so many bytes of memory.
     """
     onnx, inference = need("onnx", "onnx.shape_inference", why="reading ONNX models needs onnx")
     _register(compute)
     _replace(model.graph, items, pools, onnx)
     _forget_after_pools(model.graph, opsets_of(model.opset_import), onnx.defs, set())
     model.opset_import.add(domain=DOMAIN, version=1)
-    try:
-        graph = inference.infer_shapes(model, data_prop=True).graph
-    except (*REFUSED_BY_ONNX, inference.InferenceError):
-        graph = model.graph  # onnx cannot infer them
+    refused = (*REFUSED_BY_ONNX, inference.InferenceError)
+    graph = _inferred(path, model, inference.infer_shapes, refused, limit) or model.graph  # which onnx cannot infer
     _restore(graph)
     return graph
+
+
+def _inferred(
+    path: str, model: Any, infer_shapes: Callable[..., Any], refused: tuple[type[Exception], ...], limit: int | None
+) -> Any:
+    """What onnx infers; None where it raises what it has `refused`. A few nodes can double the number of axes each, so
+    where there is a limit, another process holds onnx to it.
+    """
+    if limit is None or sys.platform != "linux":
+        with suppress(*refused):
+            return infer_shapes(model, data_prop=True).graph
+        return None
+
+    def look() -> bytes | None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # to which C++ writes that there is no memory
+        try:
+            with limit_cpu_time(model.ByteSize()), data_limit(limit):
+                return infer_shapes(model, data_prop=True).SerializeToString()  # type: ignore[no-any-return]
+        except MemoryError:
+            return None
+        except refused:
+            return b""
+
+    found = None
+    with suppress(FileError):  # the process ended without an answer
+        found = run_in_subprocess(path, look)()
+    if found is None or len(found) > limit // UNPACKED:
+        raise RequestError(
+            f"{path}: inferring its shapes takes more memory than the limit, {human_bytes(limit)}, or does not end; "
+            f"raise {field('max_memory')}"
+        )
+    return type(model).FromString(found).graph if found else None
 
 
 def _replace(graph: Any, items: Sequence[Item], pools: Pools, onnx: Any) -> None:

@@ -24,7 +24,7 @@ from poolcli.models.layer import (
     meant,
     spatial_layout,
 )
-from poolcli.models.onnx_graph import WHY, Node, load, text
+from poolcli.models.onnx_graph import WHY, Item, Node, load, text
 from poolcli.models.onnx_inference import infer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -117,10 +117,16 @@ KINDS: dict[tuple[str, str], Kind] = {
 UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool"), ("", "RoiAlign"), (MICROSOFT, "MaxpoolWithMask")}
 
 
-def read_onnx(path: str, given: Mapping[str, tuple[int, ...]]) -> Iterator[Layer]:
-    """The pooling nodes of the model in its order; a RequestError where the model cannot be read."""
+def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> Iterator[Layer]:
+    """The pooling nodes of the model in its order; a RequestError where the model cannot be read, or takes more memory
+    than `limit`.
+    """
     (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
-    model = load(path, given, lambda model, items: infer(model, items, _is_pooling, _output_shape))
+
+    def inferred(model: Any, items: Sequence[Item]) -> Any:
+        return infer(path, model, items, _is_pooling, _output_shape, limit)
+
+    model = load(path, given, inferred, limit)
     for node in model.nodes:
         key = _key(node.proto)
         if key in KINDS or key in UNCHECKED:

@@ -31,7 +31,7 @@ TEXT = bytes({*range(32, 127), *b"\t\n\r"})  # of which no model consists
 
 def read_model(path: str, given: Given | None = None, limit: int | None = None) -> Iterator[Layer]:
     """The pooling layers of the model at `path`, its inputs as long as `given` says, while it is read; `limit` is the
-    memory that JSON in it may take, in bytes.
+    memory that reading may take, in bytes.
 
     A RequestError of one line for what is no model that can be read.
     """
@@ -79,15 +79,15 @@ def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given],
     for matches, why in OTHERS:
         if matches(head):
             raise RequestError(f"{path}: {why}")
-    return _read_onnx
+    return partial(_read_onnx, limit=limit)
 
 
-def _read_onnx(path: str, given: Given) -> Iterator[Layer]:
+def _read_onnx(path: str, given: Given, limit: int | None) -> Iterator[Layer]:
     """The layers of an ONNX file. What it is instead is told by its name: protobuf has no mark of its own."""
     from poolcli.models.onnx_layers import read_onnx
 
     try:
-        yield from read_onnx(path, given)
+        yield from read_onnx(path, given, limit)
     except NotOnnxError:
         what = next((why for ends, why in NAMED.items() if path.lower().endswith(ends)), None)
         if what is None:

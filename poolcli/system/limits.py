@@ -40,6 +40,21 @@ def limit_cpu_time(size: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, *before)
 
 
+@contextmanager
+def data_limit(count: int) -> Iterator[None]:
+    """Lets this process take so many bytes of memory more; what is done inside then fails as Python or C++ fail."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    most = used + count if before[1] == resource.RLIM_INFINITY else min(used + count, before[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 LARGEST = 2.0**63  # of the number before the unit
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)

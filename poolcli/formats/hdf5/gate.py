@@ -224,8 +224,8 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Attributes(Mapping[str, Any]):
-    """The attributes of an object in the file at `path`, as h5py reads them; an OSError for one of a small file that may
-    be far longer than that: all of its texts may be one that is stored once.
+    """The attributes of an object in the file at `path`, as h5py reads them; an OSError for one of a small file that
+    may be far longer than that: all of its texts may be one that is stored once.
     """
 
     _found: Any
