@@ -134,3 +134,20 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
 @pytest.mark.parametrize("limit", [10**7, 10**8, 10**9])
 def test_as_many_tiles_as_are_in_memory_at_once_stay_below_the_limit(limit: int, beside: int) -> None:
     assert 6 * tile_for(limit, beside) + beside <= limit  # one read ahead, one in work with its buffers, one written
+
+
+@pytest.mark.parametrize(("name", "engine"), by_engine(*((name,) for name in OPS), compiled=()))
+def test_what_is_computed_in_pieces_for_the_sake_of_memory_has_the_bits_of_the_whole(
+    name: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for dtype in ("uint8",) if "mode" in name else ("float32",) if "lp" in name else ("float32", "uint8"):
+        plan = OPS[name].plan(SHAPE, dtype)
+        indices = plan.index is not None
+        x = np.random.default_rng(0).integers(0, 9, SHAPE).astype(dtype)
+        expected, places = run(plan, x, engine=engine, indices=indices)
+        with monkeypatch.context() as patched:
+            for limit in ("NUMPY_PIECE", "LARGEST_TABLE", "PIECE"):
+                patched.setattr(f"poolcli.engine.{limit}", 500)
+            found, found_places = run(plan, x, engine=engine, indices=indices)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found_places, places)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poolcli.formats.image.pixels import captured_stderr
 from poolcli.system.signals import install_handlers
 from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
@@ -46,6 +47,8 @@ def _be_stopped_before_any_work() -> None:
 
 
 def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with captured_stderr():  # which keeps its file for the next time, and a fork must close it
+        pass
     child = start(_be_stopped_before_any_work)
     child.join()
     assert (child.exitcode, *capfd.readouterr()) == (143, "", "")

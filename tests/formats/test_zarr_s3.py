@@ -74,6 +74,17 @@ def test_a_store_is_read_listed_and_written(shards: Any, cli: Cli, bucket: Any) 
     assert cli("avg", "s3://other/x.zarr", "-o", "y.npy", *HALVE).code == 1
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_many_small_chunks_are_read_at_once(version: int, cli: Cli, bucket: Any) -> None:
+    names = {"dimension_names": None} if version == 2 else {}
+    stored("s3://bucket/x.zarr", chunks=(4, 3, 4), zarr_format=version, **names)  # 500 objects
+    expected = AvgPool(2, 2)(X, layout="DHW")
+    for number in range(3):
+        run = ("avg", "s3://bucket/x.zarr", "-o", f"{number}.npy", *HALVE, "--layout", "DHW", "-q")
+        assert cli(*run).err == ""
+        np.testing.assert_array_equal(np.load(f"{number}.npy"), expected)
+
+
 def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stopped(
     cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

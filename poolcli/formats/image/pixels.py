@@ -24,8 +24,15 @@ MOST_BYTES = 10_000  # that are read of what was written
 
 # Files for what is caught, empty ones, kept for the next time: a new one takes as long as opening a picture.
 _spare: list[IO[bytes]] = []
+
+
+def _close_spare() -> None:
+    while _spare:
+        _spare.pop().close()
+
+
 if hasattr(os, "register_at_fork"):  # what two processes write into one file would be mixed
-    os.register_at_fork(after_in_child=_spare.clear)
+    os.register_at_fork(after_in_child=_close_spare)
 
 
 @contextmanager
