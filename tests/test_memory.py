@@ -9,6 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +169,14 @@ def folder(tmp_path: Path) -> Path:
 def taken(folder: Path, *words: str) -> tuple[Run, float]:
     """A run, and the MiB that it takes above one on an array of a few elements."""
     np.save(folder / "idle.npy", np.zeros((1, 1, 8, 8), np.uint8))
-    idle = fresh(folder, "avg", "idle.npy", "-o", "idle-y.npy", *HALVE)
+    idle = fresh(folder, "avg", "idle.npy", "-o", "idle-y.npy", *HALVE, timeout=120)
     result = fresh(folder, *words, timeout=120)
-    return result, (result.peak - idle.peak) / 1024
+    return own(result), (result.peak - idle.peak) / 1024
+
+
+def own(result: Run) -> Run:
+    """The run without what libraries print: old versions of numcodecs warn that something is deprecated."""
+    return replace(result, err="".join(line for line in result.err.splitlines(True) if line.startswith("poolcli: ")))
 
 
 def test_every_format_that_is_read_has_a_case() -> None:
@@ -202,7 +208,7 @@ def test_without_the_option_a_small_file_takes_no_gibibyte(name: str, folder: Pa
 
 def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
     zarr(folder / "x.zarr", (1, 1, 2**20, 2**20), (1, 1, 1024, 1024))
-    result = fresh(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE)
+    result = own(fresh(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE))
     assert result.code == 1
     assert result.err.startswith("poolcli: x.zarr: grows from ")
     assert result.err.endswith("if it is meant to, allow it with --max-memory\n")

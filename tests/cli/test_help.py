@@ -42,7 +42,7 @@ def test_help_without_a_command_is_no_success(cli: Cli) -> None:
 
 def test_help_begins_with_what_most_people_need(cli: Cli) -> None:
     shown = cli("avg", "--help").out
-    assert "poolcli avg -k K -o PATH [OPTIONS] [INPUT]..." in shown
+    assert "poolcli avg -k K -o PATH [OPTIONS] " in shown
     places = [
         shown.index(f"{flag} ") for flag in ("\u2502 --kernel", "\u2502 --strides", "\u2502 --pads", "\u2502 --output")
     ]

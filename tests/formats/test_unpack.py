@@ -12,7 +12,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
@@ -71,7 +71,12 @@ def test_any_region_is_what_h5py_reads(data: st.DataObject) -> None:
         dataset = file.create_dataset("a", shape, dtype, chunks=chunks, fillvalue=draw(st.integers(0, 1)), **options)
         filled = region_of(shape, draw)  # chunks outside of it are not there
         dataset[slices(filled)] = values[slices(filled)]
-        expected = dataset[slices(region)]
+    try:
+        with h5py.File("x.h5") as file:
+            expected = file["a"][slices(region)]
+    except OSError:  # HDF5 1.14.4 cannot read some scale-offset chunks that it has written itself
+        assume("scaleoffset" not in options)
+        raise
     with open_array(Source("x.h5")) as opened_file:
         found = opened_file.read(region)
     assert found.dtype == expected.dtype
