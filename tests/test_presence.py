@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -35,7 +36,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]  # likewise
     ):
-        cluster.workers[0].auto_restart = False
+        monkeypatch.setattr(cluster.workers[0], "instantiate", lambda: asyncio.sleep(0))  # starts no other worker
         yield client
     end.cancel()
 
