@@ -249,8 +249,7 @@ layout NCHW
 
 what would tell them apart
 1 from 2, 4, 6, 8: an input of W=32: 17 or 16 outputs
-1 from 3, 5, 7:    nothing for lengths within 12 of these: the same windows and
-                   divisors
+1 from 3, 5, 7:    indistinguishable for sizes within +-12
 """
 
 
