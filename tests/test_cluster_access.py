@@ -27,14 +27,20 @@ pytestmark = pytest.mark.slow
 
 WORDS = ("max", "in.npy", "-o", "out.npy", "-k", "2", "-s", "2", "--cluster")
 AS_A_STRANGER = """
-import os, sys, distributed
-for address in sys.argv[1:]:
+import asyncio, os, sys, distributed
+
+async def asked(address):
     try:
-        print("inside", distributed.Client(address, timeout=5).run(os.getpid))
-    except Exception as error:
-        print("refused")
-sys.stdout.flush()
-os._exit(0)  # a client that could not connect leaves a thread behind
+        client = await distributed.Client(address, timeout=5, asynchronous=True)
+        return f"inside {await client.run(os.getpid)}"
+    except Exception:
+        return "refused"
+
+async def asked_all():
+    print(*await asyncio.gather(*map(asked, sys.argv[1:])), sep="\\n", flush=True)
+    os._exit(0)  # a client that could not connect leaves tasks behind
+
+asyncio.run(asked_all())
 """
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.formats.image.pixels import captured_stderr
 from poolcli.system.signals import install_handlers
 from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
@@ -47,11 +46,26 @@ def _be_stopped_before_any_work() -> None:
 
 
 def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    with captured_stderr():  # which keeps its file for the next time, and a fork must close it
-        pass
     child = start(_be_stopped_before_any_work)
     child.join()
     assert (child.exitcode, *capfd.readouterr()) == (143, "", "")
+
+
+FORKED = """
+import os
+from poolcli.formats.image.pixels import captured_stderr
+with captured_stderr():
+    pass  # its file is kept for the next time, and is not the child's
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
+def test_a_fork_of_somebody_who_asks_for_warnings_prints_none() -> None:
+    done = subprocess.run([sys.executable, "-W", "always", "-c", FORKED], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")

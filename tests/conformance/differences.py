@@ -294,7 +294,8 @@ DIFFERENCES = (
     ),
     Difference(
         "same-3d-tensorflow", "TensorFlow", "SAME over three axes where the kernel is shorter than the stride",
-        "negative pads move the windows (over one or two they do not)", "pads are never negative", ONE_RULE,
+        "without oneDNN, negative pads move the windows (over one or two they do not)", "pads are never negative",
+        ONE_RULE,
         MaxPool(1, (4, 1, 1), auto_pad="same_upper", like="tensorflow"), count_to(11).reshape(1, 1, 11, 1, 1),
         [2, 6, 10], [1, 5, 9], also=[1, 5, 9],
     ),
@@ -329,7 +330,8 @@ DIFFERENCES = (
         AvgPool(4, 4, like="tensorflow"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     Difference(
-        "halves-tensorflow", "TensorFlow", "averages of bfloat16", "summed in bfloat16", "summed in float64", DIGITS,
+        "halves-tensorflow", "TensorFlow", "averages of bfloat16", "summed in bfloat16 (without oneDNN)",
+        "summed in float64", DIGITS,
         AvgPool(3, 3, like="tensorflow"), line(256, 1, 1).astype(ml_dtypes.bfloat16), [85.5], [86], also=[86],
     ),
     Difference(
