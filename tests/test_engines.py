@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from runpy import run_path
 from typing import Any
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError, ops
 from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
@@ -26,7 +27,7 @@ from poolcli.engine.numpy.sums import float_sums
 from poolcli.errors import PoolError
 from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Reducer
+from poolcli.plan.attributes import MEAN, Reducer
 from poolcli.plan.region import whole
 from tests.profiles import sized, slow
 
@@ -315,7 +316,35 @@ def test_lists_of_operators_follow_the_one_table() -> None:
     assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
     assert all(callable(getattr(poolcli.dask, name)) for name in functions)
     assert LEVELLING == ("avg", "max", "min", "mode")
-    assert {rule.op for rule in rules()} <= set(OPERATORS)
+    assert {rule.op for rule in rules()} == {"avg", "max", "min", "lp"}
+
+
+@pytest.mark.parametrize(
+    ("reducer", "joined"),
+    [
+        (MinPool.reducer, [("minimum", {})]),
+        (Reducer("total", "sum", "number", adds=True), [("add", {})]),
+        (MEAN, [("add", {"exclude_pad": True}), ("add", {"exclude_pad": False})]),
+        (INVENTED["no way to join"], []),
+        (INVENTED["a new field"], []),
+        (Reducer("odd", "odd one", "element", better=operator.ne), []),
+    ],
+    ids=lambda value: value.name if isinstance(value, Reducer) else "",
+)
+def test_an_operator_that_is_added_to_the_table_is_in_the_other_lists(
+    reducer: Reducer, joined: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import poolcli.dask
+    from poolcli.explain.identify.samples import rules
+
+    class Added(AvgPool):
+        name = "new-one"
+
+    monkeypatch.setattr(Added, "reducer", reducer)
+    monkeypatch.setitem(OPERATORS, "new-one", Added)
+    monkeypatch.setattr(ops, "new_one_pool", ops.avg_pool, raising=False)
+    assert "new_one_pool" in run_path(poolcli.dask.__file__)["__all__"]
+    assert [(rule.join, rule.given) for rule in rules() if rule.op == "new-one"] == joined
 
 
 def test_every_operator_is_known_to_every_engine() -> None:

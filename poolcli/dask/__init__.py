@@ -137,20 +137,13 @@ def _check(x: Any) -> None:
         raise RequestError(f"x has chunks of {type(x._meta).__name__}; x.map_blocks(numpy.asarray) makes them numpy's")
 
 
-__all__ = [
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "avg_pool",
-    "lp_pool",
-    "max_pool",
-    "min_pool",
-    "mode_pool",
-]
+FUNCTIONS = {
+    name: lazily(record, getattr(ops, name))
+    for name, record in ((f"{name.replace('-', '_')}_pool", record) for name, record in ops.OPERATORS.items())
+}
+globals().update(FUNCTIONS)
+__all__ = [*FUNCTIONS]
 
-avg_pool = lazily(ops.AvgPool, ops.avg_pool)
-max_pool = lazily(ops.MaxPool, ops.max_pool)
-min_pool = lazily(ops.MinPool, ops.min_pool)
-mode_pool = lazily(ops.ModePool, ops.mode_pool)
-lp_pool = lazily(ops.LpPool, ops.lp_pool)
-adaptive_avg_pool = lazily(ops.AdaptiveAvgPool, ops.adaptive_avg_pool)
-adaptive_max_pool = lazily(ops.AdaptiveMaxPool, ops.adaptive_max_pool)
+
+def __getattr__(name: str) -> Callable[..., Any]:  # tells type checkers that there are such functions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

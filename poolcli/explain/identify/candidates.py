@@ -195,9 +195,8 @@ def _operators(rule: Rule, combination: Combination, held: Constraints) -> Itera
         "dilations": tuple(w.dilation for w in windows), "pads_begin": tuple(w.pad_begin for w in windows),
     }  # fmt: skip
     record: Any = OPERATORS[rule.op]
-    like = {"like": "openvino"} if rule.op != "lp" else {}
     ends = tuple(w.pad_end for w in windows)
-    made = [{"pads_end": ends, "rounding_type": "floor"} | like | rule.given]
+    made = [{"pads_end": ends, "rounding_type": "floor"} | rule.given]
     if not rule.at_end and any(ends):
         made += [
             {"pads_end": shorter, "rounding_type": "ceil"} | {"like": "onnx"} | rule.given

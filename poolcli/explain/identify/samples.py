@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from poolcli.dialects import DIALECTS
 from poolcli.explain.lengths import USUAL, unusual
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import SlidingAttributes, is_known
 from poolcli.system.lazy_imports import Lazy
 from poolcli.windows import Sliding, ceil_div, extent
 
@@ -136,6 +140,15 @@ class Rule:
         return self.join == "add"
 
 
+READ = frozenset({"name", "noun", "result", "better", "nothing", "divides", "power", "votes", "adds"})
+
+JOINS: dict[Any, str] = {operator.gt: "maximum", operator.lt: "minimum"}  # numpy's functions of what wins
+
+
+def _unchanged(x: Array) -> Array:
+    return x
+
+
 def _total(total: Any, inside: Any, whole: Any) -> Any:
     return total
 
@@ -165,18 +178,36 @@ def _power(p: int) -> Callable[[Array], Array]:
 
 
 def rules() -> list[Rule]:
-    """Every rule: which operator, and with which attributes beyond those of its windows."""
-    found = [
-        Rule("max", {}, lambda x: x, "maximum", _total),
-        Rule("min", {}, lambda x: x, "minimum", _total),
-        Rule("avg", {"exclude_pad": True}, lambda x: x, "add", lambda total, inside, whole: total / inside),
-        Rule("avg", {"exclude_pad": False}, lambda x: x, "add", _by_whole, lambda total, inside, y: total / y, False),
-    ]
-    for p in (2, 1, 3, 4):
-        found.append(Rule("lp", {"p": p}, _power(p), "add", _root(p)))
-    for p in (2, 3, 1, 4):
-        found.append(Rule("lp", {"p": p, "like": "pytorch"}, _raised(p), "add", _root_of_mean(p), _whole_of_mean(p)))
-    return found
+    """The rules of every operator with sliding windows, those that pick an element first.
+
+    Operators that vote have none: `candidates` counts their votes.
+    """
+    records = [record for record in OPERATORS.values() if issubclass(record, SlidingAttributes)]
+    return [rule for record in sorted(records, key=lambda r: not r.reducer.picks) for rule in _rules_of(record)]
+
+
+def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
+    """What follows from the fields of an operator's reducer; nothing where there are others than those read here."""
+    name, reducer = record.name, record.reducer
+    if reducer.votes or not is_known(reducer, READ):
+        return
+    if reducer.picks:
+        if reducer.better in JOINS:
+            yield Rule(name, {}, _unchanged, JOINS[reducer.better], _total)
+    elif reducer.power is not None:
+        for p in (2, 1, 3, 4):
+            yield Rule(name, {"p": p}, _power(p), "add", _root(p))
+        for like in (each.name for each in DIALECTS.values() if name in each.operators):
+            if record(1).reduction(DIALECTS[like]).signed:
+                for p in (2, 3, 1, 4):
+                    own = {"p": p, "like": like}
+                    yield Rule(name, own, _raised(p), "add", _root_of_mean(p), _whole_of_mean(p))
+    elif reducer.divides:
+        yield Rule(name, {"exclude_pad": True}, _unchanged, "add", lambda total, inside, whole: total / inside)
+        included = {"exclude_pad": False}
+        yield Rule(name, included, _unchanged, "add", _by_whole, lambda total, inside, y: total / y, at_end=False)
+    else:
+        yield Rule(name, {}, _unchanged, "add", _total)
 
 
 @dataclass(frozen=True, slots=True)
