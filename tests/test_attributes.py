@@ -10,7 +10,7 @@ import pytest
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, PoolError, RequestError
 from poolcli.arguments import DTypeName
-from poolcli.plan.facts import InputUnread, PadsIgnored, StridesNotGiven, WindowDropped, WindowsEmpty
+from poolcli.plan import Fact
 
 # Without types: what they forbid is the subject.
 AvgPool: Any = poolcli.AvgPool
@@ -106,12 +106,12 @@ def test_types_are_known_by_the_names_that_numpy_has_for_them(name: object, foun
 
 def test_facts_of_a_plan_are_values_and_its_notes_their_sentences() -> None:
     plan = AvgPool(3, pads_begin=1, auto_pad="valid").plan((1, 1, 7))
-    assert plan.facts == (StridesNotGiven(), PadsIgnored("valid"))
+    assert [fact.kind for fact in plan.facts] == ["strides", "pads_ignored"]
     assert plan.notes[1] == "the given pads are ignored: auto_pad valid sets them"
-    assert AvgPool(2, 3).plan((1, 1, 9)).facts == (InputUnread("W", 3, 9),)
+    unread = "axis W: 2 of 4 input elements are read by no window"
     assert AvgPool(1, 2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
-        WindowDropped("W"),
-        InputUnread("W", 2, 4),
+        Fact("window_dropped", "axis W: one window less, because the last one would start past the input"),
+        Fact("unread", unread),
     )
 
 
@@ -129,7 +129,7 @@ def test_the_note_on_windows_without_input_says_what_comes_out(
 ) -> None:
     op = record(2, 4, rounding_type="ceil")
     plan = op.plan((1, 1, 7), dtype, output_dtype=target)
-    assert plan.facts[-1] == WindowsEmpty(1, result)
+    assert plan.facts[-1] == Fact("empty_windows", f"1 window holds no input element: {result}", result)
     value = op(np.ones((1, 1, 7), dtype), dtype=target)[0, 0, -1]
     assert f" {value:g}," in f"{result}," or (np.isnan(value) and result.endswith("nan"))
 

@@ -34,9 +34,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
-from poolcli.plan import Plan, make_plan
+from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.facts import Told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -269,4 +268,4 @@ def _plan(op: Attributes, request: ShapeOptions) -> Plan:
         plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
     except RequestError as error:
         raise (error if _is_typed(request.shape) else error.at(request.shape)) from None
-    return replace(plan, facts=(*map(Told, notes), *plan.doubts, *plan.facts))
+    return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.doubts, *plan.facts))

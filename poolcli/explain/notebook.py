@@ -22,7 +22,6 @@ from poolcli.explain.picture.draw import draw
 from poolcli.explain.picture.grid import caption, title
 from poolcli.message_fields import field, in_python, on_command_line
 from poolcli.plan import AxisPlan, Plan
-from poolcli.plan.facts import WindowsEmpty
 from poolcli.plan.steps import window
 from poolcli.windows import Bins
 
@@ -105,7 +104,7 @@ def _rule(
         "verb": _verb(plan),
         "divides": plan.reducer.divides,
         "override": plan.divisor_override,
-        "nothing": next((fact.result for fact in plan.facts if isinstance(fact, WindowsEmpty)), None),
+        "nothing": next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None),
     }
     return found | {"products": _products(plan)}
 

@@ -21,7 +21,6 @@ from poolcli.models.layer import Dim, Layer, Shape, in_words_of, is_number
 from poolcli.models.read import read_model
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
-from poolcli.plan.facts import PadsIgnored, WindowsEmpty
 
 MOST_LENGTHS = 24  # that are tried for dynamic axes
 
@@ -328,7 +327,7 @@ def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:
             why = f"not compared, because axes are dynamic; use {field('input_shape')}"
             yield marked_message(f"{DIALECTS[against].title}: {why}")
         return
-    yield from (str(fact) for fact in plan.facts if isinstance(fact, PadsIgnored | WindowsEmpty))
+    yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows"))
     strange = DIALECTS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
     if strange:
         yield strange

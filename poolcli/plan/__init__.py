@@ -1,6 +1,6 @@
 """From attributes and shapes to a plan: everything that is known before an element is read."""
 
 from poolcli.plan.make import make_plan
-from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
+from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 
-__all__ = ["AxisPlan", "IndexPlan", "Plan", "make_plan"]
+__all__ = ["AxisPlan", "Fact", "IndexPlan", "Plan", "make_plan"]

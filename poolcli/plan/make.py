@@ -9,19 +9,11 @@ from poolcli.arguments import INDEX_TYPES
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.dtypes import DType, lookup
 from poolcli.errors import RequestError
-from poolcli.layouts import (
-    check_layout,
-    check_shape,
-    default_layout,
-    named_shape,
-    size_of,
-    spatial_axes,
-)
+from poolcli.layouts import check_layout, check_shape, default_layout, named_shape, size_of
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, check_missing, missing_from
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
-from poolcli.plan.facts import ElementsMissing, Fact, InputUnread, WindowsEmpty
-from poolcli.plan.plan import AxisPlan, IndexPlan, Plan
+from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import index_axis, resolve
 
 
@@ -46,13 +38,8 @@ def make_plan(
             "for a dynamic axis use any positive number"
         )
     dialect = dialect_of(op.like)
-    positions = spatial_axes(layout)
-    names = "".join(layout[i] for i in positions)
-    resolved = resolve(op, dialect, names, [shape[i] for i in positions])
-    axes = tuple(
-        AxisPlan(name, position, windows, formula)
-        for name, position, windows, formula in zip(names, positions, resolved.windows, resolved.formulas, strict=True)
-    )
+    resolved = resolve(op, dialect, layout, shape)
+    axes = resolved.axes
     output_shape = list(shape)
     for axis in axes:
         output_shape[axis.position] = axis.windows.output
@@ -63,11 +50,12 @@ def make_plan(
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
     if override is not None:
         _check_override_range(axes, source, target, override)
+    index_attributes, index = _indices(op, dialect, axes, layout, shape)
     return Plan(
         op=op.name,
         reducer=reducer,
         like=dialect.name,
-        attributes=resolved.attributes | _index_attributes(op, dialect, len(positions)),
+        attributes=resolved.attributes | index_attributes,
         layout=layout,
         input_shape=shape,
         output_shape=tuple(output_shape),
@@ -76,7 +64,7 @@ def make_plan(
         axes=axes,
         divisor_rule=resolved.divisor_rule,
         divisor_override=override,
-        index=_index_plan(op, dialect, layout, shape),
+        index=index,
         empty_windows=empty,
         given=op,
         guessed=guessed,
@@ -139,7 +127,8 @@ def _empty_windows(axes: Sequence[AxisPlan]) -> int:
 def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
-            yield InputUnread(axis.name, axis.windows.unused, axis.windows.size)
+            read = f"{axis.windows.unused} of {axis.windows.size} input elements are read by no window"
+            yield Fact("unread", f"axis {axis.name}: {read}")
 
 
 def _nothing(
@@ -148,65 +137,66 @@ def _nothing(
     """What windows without input give; refused where the type has no value for it."""
     if not empty:
         return
-    if reducer.picks:
-        value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
-        yield WindowsEmpty(empty, f"the {reducer.noun} is {value}, the index -1")
-    elif reducer.votes:
+    none = f"{'1 window holds' if empty == 1 else f'{empty} windows hold'} no input element"
+    if reducer.votes:
         raise RequestError(
-            f"{_many(empty)} no input element, and there is no {reducer.noun} of nothing; "
+            f"{none}, and there is no {reducer.noun} of nothing; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, or smaller pads"
         )
+    if reducer.picks:
+        value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
+        value += ", the index -1"
     elif not reducer.divides or override is not None or _counts_padding(axes):
-        yield WindowsEmpty(empty, f"the {reducer.noun} is 0")
+        value = "0"
     elif target.kind == "float":
-        yield WindowsEmpty(empty, f"the {reducer.noun} is nan")
+        value = "nan"
     else:
         raise RequestError(
-            f"{_many(empty)} no input element, and {target.name} has no value for an average of nothing; "
+            f"{none}, and {target.name} has no value for an average of nothing; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, {field('exclude_pad', False)} with "
             f"pads, or {field('dtype', 'float32')}"
         )
-
-
-def _many(empty: int) -> str:
-    return "1 window holds" if empty == 1 else f"{empty} windows hold"
+    result = f"the {reducer.noun} is {value}"
+    yield Fact("empty_windows", f"{none}: {result}", result)
 
 
 def _left_out(reducer: Reducer, missing: Missing, target: DType) -> Iterator[Fact]:
     """What becomes of missing elements."""
-    if missing:
-        result = "nan" if target.kind == "float" else f"{missing[0]} again"
-        yield ElementsMissing(missing, result + (", the index -1" if reducer.picks else ""))
+    if not missing:
+        return
+    numbers = " and ".join(f"{number:.9g}" if isinstance(number, float) else str(number) for number in missing)
+    left = "nan" if target.kind == "float" else f"{missing[0]} again"
+    result = left + (", the index -1" if reducer.picks else "")
+    yield Fact(
+        "missing", f"elements equal to {numbers} are missing: they leave their windows; where none is left: {result}"
+    )
 
 
 def _counts_padding(axes: Sequence[AxisPlan]) -> bool:
     return any(getattr(axis.windows, "counted", "inside") != "inside" for axis in axes)
 
 
-def _index_attributes(op: Attributes, dialect: Dialect, spatial: int) -> dict[str, object]:
-    """The attributes of indices as they are used; `axis` is None where the dialect's base is no axis."""
-    if isinstance(op, PickingBinAttributes):
-        return {"index_element_type": op.index_element_type}
-    if not isinstance(op, PickingAttributes):
-        return {}
-    axis = index_axis(op, dialect, 2 + spatial) if dialect.index_base == "axis" else None
-    return {"axis": axis, "index_element_type": op.index_element_type}
-
-
-def _index_plan(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> IndexPlan | None:
+def _indices(
+    op: Attributes, dialect: Dialect, axes: Sequence[AxisPlan], layout: str, shape: Sequence[int]
+) -> tuple[dict[str, object], IndexPlan | None]:
+    """The attributes of indices as they are used, and what indices count; `axis` is None where they count by another
+    base.
+    """
     if not isinstance(op, PickingAttributes | PickingBinAttributes):
-        return None
-    logical = (size_of("N", layout, shape), size_of("C", layout, shape), *(shape[i] for i in spatial_axes(layout)))
+        return {}, None
+    letters = ("N", "C", *(axis.name for axis in axes))
+    sizes = [size_of(letter, layout, shape) for letter in letters]
+    used: dict[str, object] = {"index_element_type": op.index_element_type}
     base: IndexBase = "axis"
     axis = 2
     if isinstance(op, PickingAttributes):
-        base, axis = dialect.index_base, index_axis(op, dialect, len(logical))
-    modulus = prod(logical[1:]) if base == "channels_last" else prod(logical[axis:])
+        base, axis = dialect.index_base, index_axis(op, dialect, len(sizes))
+        used = {"axis": axis if base == "axis" else None} | used
+    modulus = prod(sizes[1:]) if base == "channels_last" else prod(sizes[axis:])
     if op.index_element_type == "i32" and modulus > 2**31:  # no array is too large for the other, only a shape can be
         raise RequestError(f"{field('index_element_type', 'i32')} cannot hold indices up to {modulus - 1}; use i64")
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"
     else:
-        letters = ("N", "C", *(layout[i] for i in spatial_axes(layout)))
         rule = "flat position over " + ",".join(letters[axis:])
-    return IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
+    return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from poolcli.dialects import IndexBase
 from poolcli.layouts import named_shape, other_layouts
+from poolcli.message_fields import field as shown
+from poolcli.message_fields import in_python
 from poolcli.nodata import Missing
 from poolcli.plan.attributes import Attributes, Reducer
-from poolcli.plan.facts import AxesGuessed, Fact
 from poolcli.plan.steps import Explanation, explain
 from poolcli.windows import AxisWindows
 
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
     from poolcli.explain.notebook import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a person should know about a plan, with its kind to decide by.
+
+    `message` is the sentence with its fields marked, for `poolcli.message_fields` to spell; `str` names them as Python
+    does. `result` is what a window without input gives.
+    """
+
+    kind: Literal["file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "missing"]
+    message: str
+    result: str | None = None
+
+    def __str__(self) -> str:
+        return in_python(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +122,11 @@ class Plan:
     def doubts(self) -> tuple[Fact, ...]:
         """Whether a guessed layout may well be another: for whoever did not choose it, as the header of a file."""
         others = other_layouts(self.layout, self.input_shape) if self.guessed else ()
-        return (AxesGuessed(self.layout, others),) if others else ()
+        if not others:
+            return ()
+        only = f": only {self.axes[0].name} is pooled" if len(self.axes) == 1 else ""
+        remedies = " or ".join(shown("layout", other) for other in others)
+        return (Fact("layout", f"assuming layout {self.layout}{only}; otherwise use {remedies}"),)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf, prod
 
-from poolcli.arguments import per_axis
+from poolcli.arguments import ENDS, per_axis
 from poolcli.dialects import DIALECTS, Call, Dialect, There
 from poolcli.errors import RequestError
+from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
@@ -16,37 +17,25 @@ from poolcli.plan.attributes import (
     BinAttributes,
     DividingAttributes,
     PickingAttributes,
-    Reducer,
     SlidingAttributes,
 )
-from poolcli.plan.facts import Fact, PadsIgnored, StridesNotGiven, WindowDropped
-from poolcli.windows import AxisWindows, Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
+from poolcli.plan.plan import AxisPlan, Fact
+from poolcli.windows import Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
 Numbers = tuple[int, ...]
 
+PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
 MOST_PADS = 2**31  # that a message proposes
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Windows of each axis, the attributes as they are used, and what a person should know about them."""
+    """The plan of each axis, the attributes as they are used, and what a person should know about them."""
 
-    windows: tuple[AxisWindows, ...]
+    axes: tuple[AxisPlan, ...]
     attributes: dict[str, object]
     divisor_rule: str | None
-    facts: tuple[Fact, ...]
-    formulas: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """The per-axis numbers of sliding windows, pads as resolved."""
-
-    kernel: Numbers
-    strides: Numbers
-    dilations: Numbers
-    pads_begin: Numbers
-    pads_end: Numbers
+    facts: tuple[Fact, ...] = ()
 
 
 def check_lengths(axes: str, sizes: Sequence[int]) -> None:
@@ -56,13 +45,15 @@ def check_lengths(axes: str, sizes: Sequence[int]) -> None:
             raise RequestError(f"axis {axis} of the input is {size} long, a window needs at least 1 element")
 
 
-def resolve(op: Attributes, dialect: Dialect, axes: str, sizes: Sequence[int]) -> Resolved:
-    """The windows of `op` on spatial `axes` of these `sizes`, or a refusal."""
-    check_lengths(axes, sizes)
+def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> Resolved:
+    """The windows of `op` on the spatial axes of `shape`, or a refusal."""
+    positions = spatial_axes(layout)
+    names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
+    check_lengths(names, sizes)
     there = there_of(op, dialect)
     if isinstance(op, BinAttributes):
-        return _resolve_bins(op, axes, sizes)
-    return _resolve_sliding(op, dialect, there, axes, sizes)
+        return _resolve_bins(op, names, sizes, positions)
+    return _resolve_sliding(op, dialect, there, names, sizes, positions)
 
 
 def there_of(op: Attributes, dialect: Dialect) -> There:
@@ -74,51 +65,47 @@ def there_of(op: Attributes, dialect: Dialect) -> There:
     return there
 
 
-def _resolve_bins(op: BinAttributes, axes: str, sizes: Sequence[int]) -> Resolved:
-    outputs = per_axis("output_size", op.output_size, axes)
-    windows = tuple(Bins(size, output) for size, output in zip(sizes, outputs, strict=True))
-    return Resolved(
-        windows=windows,
-        attributes={"output_size": list(outputs)},
-        divisor_rule="the number of elements in the bin" if op.reducer.divides else None,
-        facts=(),
-        formulas=tuple(f"bin i = [i*{w.size}//{w.output}, ceil((i+1)*{w.size}/{w.output}))" for w in windows),
+def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers) -> Resolved:
+    outputs = per_axis("output_size", op.output_size, names)
+    axes = tuple(
+        AxisPlan(name, position, Bins(size, output), f"bin i = [i*{size}//{output}, ceil((i+1)*{size}/{output}))")
+        for name, position, size, output in zip(names, positions, sizes, outputs, strict=True)
     )
+    rule = "the number of elements in the bin" if op.reducer.divides else None
+    return Resolved(axes, {"output_size": list(outputs)}, rule)
 
 
 def _resolve_sliding(
-    op: SlidingAttributes, dialect: Dialect, there: There, axes: str, sizes: Sequence[int]
+    op: SlidingAttributes, dialect: Dialect, there: There, names: str, sizes: Numbers, positions: Numbers
 ) -> Resolved:
     rounding = _check_words(op, dialect)
     facts: list[Fact] = []
-    numbers = _resolve_numbers(op, dialect, there, axes, sizes, facts)
+    call = _resolve_call(op, dialect, there, names, sizes, facts)
     exclude = _resolve_exclude(op, dialect, there)
-    _check_pads(numbers, dialect, axes, sizes, exclude, op.auto_pad == "explicit" and there.pads)
-    _check_limits(op, dialect, axes, sizes, numbers)
-    counted, divisor_rule = _divisor(op, op.reduction(dialect), dialect, exclude, numbers)
-    windows, formulas = [], []
-    for i, size in enumerate(sizes):
-        pb, pe, stride = numbers.pads_begin[i], numbers.pads_end[i], numbers.strides[i]
-        window = extent(numbers.kernel[i], numbers.dilations[i])
-        output = sliding_output(size, window, stride, pb, pe, rounding)
-        windows.append(Sliding(size, output, numbers.kernel[i], stride, numbers.dilations[i], pb, pe, counted))
-        dropped = rounding != "floor" and output < sliding_output(size, window, stride, pb, pe, "ceil")
-        formulas.append(_formula(f"{size}+{pb}+{pe}-{window}", stride, rounding, dropped, output))
+    counted, divisor_rule = _divisor(op, dialect, exclude, call)
+    numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
+    windows = [
+        Sliding(size, sliding_output(size, extent(k, d), s, begin, end, rounding), k, s, d, begin, end, counted)
+        for size, k, s, d, begin, end in numbers
+    ]
+    for name, w in zip(names, windows, strict=True):
+        _check_pads(name, w, dialect, exclude, limited=op.auto_pad == "explicit" and there.pads)
+    why = dialect.refuses(call)
+    if why:
+        raise RequestError(f"{dialect.title}: {why}")
+    axes = []
+    for name, position, w in zip(names, positions, windows, strict=True):
+        dropped = rounding != "floor" and w.output < ceil_div(_room(w), w.stride) + 1
+        axes.append(AxisPlan(name, position, w, _formula(w, rounding, dropped)))
         if dropped:
-            facts.append(WindowDropped(axes[i]))
-    attributes: dict[str, object] = {
-        "kernel": list(numbers.kernel),
-        "strides": list(numbers.strides),
-        "pads_begin": list(numbers.pads_begin),
-        "pads_end": list(numbers.pads_end),
-        "dilations": list(numbers.dilations),
-        "auto_pad": op.auto_pad,
-        "rounding_type": op.rounding_type,
-    }
+            sentence = f"axis {name}: one window less, because the last one would start past the input"
+            facts.append(Fact("window_dropped", sentence))
+    attributes: dict[str, object] = {name: list(getattr(call, name)) for name in PER_AXIS}
+    attributes |= {"auto_pad": op.auto_pad, "rounding_type": op.rounding_type}
     if isinstance(op, DividingAttributes):
         attributes |= {"exclude_pad": exclude, "divisor_override": op.divisor_override}
     attributes |= {own.name: getattr(op, own.name) for own in fields(op) if own.name not in SHARED}
-    return Resolved(tuple(windows), attributes, divisor_rule, tuple(facts), tuple(formulas))
+    return Resolved(tuple(axes), attributes, divisor_rule, tuple(facts))
 
 
 def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
@@ -135,9 +122,10 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
     return dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
 
 
-def _resolve_numbers(
+def _resolve_call(
     op: SlidingAttributes, dialect: Dialect, there: There, axes: str, sizes: Sequence[int], facts: list[Fact]
-) -> _Numbers:
+) -> Call:
+    """The attributes as numbers for each axis, with the pads that `auto_pad` sets."""
     kernel = per_axis("kernel", op.kernel, axes)
     strides = _resolve_strides(op, dialect, axes, kernel, facts)
     dilations = per_axis("dilations", op.dilations, axes)
@@ -145,34 +133,21 @@ def _resolve_numbers(
         raise RequestError(
             f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
         )
-    begin = per_axis("pads_begin", op.pads_begin, axes)
-    end = per_axis("pads_end", op.pads_end, axes)
-    if op.auto_pad == "explicit":
-        if not there.pads and any(begin + end):
-            words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
-            remedy = f"use {' or '.join(words)}" if words else f"leave them out{hint_other_dialect()}"
-            raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
-        return _Numbers(kernel, strides, dilations, begin, end)
-    if any(begin) or any(end):
-        facts.append(PadsIgnored(op.auto_pad))
-    if op.auto_pad == "valid":
-        return _Numbers(kernel, strides, dilations, (0,) * len(axes), (0,) * len(axes))
-    upper = op.auto_pad == "same_upper"
-    pads = [same_pads(*args, upper) for args in zip(sizes, kernel, strides, dilations, strict=True)]
-    return _Numbers(kernel, strides, dilations, tuple(p[0] for p in pads), tuple(p[1] for p in pads))
-
-
-def _check_limits(op: SlidingAttributes, dialect: Dialect, axes: str, sizes: Sequence[int], numbers: _Numbers) -> None:
-    """Refuses what the framework itself takes no such windows for."""
-    name = op.rules_of or op.name
+    begin, end = (per_axis(name, getattr(op, name), axes) for name in ENDS)
+    if op.auto_pad == "explicit" and not there.pads and any(begin + end):
+        words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
+        remedy = f"use {' or '.join(words)}" if words else f"leave them out{hint_other_dialect()}"
+        raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
+    if op.auto_pad != "explicit":
+        if any(begin + end):
+            facts.append(Fact("pads_ignored", f"the given pads are ignored: auto_pad {op.auto_pad} sets them"))
+        begin = end = (0,) * len(axes)
+    if op.auto_pad.startswith("same"):
+        upper = op.auto_pad == "same_upper"
+        begin, end = zip(*map(same_pads, sizes, kernel, strides, dilations, (upper,) * len(axes)), strict=True)
     options = {own.name: getattr(op, own.name) for own in fields(op)}
-    call = Call(
-        name, axes, tuple(sizes), numbers.kernel, numbers.strides, numbers.dilations, numbers.pads_begin,
-        numbers.pads_end, op.auto_pad, options,
-    )  # fmt: skip
-    why = dialect.refuses(call)
-    if why:
-        raise RequestError(f"{dialect.title}: {why}")
+    name = op.rules_of or op.name
+    return Call(name, axes, tuple(sizes), kernel, strides, dilations, begin, end, op.auto_pad, options)
 
 
 def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel: Numbers, facts: list[Fact]) -> Numbers:
@@ -185,7 +160,7 @@ def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel:
             f"{dialect.title} needs strides; give {field('strides')} (Keras layers take the kernel by default)"
         )
     if max(kernel) > 1:
-        facts.append(StridesNotGiven())
+        facts.append(Fact("strides", f"strides not given: 1 on every axis; set them with {field('strides')}"))
     return (1,) * len(axes)
 
 
@@ -200,38 +175,30 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, there: There) -> b
     return dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
 
 
-def _check_pads(
-    numbers: _Numbers, dialect: Dialect, axes: str, sizes: Sequence[int], exclude: bool | None, explicit: bool
-) -> None:
-    for i, axis in enumerate(axes):
-        window = extent(numbers.kernel[i], numbers.dilations[i])
-        begin, end = numbers.pads_begin[i], numbers.pads_end[i]
-        padded = sizes[i] + begin + end
-        most = _most_pads(dialect, numbers.kernel[i]) if explicit else 0
-        if window > padded:
-            raise RequestError(_too_large(axis, sizes[i], numbers, i, window, padded, most))
-        if explicit:
-            _check_pad_limit(dialect, axis, numbers.kernel[i], begin, end)
-        if exclude and max(begin, end) >= window:
-            raise RequestError(
-                f"{field('exclude_pad', True)} needs pads smaller than the window: "
-                f"axis {axis} has pads {begin},{end} and a window "
-                f"of {window}; use pads of at most {window - 1} or {field('exclude_pad', False)}"
-            )
+def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool) -> None:
+    """Refuses a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
+    most = _most_pads(dialect, w.kernel) if limited else 0
+    if _room(w) < 0:
+        raise RequestError(_too_large(axis, w, most))
+    pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
+    longest = max(w.pad_begin, w.pad_end)
+    if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
+        raise RequestError(f"{dialect.title} pads both ends alike: {pads}; use equal pads{hint_other_dialect()}")
+    if limited and longest > most:
+        raise RequestError(
+            f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
+            f"use smaller pads{hint_other_dialect()}"
+        )
+    if exclude and longest >= w.extent:
+        raise RequestError(
+            f"{field('exclude_pad', True)} needs pads smaller than the window: {pads} and a window "
+            f"of {w.extent}; use pads of at most {w.extent - 1} or {field('exclude_pad', False)}"
+        )
 
 
-def _check_pad_limit(dialect: Dialect, axis: str, kernel: int, begin: int, end: int) -> None:
-    if dialect.symmetric_pads and begin != end:
-        raise RequestError(
-            f"{dialect.title} pads both ends alike: axis {axis} has pads {begin},{end}; "
-            f"use equal pads{hint_other_dialect()}"
-        )
-    most = _most_pads(dialect, kernel)
-    if max(begin, end) > most:
-        raise RequestError(
-            f"{dialect.title} allows pads of at most {most} for a kernel of {kernel}: axis {axis} "
-            f"has pads {begin},{end}; use smaller pads{hint_other_dialect()}"
-        )
+def _room(w: Sliding) -> int:
+    """How far a window can move along the padded axis; negative if it does not fit."""
+    return w.size + w.pad_begin + w.pad_end - w.extent
 
 
 def _most_pads(dialect: Dialect, kernel: int) -> float:
@@ -239,46 +206,40 @@ def _most_pads(dialect: Dialect, kernel: int) -> float:
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
-def _too_large(axis: str, size: int, numbers: _Numbers, i: int, window: int, padded: int, most: float) -> str:
-    kernel, dilation = numbers.kernel[i], numbers.dilations[i]
-    fits = (padded - 1) // dilation + 1
-    what = f"kernel {kernel}" + (f" with dilation {dilation} spans {window}" if dilation > 1 else "")
-    pads = f"with pads {numbers.pads_begin[i]},{numbers.pads_end[i]}" if padded > size else "without padding"
-    needed = max(numbers.pads_begin[i], numbers.pads_end[i]) + ceil_div(window - padded, 2)
-    return (
-        f"axis {axis} is {size} long, {what}{' and' if dilation > 1 else ''} {pads} leaves no window; "
-        f"use {field('kernel', fits)}" + (f" or {field('pads', needed)}" if needed <= min(most, MOST_PADS) else "")
+def _too_large(axis: str, w: Sliding, most: float) -> str:
+    padded = w.size + w.pad_begin + w.pad_end
+    fits = (padded - 1) // w.dilation + 1
+    what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
+    pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
+    needed = max(w.pad_begin, w.pad_end) + ceil_div(-_room(w), 2)
+    return f"axis {axis} is {w.size} long, {what} {pads} leaves no window; use {field('kernel', fits)}" + (
+        f" or {field('pads', needed)}" if needed <= min(most, MOST_PADS) else ""
     )
 
 
-def _divisor(
-    op: SlidingAttributes, reducer: Reducer, dialect: Dialect, exclude: bool | None, numbers: _Numbers
-) -> tuple[Counted, str | None]:
+def _divisor(op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call: Call) -> tuple[Counted, str | None]:
     """What the divisor counts, and the sentence that says so; None where nothing is divided."""
-    if not reducer.divides:
+    if not op.reduction(dialect).divides:
         return "inside", None
     if isinstance(op, DividingAttributes) and op.divisor_override is not None:
         return "inside", f"always {op.divisor_override} (divisor_override)"
     if exclude:
         return "inside", "the window's elements inside the input (exclude_pad)"
     if dialect.included == "clipped":
-        return (
-            "clipped",
-            "the window's elements inside the input and its pads (include; overhang past them is not counted)",
-        )
-    if any(numbers.pads_begin + numbers.pads_end):
-        return (
-            "kernel",
-            f"the window's full size, {prod(numbers.kernel)} (include; overhang counts because a pad is not 0)",
-        )
+        counted = "the window's elements inside the input and its pads"
+        return "clipped", f"{counted} (include; overhang past them is not counted)"
+    if any(call.pads_begin + call.pads_end):
+        size = prod(call.kernel)
+        return "kernel", f"the window's full size, {size} (include; overhang counts because a pad is not 0)"
     return "inside", "the window's elements inside the input (include, but every pad is 0)"
 
 
-def _formula(span: str, stride: int, rounding: str, dropped: bool, output: int) -> str:
+def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
     """The formula of an axis' output length with its numbers put in."""
+    span = f"{w.size}+{w.pad_begin}+{w.pad_end}-{w.extent}"
     if rounding == "floor":
-        return f"({span})//{stride} + 1 = {output}"
-    return f"ceil(({span})/{stride}) + 1{' - 1' if dropped else ''} = {output}"
+        return f"({span})//{w.stride} + 1 = {w.output}"
+    return f"ceil(({span})/{w.stride}) + 1{' - 1' if dropped else ''} = {w.output}"
 
 
 def index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
