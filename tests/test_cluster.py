@@ -19,10 +19,10 @@ import pytest
 from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
+from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as clusters
 from poolcli.runs.executors import dask as executor
 from poolcli.runs.manifest import NAME
-from poolcli.runs.task import Runner, Task
 from tests.clusters import client_of, nothing
 
 OP = AvgPool(2, 2)

@@ -19,9 +19,8 @@ from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, Parts
+from poolcli.runs.executors import Runner, Task, flow
 from poolcli.runs.executors import dask as executor
-from poolcli.runs.executors import flow
-from poolcli.runs.task import Runner, Task
 from tests.clusters import client_of
 
 OP = AvgPool(2, 2)

@@ -27,11 +27,10 @@ from poolcli.formats.fingerprint import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.tiles import parts_for
-from poolcli.runs.executors import EXECUTORS, workers
+from poolcli.runs.executors import EXECUTORS, Runner, Task, workers
 from poolcli.runs.executors.workers import Workers
 from poolcli.runs.manifest import Manifest
-from poolcli.runs.run_all import run_all
-from poolcli.runs.task import Runner, Task
+from poolcli.runs.run_all import _in_order, run_all
 from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
@@ -95,7 +94,7 @@ def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
         time.sleep(1)  # by now the other worker has done its task
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poolcli.runs.task.run_job", run)
+    monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     heard = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
         for number, _ in EXECUTORS["workers"].run([Task(job) for job in jobs[:2]], Runner(OP, Settings()), 2, stop):
@@ -119,7 +118,7 @@ def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
         for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
             told.append(outcome.job.output)
     assert told == ["out/1.npy", "out/3.npy"]
-    assert [record.output for record in Manifest("out").records()] == ["1.npy", "3.npy"]
+    assert sorted(Manifest("out").records()) == ["1.npy", "3.npy"]
 
 
 def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
@@ -128,7 +127,7 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
     def run(job: Job, *_: object) -> Outcome:
         return replace(Outcome(job), engine=lambda: None)  # type: ignore[arg-type]  # what cannot be sent
 
-    monkeypatch.setattr("poolcli.runs.task.run_job", run)
+    monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
 
@@ -150,7 +149,7 @@ def test_an_error_goes_without_its_cause_from_process_to_process_whatever_pickle
             return Outcome(job, error=error)
 
     pickling = pytest.importorskip("tblib.pickling_support")  # which distributed brings and installs
-    monkeypatch.setattr("poolcli.runs.task.run_job", run)
+    monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     pickling.install(FileError, MadeOfTwoError)
     try:
         ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
@@ -269,7 +268,7 @@ def test_outputs_that_are_removed_while_a_run_works_are_counted_as_failed(
         return fingerprint_of(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr("poolcli.runs.task.fingerprint_of", remove)
+        patched.setattr("poolcli.runs.executors.fingerprint_of", remove)
         result = cli(*words)
     assert (result.code, result.out.splitlines()[0]) == (1, "1 done, 0 skipped, 2 failed")
     assert "out/0.npy: was removed while this run was working" in result.err
@@ -329,6 +328,12 @@ def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
     with pytest.raises(Stopped):
         counted.extend(outcome.job.output for _, outcome in outcomes)
     assert sorted(map(str, counted)) == ["out/0.npy", "out/1.npy"]
+
+
+def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.runs.run_all.MOST_READY", 2)
+    outcomes: Any = ((number, str(number)) for number in (3, 1, 2, 5, 0, 4))
+    assert [number for number, _ in _in_order(outcomes)] == [1, 2, 3, 0, 4, 5]
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:

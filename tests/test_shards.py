@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from poolcli.formats.table import with_suffix
 from poolcli.plan.region import Region
 from poolcli.pooling import tiles
-from poolcli.runs.manifest import NAME
-from poolcli.runs.merge import merge
-from poolcli.runs.shards import Shard
+from poolcli.runs.inputs import Shard
+from poolcli.runs.manifest import NAME, merge
 from poolcli.system.signals import Stopped
 from tests.profiles import slow
 

@@ -109,10 +109,9 @@ def check(request: CheckOptions) -> int:
     answers = _answers(found, request.to)
     if request.json:
         from poolcli.report.check import document_in_pieces
-        from poolcli.system.disk_list import DiskList
 
         tally = Tally()
-        for piece in DiskList(document_in_pieces(request.model, tally.counted(answers), comparison)):
+        for piece in list(document_in_pieces(request.model, tally.counted(answers), comparison)):
             sys.stdout.write(piece)
     else:
         from poolcli.report.check import findings_view

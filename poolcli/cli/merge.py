@@ -9,7 +9,7 @@ import typer
 
 from poolcli.cli.options import Reporting
 from poolcli.cli.program import Command, Typed, app, examples, takes
-from poolcli.runs.merge import merge
+from poolcli.runs.manifest import merge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import complain, complain_of_all, say
 from poolcli.message_fields import field, on_command_line
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome, Tally
-from poolcli.system.disk_list import DiskList
 
 if TYPE_CHECKING:
     from poolcli.cli.pool import PoolOptions
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 class Reporter:
     """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
 
-    def __init__(self, request: PoolOptions, op: Attributes, several: bool, passed_over: Collection[str] = ()) -> None:
+    def __init__(self, request: PoolOptions, op: Attributes, several: bool, passed_over: Sequence[str] = ()) -> None:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
-        self._planned = DiskList[Outcome]()
+        self._planned = list[Outcome]()
         self._lists = request.dry_run and not (request.quiet or request.verbose or request.json)
         self.tally = Tally(passed_over)
 
@@ -31,7 +30,7 @@ class Reporter:
         """Counts one more outcome, and reports it where that is wanted."""
         self.tally.add(outcome)
         if self._lists:
-            self._planned.add(outcome)
+            self._planned.append(outcome)
         if outcome.error and not self._several:
             complain(outcome.error)
         if self._request.json:

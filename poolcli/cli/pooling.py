@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from poolcli.cli.attributes import attributes_of, operator_of
@@ -27,10 +26,9 @@ from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
-from poolcli.runs.inputs import find_inputs
+from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.runs.run_all import choose_executor, run_all, shared_out
-from poolcli.runs.shards import WHOLE, Shard, parse_shard
 from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
@@ -70,16 +68,16 @@ def pool(name: str, request: PoolOptions) -> int:
 
 
 def _run(
-    jobs: Collection[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: Reporter
+    jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: Reporter
 ) -> list[Outcome]:
     """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
-    previewed = list(islice(jobs, MOST)) if request.preview else []
+    previewed = jobs[:MOST] if request.preview else []
     seen: dict[Job, Outcome] = {}
     count, settings = shared_out(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (
-        progress(next((job.source.path for job in jobs), ""), len(jobs), request.quiet) as (step, bytes_done),
+        progress(jobs[0].source.path if jobs else "", len(jobs), request.quiet) as (step, bytes_done),
         closing(
             run_all(
                 jobs,
@@ -123,7 +121,7 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
 
 
-def _refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
+def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
     if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
     if settings.part and any(is_url(job.output) for job in jobs):

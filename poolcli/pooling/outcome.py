@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from poolcli.errors import FileError, PoolError, unexpected
@@ -14,7 +14,6 @@ from poolcli.formats.raw import Raw
 from poolcli.nodata import Missing
 from poolcli.plan import Plan
 from poolcli.pooling.colour import PLAIN, Colour, Limits
-from poolcli.system.disk_list import DiskList
 from poolcli.system.signals import check_stopped
 
 
@@ -108,7 +107,7 @@ class Stored:
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
-    """How one output came to be; hashes are SHA-256."""
+    """How one output came to be; hashes are those of `checksum_of`."""
 
     output: str
     indices: str | None
@@ -178,11 +177,11 @@ class Tally:
     names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
     """
 
-    passed_over: Collection[str] = ()
+    passed_over: Sequence[str] = ()
     done: int = 0
     skipped: int = 0
     notes: dict[str, Noted] = field(default_factory=dict)
-    errors: DiskList[PoolError] = field(default_factory=DiskList)
+    errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome, or what a job has come to that was counted before."""
@@ -190,7 +189,7 @@ class Tally:
             self.done -= not outcome.skipped
             self.skipped -= outcome.skipped
         if outcome.error:
-            self.errors.add(outcome.error)
+            self.errors.append(outcome.error)
         elif outcome.skipped:
             self.skipped += 1
         else:

@@ -1,13 +1,16 @@
-"""Which files the inputs on the command line mean: files, folders, globs and stdin."""
+"""Which files the inputs on the command line mean (files, folders, globs, lists, stdin), and which are a shard's."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,12 +20,62 @@ from poolcli.formats.atomic import is_left_by_writing
 from poolcli.formats.recognise import format_beginning
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
-from poolcli.runs.shards import WHOLE, Shard
 from poolcli.suggestions import did_you_mean_file
-from poolcli.system.disk_list import DiskList, externally_sorted
 
 BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
 SOME = 3  # names in a message
+LARGEST = 10**6  # shards
+_WORD = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
+_PART = re.compile(r"\.poolcli-(\d+)-of-(\d+)\.jsonl", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` shards, the first of which is number 1: processes of one run that know nothing of each other.
+
+    An input belongs to a shard by its relative name alone, so that no shard has to look at the inputs of others. Its
+    extension, case and Unicode form do not count: inputs whose outputs could clash belong to the same shard.
+    """
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @property
+    def manifest(self) -> str:
+        """The name of its part of the manifest."""
+        return f".poolcli-{self.number}-of-{self.count}.jsonl"
+
+    def takes(self, relative: str) -> bool:
+        """Whether an input of this relative name is one of its own."""
+        stem, _ = os.path.splitext(unicodedata.normalize("NFC", os.path.normpath(relative)).casefold())
+        place = int.from_bytes(sha256(stem.encode("utf-8", "surrogateescape")).digest()[:8])
+        return place % self.count == self.number - 1
+
+
+WHOLE = Shard(1, 1)
+
+
+def parse_shard(text: str | None) -> Shard | None:
+    """A shard from `2/5`; None where none is asked for.
+
+    >>> parse_shard("2/5")
+    Shard(number=2, count=5)
+    """
+    if text is None:
+        return None
+    match = _WORD.fullmatch(text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= LARGEST:
+        raise RequestError(f"{field('shard')} is {text[:40]!r}; write I/N, such as 1/8 for the first of eight")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def shard_of(name: str) -> Shard | None:
+    """The shard whose part of the manifest has this name; None for any other name."""
+    match = _PART.fullmatch(name)
+    return Shard(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -39,9 +92,9 @@ class Found:
     folders among them is no input.
     """
 
-    items: Collection[Item]
+    items: Sequence[Item]
     several: bool
-    passed_over: Collection[str] = ()
+    passed_over: Sequence[str] = ()
 
 
 def find_inputs(
@@ -55,7 +108,7 @@ def find_inputs(
     """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
     them.
     """
-    items, passed_over = DiskList[Item](), DiskList[str]()
+    items, passed_over = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
@@ -128,7 +181,7 @@ def _is_pattern(text: str) -> bool:
 def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
     root = _fixed_part(pattern)
     several = False  # whether something is a shard's, or another's
-    for path in externally_sorted(glob.iglob(pattern, recursive=True)):
+    for path in sorted(glob.iglob(pattern, recursive=True)):
         relative = os.path.relpath(path, root)
         if not shard.takes(relative):
             several = True
@@ -173,7 +226,7 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: DiskList[str]
+    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: list[str]
 ) -> Iterator[Item]:
     """The shard's inputs in a folder; its names in it that are none are added to those that were passed over."""
     readable = [row for row in FORMATS.values() if row.reads]
@@ -187,7 +240,7 @@ def _folder_items(
             several = True
             yield Item(Source(path, dataset), relative)
         else:
-            passed_over.add(path)
+            passed_over.append(path)
     if not several:
         deeper = "" if recursive else "; -r takes its subfolders too"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
@@ -226,15 +279,13 @@ class _Entry(NamedTuple):
     is_folder: bool
 
 
-def _entries(folder: str) -> Iterator[_Entry]:
+def _entries(folder: str) -> list[_Entry]:
     try:
         with os.scandir(folder) as entries:
-            yield from externally_sorted(
+            return sorted(
                 _Entry(entry.name, _leads_to_folder(entry), entry.is_dir(follow_symlinks=False)) for entry in entries
             )
     except OSError as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(f"{folder}: {error.strerror}") from error
 
 

@@ -1,10 +1,13 @@
-"""What a run has done, kept beside its outputs, so that a run that was stopped can go on.
+"""The manifest: what a run has done, kept beside its outputs, so that an interrupted run can be resumed.
 
-One JSON object a line, appended by the one process that runs the batch, as jobs begin and end. A job is done when the
-last line about its output says with which options and from which input (size, time) it was made, and the output still
-has its checksum. An output that was begun and not ended is this program's own, and made anew: so is one that was moved
-into place when the run was killed before its record was written. A last line that is torn counts for nothing. When all
-jobs are done the lines are sorted and written anew, so that the file depends on what was done and not on how.
+One JSON object a line, appended by the main process alone, as jobs begin and end. A job is done when the last line
+about its output names the options and the input (size, mtime) that it was made from, and the output still has its
+checksum.
+An output that was begun and not ended belongs to this program and is made anew; so is one that was moved into place
+when the run was killed before its record was written. An incomplete last line is ignored. When all jobs are done, the
+lines are sorted and rewritten, so that the file depends on what was done and not on how.
+
+Each shard of a run has a manifest of its own; `merge` makes one of them when every shard has ended.
 """
 
 from __future__ import annotations
@@ -13,30 +16,32 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from hashlib import sha256
-from heapq import merge
-from itertools import chain, groupby, islice
-from operator import attrgetter, itemgetter
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
+from poolcli.formats.fingerprint import checksum_of
 from poolcli.formats.names import below
+from poolcli.formats.paths import check_url, is_url
+from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.resumable import finish
+from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
-from poolcli.runs.shards import Shard
-from poolcli.runs.task import Task, name_in
-from poolcli.system.disk_list import DiskList, externally_sorted
+from poolcli.runs.executors import Task, name_in
+from poolcli.runs.inputs import Shard, shard_of
+from poolcli.suggestions import did_you_mean_file
 from poolcli.version import VERSION
 
 NAME = ".poolcli.jsonl"
 AT_ONCE = 1000  # lines that are written as one
-BY_OUTPUT = attrgetter("output")
 NAMES = tuple(each.name for each in fields(Record))
 OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
@@ -50,122 +55,101 @@ RUNNING = (
     "resume",
     "part",
 )  # change no output
-
-
-def opened(path: str, flags: int) -> int:
-    """A manifest itself, as a regular file: what a link leads to is somebody else's, and a pipe would wait."""
-    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "is not a regular file")
-    return handle
-
-
-def failed(path: str, error: OSError) -> FileError:
-    """Why a manifest was not opened."""
-    reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-    return FileError(f"{path}: {reason}")
-
-
-class _Wanted(NamedTuple):
-    """What is about one output: a record of it, or the job of a number that makes it."""
-
-    output: str
-    number: int
-    what: Record | Job
+SOME = 5  # shards that a message names
 
 
 class Manifest:
-    """The records of one folder; only one run at a time may hold it. None of them stays in memory: what is asked of
-    them is answered by going through them in the order of their names, beside what is asked about.
+    """The records of one folder; only one run at a time may hold it.
 
-    A shard keeps a part of its own, beside what is known from runs before.
+    A shard keeps a part of its own, beside the records of earlier runs.
     """
 
     def __init__(self, folder: str, shard: Shard | None = None) -> None:
         self._folder, self._shard = folder, shard
-        self._path = os.path.join(folder, shard.manifest if shard else NAME)
+        self.path = os.path.join(folder, shard.manifest if shard else NAME)
         self._before = Manifest(folder) if shard else None
         self._check()
 
-    def records(self) -> Iterator[Record]:
-        """The last record of each output, in the order of their names, those of runs before among them."""
-        before = self._before.records() if self._before else iter(())
-        for _, same in groupby(merge(before, self._own(), key=BY_OUTPUT), BY_OUTPUT):
-            *_, last = same
-            yield last
+    def records(self) -> dict[str, Record]:
+        """The last record of each output by its name, those of earlier runs included."""
+        return (self._before.records() if self._before else {}) | self.own_records()
 
-    def _own(self) -> Iterator[Record]:
-        """All records in this file, in the order of their names, and of each name in that of the file."""
-        return externally_sorted(filter(None, map(_record, self._contents())), BY_OUTPUT)
+    def own_records(self) -> dict[str, Record]:
+        """The last record in this file of each output, by its name."""
+        lines = (line for line in self._about_outputs() if line.keys() >= set(NAMES))
+        records = (Record(*(line[name] for name in NAMES)) for line in lines)
+        return {record.output: record for record in records}
 
-    def tasks(self, jobs: Iterable[Job]) -> Collection[Task]:
+    def tasks(self, jobs: Iterable[Job]) -> list[Task]:
         """A task of each job, with the last record of its output where there is one."""
-        wanted = (_Wanted(self._name(job.output) or "", number, job) for number, job in enumerate(jobs))
-        known = (_Wanted(record.output, -1, record) for record in self.records())
-        found: DiskList[tuple[int, Task]] = DiskList()
-        for _, same in groupby(merge(known, externally_sorted(wanted, BY_OUTPUT), key=BY_OUTPUT), BY_OUTPUT):
-            record: Record | None = None
-            for each in same:
-                if isinstance(each.what, Record):
-                    record = each.what
-                else:
-                    found.add((each.number, Task(each.what, record)))
-        return DiskList(task for _, task in externally_sorted(found, itemgetter(0)))
+        known = self.records()
+        return [Task(job, known.get(self._name(job.output) or "")) for job in jobs]
 
-    def not_its_own(self, paths: Iterable[str]) -> Iterator[str]:
-        """Those of some outputs that no run has made, or begun to."""
-        asked = externally_sorted(((self._name(path) or "", path) for path in paths), itemgetter(0))
-        first = next(asked, None)
-        if first is None:
-            return
-        own = ((name, "") for name in externally_sorted(self._begun()))
-        for _, same in groupby(merge(own, chain([first], asked), key=itemgetter(0)), itemgetter(0)):
-            (_, path), *_ = same
-            if path:
-                yield path
+    def not_its_own(self, paths: Iterable[str]) -> list[str]:
+        """Those of some outputs that no run has made or begun."""
+        asked = list(paths)
+        begun = set(self._begun()) if asked else ()
+        return [path for path in asked if self._name(path) not in begun]
 
     def _begun(self) -> Iterator[str]:
-        """The names of outputs that were begun, in whatever order."""
         if self._before:
             yield from self._before._begun()
-        for content in self._contents():
-            yield from (name for name in (content["output"], content["indices"]) if name is not None)
+        for line in self._about_outputs():
+            yield from (name for name in (line["output"], line["indices"]) if name is not None)
 
     def _check(self) -> None:
         """Refuses a file that is not poolcli's own."""
-        any_line, own = False, False
+        any_line = False
         for line in self._lines():
-            any_line, own = True, line.startswith(OWN_LINE)
-            if own:
+            any_line = True
+            if line.startswith(OWN_LINE):
                 return
-        if any_line and not own:
-            raise RequestError(f"{self._path}: is no manifest of poolcli's; move it, or name another {field('output')}")
+        if any_line:
+            raise RequestError(f"{self.path}: is no manifest of poolcli's; move it, or name another {field('output')}")
 
     def _lines(self) -> Iterator[bytes]:
         """The lines of the file, which may hold anything."""
         try:
-            stream = os.fdopen(opened(self._path, os.O_RDONLY), "rb")
+            stream = os.fdopen(_opened(self.path, os.O_RDONLY), "rb")
         except FileNotFoundError:
             return
-        except OSError as error:
-            raise failed(self._path, error) from error
         with stream:
             while line := stream.readline(LONGEST_LINE):
                 yield line
 
     def _contents(self) -> Iterator[dict[str, Any]]:
-        """What the lines say that make sense."""
+        """The object of each line; an empty one for any other content."""
         for line in self._lines():
-            with suppress(ValueError, TypeError, KeyError, RecursionError):
-                content: dict[str, Any] = json.loads(line)
-                if isinstance(content["output"], str) and isinstance(content["indices"], str | None):
-                    below(content["output"])  # what lies elsewhere is no output of this folder
-                    yield content
+            try:
+                content = json.loads(line)
+            except (ValueError, RecursionError):
+                content = None
+            yield content if isinstance(content, dict) else {}
+
+    def _about_outputs(self) -> Iterator[dict[str, Any]]:
+        """The lines about outputs of this folder."""
+        for line in self._contents():
+            if _lies_inside(line.get("output")) and isinstance(line.get("indices", 0), str | None):
+                yield line
+
+    def check_names(self) -> None:
+        """Refuses a part with an output that does not lie in its folder."""
+        for line in self._contents():
+            name = line.get("output")
+            if name is not None and not _lies_inside(name):
+                raise FileError(
+                    f"{self.path}: names the output {name!a}, which does not lie in this folder; pool that shard again "
+                    f"with {field('overwrite')}, then merge"
+                )
+
+    def ended_with(self) -> str | None:
+        """The options of a shard that has ended, which its last line names; None of one that has not."""
+        *_, last = ({}, *self._contents())
+        return str(last["options"]) if last.get("shard") == str(self._shard) else None
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Opens the file for appending, alone, and reads what it holds."""
+        """Opens the file for appending and locks it."""
         self._open()
         try:
             self._lock()
@@ -177,9 +161,9 @@ class Manifest:
     def _open(self) -> None:
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._stream = opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as error:
-            raise failed(self._path, error) from error
+            raise FileError(f"{self.path}: {error.strerror}") from error
+        self._stream = _opened(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def append(self, record: Record) -> None:
         """Notes that a job is done."""
@@ -188,24 +172,32 @@ class Manifest:
             self._open()
             os.close(removed)
             self._lock()
-        _append(self._path, self._stream, line_of(record))
+        self._append(_line_of(record))
 
     def begin(self, jobs: Iterable[Job]) -> None:
         """Notes that the outputs of the jobs are about to be made."""
-        names = ({key: self._name(path) for key, path in _outputs(job).items()} for job in jobs)
-        lines = (json.dumps(content) + "\n" for content in names)
+        lines = (
+            json.dumps({"output": self._name(job.output), "indices": self._name(job.indices)}) + "\n" for job in jobs
+        )
         while some := "".join(islice(lines, AT_ONCE)):
-            _append(self._path, self._stream, some)
+            self._append(some)
+
+    def _append(self, lines: str) -> None:
+        data = lines.encode()
+        try:
+            if os.write(self._stream, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise FileError(f"{self.path}: {error.strerror}") from error
 
     def tidy(self, options: str) -> None:
         """Writes the records in the order of their names, without those whose outputs are gone; behind those of a shard
         that it has ended, and its options.
         """
-        with byte_stream(self._path, True) as stream:
-            for _, same in groupby(self._own(), BY_OUTPUT):
-                *_, record = same
-                if os.path.exists(os.path.join(self._folder, record.output)):
-                    stream.write(line_of(record).encode())
+        with byte_stream(self.path, True) as stream:
+            for name, record in sorted(self.own_records().items()):
+                if os.path.exists(os.path.join(self._folder, name)):
+                    stream.write(_line_of(record).encode())
             if self._shard:
                 ended = {"output": None, "shard": str(self._shard), "options": options}
                 stream.write((json.dumps(ended) + "\n").encode())
@@ -231,24 +223,147 @@ def options_of(op: Attributes, settings: Settings) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _append(path: str, stream: int, lines: str) -> None:
-    data = lines.encode()
+def _opened(path: str, flags: int) -> int:
+    """Opens a manifest, which must be a regular file: a link leads to somebody else's file, and a pipe would block."""
     try:
-        if os.write(stream, data) < len(data):
-            raise OSError(28, os.strerror(28))
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+        reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        raise FileError(f"{path}: {reason}") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileError(f"{path}: is not a regular file")
+    return handle
 
 
-def line_of(record: Record) -> str:
-    """A record as a line."""
+def _lies_inside(name: object) -> bool:
+    """Whether the name of an output is a path below the folder of its manifest."""
+    with suppress(ValueError):
+        return isinstance(name, str) and below(name) == name
+    return False
+
+
+def _line_of(record: Record) -> str:
     return json.dumps(vars(record)) + "\n"
 
 
-def _record(content: dict[str, Any]) -> Record | None:
-    """The record of a line; None of one that only says what was begun, or is of another kind."""
-    return Record(*(content[name] for name in NAMES)) if content.keys() >= set(NAMES) else None
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How many shards were merged, how many outputs they have made, and what says so: a manifest, or the output."""
+
+    path: str
+    shards: int
+    outputs: int
 
 
-def _outputs(job: Job) -> dict[str, str | None]:
-    return {"output": job.output, "indices": job.indices}
+def merge(folder: str) -> Merged:
+    """Makes one manifest of the parts in `folder`, or one array of those of its shards; refused while a shard is
+    missing or has not ended, or where an output is not as it was made. Merging again checks what is merged already.
+    """
+    check_url(folder)
+    if names_folder_output(folder):
+        return Merged(folder, *(finish_store(folder) if is_url(folder) else finish(folder)))
+    shards, path = _shards(folder), os.path.join(folder, NAME)
+    parts = {shard: Manifest(folder, shard) for shard in shards}
+    records = Manifest(folder).records()
+    if not (os.path.exists(path) and _is_merged(path, parts, records)):
+        _check_complete(folder, shards)
+        _check_options(folder, parts)
+        records = {name: record for name, record in records.items() if os.path.lexists(os.path.join(folder, name))}
+    made_by = dict.fromkeys(records)
+    for shard, part in parts.items():
+        part.check_names()
+        own = part.own_records()
+        records |= own
+        made_by |= dict.fromkeys(own, shard)
+    for name, record in records.items():
+        _check_bytes(folder, record, made_by[name])
+    with byte_stream(path, True) as stream:
+        for _, record in sorted(records.items()):
+            stream.write(_line_of(record).encode())
+    for part in parts.values():
+        os.unlink(part.path)
+    return Merged(path, len(shards), len(records))
+
+
+def _shards(folder: str) -> list[Shard]:
+    """The shards that have parts in the folder, in their order."""
+    try:
+        names = os.listdir(folder)
+    except NotADirectoryError:
+        raise RequestError(f"{folder}: is a file; merge takes the output of the shards, a folder or a .zarr") from None
+    except OSError as error:
+        raise RequestError(f"{folder}: {error.strerror}{did_you_mean_file(folder)}") from error
+    return sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
+
+
+def _is_merged(path: str, parts: dict[Shard, Manifest], records: dict[str, Record]) -> bool:
+    """Whether the manifest at `path` holds already what the parts say: there are none, or they were left by a merge
+    that was killed while it removed them, from the first to the last.
+    """
+    if not parts:
+        return True
+    shards = list(parts)
+    first, count = shards[0].number, shards[0].count
+    if first == 1 or shards != [Shard(number, count) for number in range(first, count + 1)]:
+        return False
+    if any(os.stat(part.path).st_mtime_ns > os.stat(path).st_mtime_ns for part in parts.values()):
+        return False
+    return all(part.own_records().items() <= records.items() for part in parts.values())
+
+
+def _check_complete(folder: str, found: Sequence[Shard]) -> None:
+    """Refuses parts that are not all of one run."""
+    if not found:
+        raise RequestError(f"{folder} holds no part of any shard; pool with {field('shard', '1/4')} and so on first")
+    counts = sorted({shard.count for shard in found})
+    if len(counts) > 1:
+        listed = " and of ".join(map(str, counts))
+        raise RequestError(f"{folder} holds parts of runs of {listed} shards; remove those of the wrong one")
+    missing = sorted(set(range(1, counts[0] + 1)) - {shard.number for shard in found})
+    if missing:
+        raise FileError(f"{folder}: {_listed(missing, counts[0])} not there; run what is missing, then merge again")
+
+
+def _listed(numbers: Sequence[int], count: int) -> str:
+    some = ", ".join(f"{number}/{count}" for number in numbers[:SOME])
+    more = f" and {len(numbers) - SOME} more" if len(numbers) > SOME else ""
+    return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"
+
+
+def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
+    """Refuses shards that have not ended, or were made with other options than the first one."""
+    options = {shard: part.ended_with() for shard, part in parts.items()}
+    first = next(iter(options))
+    waiting = [shard.number for shard, found in options.items() if found is None]
+    if waiting:
+        raise FileError(
+            f"{folder}: {_listed(waiting, first.count)} not done: stopped, still running, or some inputs failed; "
+            f"pool again with {field('resume')}, then merge"
+        )
+    for shard, found in options.items():
+        if found != options[first]:
+            raise RequestError(
+                f"{folder}: shards {first} and {shard} were made with different options; "
+                f"pool one of them again with {field('overwrite')}"
+            )
+
+
+def _check_bytes(folder: str, record: Record, shard: Shard | None) -> None:
+    """Refuses an output that is not there, or does not have the checksum in its record."""
+    for name, expected in ((record.output, record.output_hash), (record.indices, record.indices_hash)):
+        if name is None or expected is None:
+            continue
+        path = os.path.join(folder, name)
+        try:
+            if checksum_of(path) == expected:
+                continue
+            found = "has changed since"
+        except FileNotFoundError:
+            found = "is not there, though"
+        except OSError as error:
+            raise FileError(f"{path}: {error.strerror}") from error
+        by = f"shard {shard} made it; pool that shard" if shard else "it was made; pool"
+        raise FileError(f"{path}: {found} {by} again with {field('resume')}, then merge")

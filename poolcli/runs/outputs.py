@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
-from itertools import groupby, pairwise
-from operator import itemgetter
+from collections.abc import Sequence
 from pathlib import Path
 
 from poolcli.errors import RequestError
@@ -21,7 +19,6 @@ from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
 from poolcli.runs.inputs import Item
 from poolcli.suggestions import closest, did_you_mean
-from poolcli.system.disk_list import DiskList, externally_sorted
 
 TENSOR_SUFFIX = ".npy"
 WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
@@ -32,8 +29,8 @@ ANY_WORD = re.compile(r"\{(\w*)\}")
 
 
 def plan_jobs(
-    items: Collection[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
-) -> Collection[Job]:
+    items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
+) -> list[Job]:
     """One job for each item; refuses clashes among outputs and outputs that are inputs."""
     _refuse_words(output, several)
     _refuse_words(indices, several)
@@ -43,7 +40,7 @@ def plan_jobs(
     in_folders = _is_folder(output, several), _is_folder(indices, several)
     if several and (output_key or indices_key):
         raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
-    jobs = DiskList(
+    jobs = [
         Job(
             item.source,
             _path_for(item, output, in_folders[0], several, suffix, "output"),
@@ -52,7 +49,7 @@ def plan_jobs(
             indices_key,
         )
         for item in items
-    )
+    ]
     _refuse_clashes(jobs)
     _refuse_inputs(jobs)
     return jobs
@@ -161,52 +158,50 @@ def _refuse_name(name: str, item: Item) -> None:
         ) from None
 
 
-def _refuse_clashes(jobs: Collection[Job]) -> None:
-    """Compares names as the least careful file system does: without case and in one Unicode form."""
-    outputs = ((name, job.source.path, path, job.source.key) for job in jobs for name, path in _own_outputs(job))
-    for (name, first, _, key), (other, second, path, own) in pairwise(externally_sorted(outputs, itemgetter(0))):
-        if name == other and key == own and os.path.realpath(first) == os.path.realpath(second):
-            raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
-        if name == other:
-            raise RequestError(
-                f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
-            )
+def _refuse_clashes(jobs: Sequence[Job]) -> None:
+    """Refuses outputs of one name; names are the same where they differ only by case or Unicode form."""
+    found: dict[str, tuple[Job, str]] = {}
+    for job in jobs:
+        for path in job.outputs:
+            other, _ = found.setdefault(_folded(path), (job, path))
+            if other is not job:
+                _refuse_clash(other, job, path)
+        if len({_folded(path) for path in job.outputs}) < len(job.outputs):
+            both = f"{field('output')} and {field('indices')}"
+            raise RequestError(f"{both} are both {job.output}; name another file for one")
 
 
-def _own_outputs(job: Job) -> list[tuple[str, str]]:
-    """The outputs of one job, each after the name that it is compared by; refuses one name for both."""
-    found = [(_folded(path), path) for path in job.outputs]
-    if len({name for name, _ in found}) < len(found):
-        both = f"{field('output')} and {field('indices')}"
-        raise RequestError(f"{both} are both {job.output}; name another file for one")
-    return found
+def _refuse_clash(one: Job, other: Job, path: str) -> None:
+    first, second = one.source.path, other.source.path
+    if one.source.key == other.source.key and os.path.realpath(first) == os.path.realpath(second):
+        raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
+    raise RequestError(
+        f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
+    )
 
 
 def _folded(path: str) -> str:
     return unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
 
 
-def _refuse_inputs(jobs: Collection[Job]) -> None:
-    """Only what exists can be an input; so where no output does, inputs need not be looked at."""
+def _refuse_inputs(jobs: Sequence[Job]) -> None:
+    """Refuses outputs that are inputs. Where no output exists, inputs need not be looked at."""
     targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
-    outputs = DiskList((found, True, str(target)) for target in targets for found in _identity(target.path))
+    outputs = {place: str(target) for target in targets if (place := _identity(target.path))}
     if not outputs:
         return
-    inputs = ((found, False, job.source.path) for job in jobs for found in _identity(job.source.path))
-    every = externally_sorted((each for several in (inputs, outputs) for each in several), itemgetter(0))
-    for _, same in groupby(every, itemgetter(0)):
-        (_, is_output, name), *others = same
-        if not is_output and others and others[-1][1]:
-            raise RequestError(f"output {others[-1][2]} is the input {name}; name another file or folder")
+    for job in jobs:
+        place = _identity(job.source.path)
+        if place in outputs:
+            raise RequestError(f"output {outputs[place]} is the input {job.source.path}; name another file or folder")
 
 
-def _identity(path: str) -> Iterator[tuple[int, int, str]]:
-    """Device and inode of the file behind `path`, links followed; nothing where there is none. A URL is itself."""
+def _identity(path: str) -> tuple[int, int] | str | None:
+    """Device and inode of the file at `path`, links followed; None where there is none. A URL is itself."""
     if is_url(path):
-        yield 0, 0, path.rstrip("/")
-        return
+        return path.rstrip("/")
     try:
         status = os.stat(path)
     except OSError:
-        return
-    yield status.st_dev, status.st_ino, ""
+        return None
+    return status.st_dev, status.st_ino

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -18,22 +18,18 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.executors import EXECUTORS, Outcomes
-from poolcli.runs.shards import Shard
-from poolcli.runs.task import Runner, Task
-from poolcli.system.disk_list import MappedView
+from poolcli.runs.executors import EXECUTORS, Outcomes, Runner, Task
+from poolcli.runs.inputs import Shard
 
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest
 
-DONE, SKIPPED, FAILED = 1, 2, 3  # how a job has ended; 0: not yet
 CLOCK_STEP = 20_000_000  # nanoseconds by which the clock of a file system may lag behind
-KEPT = (DONE, SKIPPED)
 MOST_READY = 1000  # outcomes that wait for those of jobs before them
 
 
 def run_all(
-    jobs: Collection[Job],
+    jobs: Sequence[Job],
     op: Attributes,
     settings: Settings,
     *,
@@ -49,14 +45,10 @@ def run_all(
     one whose jobs these are.
     """
     run = EXECUTORS[executor].run_on(cluster)
-    if settings.dry_run or settings.part:
-        yield from _in_order(run(MappedView(Task, jobs), Runner(op, settings), count, progress))
-        return
-    ends = Ends(len(jobs))
-    if folder is None:
-        yield from ends.completed(
-            jobs, _in_order(ends.noted(run(MappedView(Task, jobs), Runner(op, settings), count, progress)))
-        )
+    if folder is None or settings.dry_run:
+        outcomes = run([Task(job) for job in jobs], Runner(op, settings), count, progress)
+        is_written = not (settings.dry_run or settings.part)
+        yield from _completed(jobs, outcomes) if is_written else (outcome for _, outcome in _in_order(outcomes))
         return
     from poolcli.runs.manifest import Manifest, options_of
 
@@ -65,56 +57,44 @@ def run_all(
     with manifest.held():
         manifest.begin(job for job in jobs if not (settings.skip_existing and any(existing_outputs((job,)))))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
-        tasks = manifest.tasks(jobs) if settings.resume else MappedView(Task, jobs)
+        tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False
-        outcomes = _in_order(ends.noted(_recorded(run(tasks, runner, count, progress), manifest)))
-        for outcome in ends.completed(jobs, outcomes):
+        for outcome in _completed(jobs, _recorded(run(tasks, runner, count, progress), manifest)):
             failed = failed or outcome.error is not None
             yield outcome
         if not failed:
             manifest.tidy(options)
 
 
-class Ends:
-    """How each job of a run has ended, one byte a job: compared with the outputs that are there when the run ends."""
+def _completed(jobs: Sequence[Job], outcomes: Outcomes) -> Iterator[Outcome]:
+    """The outcomes in the order of the jobs, and then what no process has reported: outputs that were removed
+    meanwhile, and when the run is stopped, those that were finished by processes that could no longer report it.
+    """
+    start = time.time_ns() - CLOCK_STEP
+    skipped: dict[int, bool | None] = {}  # by the number of the job; None where it failed
+    try:
+        for number, outcome in _in_order(outcomes):
+            skipped[number] = None if outcome.error else outcome.skipped
+            yield outcome
+    except GeneratorExit:
+        raise
+    except BaseException:
+        unreported = (job for number, job in enumerate(jobs) if number not in skipped)
+        yield from (Outcome(job) for job in unreported if _is_newer(job, start))
+        raise
+    for job, was_skipped in ((jobs[number], found) for number, found in skipped.items() if found is not None):
+        gone = next((path for path in _local(job) if not os.path.lexists(path)), None)
+        if gone is not None:
+            error = FileError(f"{gone}: was removed while this run was working")
+            yield Outcome(job, skipped=was_skipped, error=error, lost=True)
 
-    def __init__(self, count: int) -> None:
-        self._ends = bytearray(count)
-        self._start = time.time_ns() - CLOCK_STEP
 
-    def noted(self, outcomes: Outcomes) -> Outcomes:
-        """The outcomes, and how each job ended is noted."""
-        for number, outcome in outcomes:
-            self._ends[number] = FAILED if outcome.error else SKIPPED if outcome.skipped else DONE
-            yield number, outcome
-
-    def completed(
-        self, jobs: Collection[Job], outcomes: Generator[Outcome, None, None]
-    ) -> Generator[Outcome, None, None]:
-        """The outcomes, and behind them what no process has reported: outputs that were removed meanwhile, and when
-        the run is stopped, those that were finished by processes that could no longer report it.
-        """
-        try:
-            yield from outcomes
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from (
-                Outcome(job) for job, end in zip(jobs, self._ends, strict=True) if not end and self._is_new(job)
-            )
-            raise
-        for job, end in zip(jobs, self._ends, strict=True):
-            gone = next((path for path in _local(job) if not os.path.lexists(path)), None) if end in KEPT else None
-            if gone is not None:
-                error = FileError(f"{gone}: was removed while this run was working")
-                yield Outcome(job, skipped=end == SKIPPED, error=error, lost=True)
-
-    def _is_new(self, job: Job) -> bool:
-        """Whether all outputs of a job have come to be since the run began."""
-        try:
-            return bool(_local(job)) and all(os.lstat(path).st_ctime_ns >= self._start for path in _local(job))
-        except OSError:
-            return False
+def _is_newer(job: Job, start: int) -> bool:
+    """Whether all outputs of a job were written after `start`, in nanoseconds."""
+    try:
+        return bool(_local(job)) and all(os.lstat(path).st_ctime_ns >= start for path in _local(job))
+    except OSError:
+        return False
 
 
 def _local(job: Job) -> list[str]:
@@ -122,7 +102,7 @@ def _local(job: Job) -> list[str]:
     return [path for path in job.outputs if not is_url(path)]
 
 
-def choose_executor(jobs: Collection[Job], debug: bool, cluster: str | None = None) -> str:
+def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:
     """Where the jobs run: on a cluster that is named; in workers if a crash of a native library must not end this
     process, or several are to run at once; here if standard input or output is theirs, or where a traceback is wanted.
     """
@@ -162,7 +142,7 @@ def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:
         yield number, outcome
 
 
-def _in_order(outcomes: Outcomes) -> Generator[Outcome, None, None]:
+def _in_order(outcomes: Outcomes) -> Iterator[tuple[int, Outcome]]:
     """The outcomes in the order of the jobs, as far as no more than some wait for one; when the run is stopped, all
     that there are, and then the exception.
     """
@@ -172,18 +152,17 @@ def _in_order(outcomes: Outcomes) -> Generator[Outcome, None, None]:
         for each in outcomes:
             heappush(ready, each)
             while ready and (ready[0][0] <= following or len(ready) > MOST_READY):
-                number, outcome = heappop(ready)
-                following = max(following, number + 1)
-                yield outcome
+                following = max(following, ready[0][0] + 1)
+                yield heappop(ready)
     except GeneratorExit:
         outcomes.close()
         raise
     except BaseException:
-        yield from (outcome for _, outcome in sorted(ready, key=itemgetter(0)))
+        yield from sorted(ready, key=itemgetter(0))
         raise
 
 
-def _refuse_unowned(manifest: Manifest, jobs: Collection[Job], settings: Settings) -> None:
+def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job], settings: Settings) -> None:
     if settings.overwrite or settings.skip_existing:
         return
     for path in manifest.not_its_own(existing_outputs(jobs)):

@@ -1,1 +1,1 @@
-"""Subprocesses, limits, signals, lazy imports and lists on disk."""
+"""Subprocesses, limits, signals and lazy imports."""

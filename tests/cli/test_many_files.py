@@ -115,7 +115,7 @@ def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(cli:
 
 KILLED_ONCE = """
 import os, signal, sys
-import poolcli.runs.task as module
+import poolcli.runs.executors as module
 inner = module.run_job
 def once(job, *rest):
     if job.source.path.endswith("03.npy") and not os.path.exists("killed"):

@@ -1,17 +1,93 @@
-"""Executors: where jobs run. One table row and one module each."""
+"""Tasks, and the executors that run them: one table row and one module each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
-from dataclasses import dataclass
+import os
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from poolcli.pooling.outcome import Outcome
+from poolcli.errors import FileError
+from poolcli.formats.fingerprint import checksum_of, fingerprint_of
+from poolcli.plan.attributes import Attributes
+from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.task import Runner, Task
+from poolcli.pooling.run import run_job
+from poolcli.pooling.tiles import Spread
 from poolcli.system.signals import check_stopped
+
+
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+class Task:
+    """A job, its record by an earlier run that is resumed, and whether a process has died of it before."""
+
+    job: Job
+    known: Record | None = None
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs tasks in any process; touches nothing but the outputs of their jobs.
+
+    `folder` is the one whose manifest wants a record of each output, made with `options`; None where none is wanted.
+    `spread` has the parts of a job computed elsewhere.
+    """
+
+    op: Attributes
+    settings: Settings
+    options: str = ""
+    folder: str | None = None
+    spread: Spread | None = None
+
+    def __call__(self, task: Task, progress: Progress) -> Outcome:
+        """The job's outcome, with a record where one is wanted; skipped where the known record is still right."""
+        job, settings = task.job, self.settings
+        try:
+            if task.known and self.folder is not None and is_current(task.known, job, self.options, self.folder):
+                return Outcome(job, skipped=True)
+        except Exception as error:
+            return Outcome(job, error=failure(error, job.source.path))
+        if task.retried and (job.output_key or job.indices_key):  # what died may have added the array already
+            settings = replace(settings, overwrite=True)
+        outcome = run_job(job, self.op, settings, progress, self.spread)
+        if self.folder is None or outcome.error or outcome.skipped:
+            return outcome
+        try:
+            return replace(outcome, record=record_of(job, self.options, self.folder))
+        except OSError as error:
+            return replace(outcome, error=FileError(f"{job.source.path}: {error.strerror}, after it was pooled"))
+
+
+def record_of(job: Job, options: str, folder: str) -> Record:
+    """The record of a job that is done."""
+    state = fingerprint_of(job.source.path)
+    return Record(
+        output=str(name_in(folder, job.output)),
+        indices=name_in(folder, job.indices),
+        input=job.source.path + (f":{job.source.key}" if job.source.key else ""),
+        input_size=state.size,
+        input_mtime_ns=state.mtime_ns,
+        options=options,
+        output_hash=checksum_of(str(job.output)),
+        indices_hash=checksum_of(job.indices) if job.indices else None,
+    )
+
+
+def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
+    """Whether a record is still right: the same options and input, and outputs as they were made."""
+    try:
+        return record.options == options and record == record_of(job, options, folder)
+    except OSError:
+        return False
+
+
+def name_in(folder: str, path: str | None) -> str | None:
+    """A path as the manifest of `folder` names it."""
+    return os.path.relpath(path, folder) if path else None
+
 
 Outcomes = Generator[tuple[int, Outcome], None, None]
 
@@ -19,13 +95,11 @@ Outcomes = Generator[tuple[int, Outcome], None, None]
 class Run(Protocol):
     """Runs tasks, at most `count` at once, and yields the place of each among them with its outcome, as they come.
 
-    Tasks may be more than memory holds: they are gone through once, and those that run or are about to are held.
-
     A task's failure is in its outcome and ends nothing. When it is stopped, it yields what was done until then, ends
     whatever it has started, and only then lets the exception go on.
     """
 
-    def __call__(self, tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
+    def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +111,7 @@ class Executor:
 
     @property
     def run(self) -> Run:
-        """What runs the tasks; its module is imported when it is first asked for."""
+        """The module's function, imported when it is first asked for."""
         return cast("Run", import_module(self.module).run)
 
     def run_on(self, cluster: str | None) -> Run:
@@ -55,7 +129,7 @@ EXECUTORS = {
 }
 
 
-def run(tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
+def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
     """The outcomes in the order of the tasks."""
     for number, task in enumerate(tasks):
         yield number, runner(task, progress)

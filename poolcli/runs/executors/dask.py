@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -22,9 +22,8 @@ from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, Settings, failure, sendable
 from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.tiles import Share, Spread
-from poolcli.runs.executors import Outcomes
+from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.runs.executors.flow import Flow, explained
-from poolcli.runs.task import Runner, Task
 from poolcli.system.lazy_imports import Lazy, need
 from poolcli.system.limits import memory_budget
 
@@ -157,9 +156,7 @@ def _named(package: str, found: str | None) -> str:
     return f"{package} {found}" if found else f"no {package}"
 
 
-def run(
-    tasks: Collection[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None
-) -> Outcomes:
+def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
     """The outcomes as they come, of workers of `cluster`; without one, of `count` processes of this machine."""
     with connected(cluster or f"local:{count}") as client:
         if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):

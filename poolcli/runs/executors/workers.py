@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -23,8 +23,7 @@ from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.pooling.outcome import Job, Outcome, failure, sendable
 from poolcli.pooling.pool_file import Progress
-from poolcli.runs.executors import Outcomes
-from poolcli.runs.task import Runner, Task
+from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
 from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
@@ -38,7 +37,7 @@ PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
 
-def run(tasks: Collection[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
+def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
     """The outcomes as they come."""
     with Workers(tasks, runner, count) as workers:
         try:
@@ -61,7 +60,7 @@ class _Worker:
 class Workers:
     """At most `count` processes that run tasks; a context manager, at whose end none is left."""
 
-    def __init__(self, tasks: Collection[Task], runner: Runner, count: int) -> None:
+    def __init__(self, tasks: Sequence[Task], runner: Runner, count: int) -> None:
         self._total, self._runner, self._count = len(tasks), runner, count
         self._tasks = enumerate(tasks)
         self._again: list[tuple[int, Task]] = []
