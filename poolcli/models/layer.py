@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import in_words, without_hints
@@ -23,6 +23,20 @@ EXPORT_SCRIPT = "write it in Python: torch.onnx.export(torch.jit.load('model.pt'
 
 class NotOnnxError(RequestError):
     """The file is no ONNX model."""
+
+
+class TruncatedError(RequestError):
+    """The bytes are not what the format has there."""
+
+
+def read_exactly(stream: BinaryIO, start: int, count: int) -> bytes:
+    """The `count` bytes from `start` on; a TruncatedError where the file does not have them."""
+    if start >= 0:
+        stream.seek(start)
+        data = stream.read(count)
+        if len(data) == count:
+            return data
+    raise TruncatedError(f"nothing lies at byte {start + count:,}")
 
 
 Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
@@ -75,12 +89,6 @@ class Layer:
 def alike(shape: Shape | None) -> Shape | None:
     """The shape, of equal ones the first: layers of one model often have the same."""
     return shape
-
-
-@lru_cache(maxsize=4096)
-def attributes(names: tuple[str, ...], values: tuple[str, ...]) -> Mapping[str, str]:
-    """Attributes as a file spells them, of equal ones the first."""
-    return dict(zip(names, values, strict=True))
 
 
 def is_number(dim: Dim) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -19,30 +19,28 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
 from poolcli.models.layer import Shape
-from poolcli.models.onnx_graph import Item, bodies, dim, key_of, merged, opsets_of
+from poolcli.models.onnx_graph import REFUSED_BY_ONNX, bodies, dim, key_of, merged, opsets_of
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import data_limit, limit_cpu_time
 from poolcli.system.subprocesses import run_in_subprocess
 
 DOMAIN, NAME = "poolcli.internal", "Pooling"
-REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)
 UNPACKED = 32  # bytes that one of an inferred model may take when it is read
 Compute = Callable[[Any, int, Shape], Shape | None]  # the output shape of a node, from its opset and its input shape
 Pools = Callable[[Any], bool]  # whether a node is a pooling
 
 
-def infer(
-    path: str, model: Any, items: Sequence[Item], pools: Pools, compute: Compute, limit: int | None
-) -> Any:  # fmt: skip
-    """The graph of the `model` in the file at `path` with inferred shapes; `items` are the opsets of its nodes.
+def infer(path: str, model: Any, pools: Pools, compute: Compute, limit: int | None) -> Any:
+    """The graph of the `model` in the file at `path` with inferred shapes.
 
     `compute` must be a module's function: it is registered with onnx once. Where `limit` has a number, inference may
     take so many bytes of memory.
     """
     onnx, inference = need("onnx", "onnx.shape_inference", why="reading ONNX models needs onnx")
     _register(compute)
-    _replace(model.graph, items, pools, onnx)
-    _forget_after_pools(model.graph, opsets_of(model.opset_import), onnx.defs, set())
+    opsets = opsets_of(model.opset_import)
+    _replace(model.graph, opsets, pools, onnx)
+    _forget_after_pools(model.graph, opsets, onnx.defs, set())
     model.opset_import.add(domain=DOMAIN, version=1)
     refused = (*REFUSED_BY_ONNX, inference.InferenceError)
     graph = _inferred(path, model, inference.infer_shapes, refused, limit) or model.graph  # which onnx cannot infer
@@ -82,23 +80,21 @@ def _inferred(
     return type(model).FromString(found).graph if found else None
 
 
-def _replace(graph: Any, items: Sequence[Item], pools: Pools, onnx: Any) -> None:
+def _replace(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> None:
     """Puts a stand-in in the place of each pooling; it holds the node, its opset and the stated type of its output."""
     kinds = onnx.AttributeProto
     stated = {value.name: value.type for value in (*graph.output, *graph.value_info)}
     constants = {each.name: each for each in graph.initializer if each.data_type == onnx.TensorProto.INT64}
-    for node, item in zip(graph.node, items, strict=True):
-        for (_, body), inner in zip(bodies(node), item.bodies, strict=True):
-            _replace(body, inner, pools, onnx)
+    for node in graph.node:
+        for _, body in bodies(node):
+            _replace(body, opsets, pools, onnx)
         if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in constants:
             _make_constant(node, constants[node.input[0]], onnx)
         if not pools(node):
             continue
-        domain = key_of(node)[0]
-        opset = item.opsets.get("" if domain == "ai.onnx" else domain, 1)
         stand_in = onnx.NodeProto(op_type=NAME, domain=DOMAIN, input=node.input, output=node.output)
         stand_in.attribute.add(name="node", type=kinds.STRING, s=node.SerializeToString())
-        stand_in.attribute.add(name="opset", type=kinds.INT, i=opset)
+        stand_in.attribute.add(name="opset", type=kinds.INT, i=opsets.get(key_of(node)[0], 1))
         if node.output and node.output[0] in stated:
             stand_in.attribute.add(name="stated", type=kinds.TYPE_PROTO, tp=stated[node.output[0]])
         node.CopyFrom(stand_in)
@@ -126,7 +122,6 @@ def _forget_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after:
         for _, body in bodies(node):
             reads |= _forget_after_pools(body, opsets, defs, after)
         domain, kind, _ = key_of(node)
-        domain = "" if domain == "ai.onnx" else domain
         if domain == DOMAIN or (reads and _has_rule(domain, kind, opsets.get(domain, 1), defs)):
             after.update(node.output)
         reads_any |= reads

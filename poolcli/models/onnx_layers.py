@@ -24,7 +24,7 @@ from poolcli.models.layer import (
     meant,
     spatial_layout,
 )
-from poolcli.models.onnx_graph import WHY, Item, Node, load, text
+from poolcli.models.onnx_graph import WHY, Node, key_of, load, text
 from poolcli.models.onnx_inference import infer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -123,27 +123,20 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None
     """
     (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
 
-    def inferred(model: Any, items: Sequence[Item]) -> Any:
-        return infer(path, model, items, _is_pooling, _output_shape, limit)
+    def inferred(model: Any) -> Any:
+        return infer(path, model, _is_pooling, _output_shape, limit)
 
-    model = load(path, given, inferred, limit)
-    for node in model.nodes:
-        key = _key(node.proto)
+    for node in load(path, given, inferred, limit):
+        key = key_of(node.proto)[:2]
         if key in KINDS or key in UNCHECKED:
-            layer = _layer(node, key, node.opsets.get(key[0], 1), defs, model.moved)
+            layer = _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given))
             if layer:
                 yield layer
 
 
-def _key(proto: Any) -> tuple[str, str]:
-    """The domain and the name of a node's operator."""
-    domain = text(proto.domain)
-    return ("" if domain == "ai.onnx" else domain, text(proto.op_type))
-
-
 def _is_pooling(proto: Any) -> bool:
     """Whether the shape of a node is computed here; onnx knows those of reductions."""
-    kind = KINDS.get(_key(proto))
+    kind = KINDS.get(key_of(proto)[:2])
     return kind is not None and not kind.reduces
 
 
@@ -151,7 +144,7 @@ def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
     """The output shape of a pooling; None where it takes no such input."""
     (defs,) = need("onnx.defs", why=WHY)
     values = {proto.input[0]: shape}
-    layer = _layer(Node(proto, "", {}, values, values, {}), _key(proto), opset, defs, False)
+    layer = _layer(Node(proto, "", {}, values, values, {}), key_of(proto)[:2], opset, defs, False)
     if layer is None or layer.op is None:
         return None
     try:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models.byte_reader import ByteReader, Table, TruncatedError, root
-from poolcli.models.layer import Layer, Shape, Whole, channels_last, is_pooling, spatial_layout
+from poolcli.models.layer import (
+    Layer,
+    Shape,
+    TruncatedError,
+    Whole,
+    channels_last,
+    is_pooling,
+    read_exactly,
+    spatial_layout,
+)
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
@@ -30,6 +39,7 @@ REDUCING: dict[int, tuple[str, Attributes | Whole]] = {
 }
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MOST_AXES = 64  # bytes of the constant that says which axes are reduced
+MOST = 1 << 24  # items of a vector
 
 
 def read_tflite(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
@@ -38,7 +48,7 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     with open(path, "rb") as stream:
         try:
-            return list(_layers(root(ByteReader(stream))))
+            return list(_layers(Table(stream, _unpack(stream, "I", 0))))
         except (TruncatedError, struct.error) as error:
             raise RequestError(f"{path}: no TensorFlow Lite model that can be read: {error}") from None
 
@@ -137,3 +147,72 @@ def _constant(tensor: Table, buffers: Sequence[Table]) -> tuple[int, ...] | None
     place = tensor.number(BUFFER, "I")
     data = buffers[place].raw(0, MOST_AXES) if 0 < place < len(buffers) else b""
     return struct.unpack(f"<{len(data) // 4}i", data) if data and len(data) % 4 == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a flatbuffer at a place in the file; fields are called by the numbers of the schema."""
+
+    stream: BinaryIO
+    at: int
+
+    def _place(self, number: int) -> int | None:
+        """Where a field lies; None where the table leaves it out."""
+        described = self.at - _unpack(self.stream, "i", self.at)
+        offset = 4 + 2 * number
+        if offset >= _unpack(self.stream, "H", described):
+            return None
+        found = _unpack(self.stream, "H", described + offset)
+        return self.at + found if found else None
+
+    def number(self, number: int, code: str = "i", default: int = 0) -> int:
+        """A field that is a number of the struct code."""
+        place = self._place(number)
+        return default if place is None else _unpack(self.stream, code, place)
+
+    def numbers(self, number: int, code: str = "i") -> tuple[int, ...] | None:
+        """A field that is a vector of numbers; None where it is left out."""
+        start, count = self._vector(number)
+        if start is None:
+            return None
+        size = struct.calcsize("<" + code)
+        return struct.unpack(f"<{count}{code}", read_exactly(self.stream, start, count * size))
+
+    def text(self, number: int) -> str:
+        """A field that is a text."""
+        start, count = self._vector(number)
+        return "" if start is None else read_exactly(self.stream, start, count).decode(errors="replace")
+
+    def raw(self, number: int, most: int) -> bytes:
+        """A field that is a vector of bytes, empty where it is longer than `most`."""
+        start, count = self._vector(number)
+        return b"" if start is None or count > most else read_exactly(self.stream, start, count)
+
+    def table(self, number: int) -> Table | None:
+        """A field that is a table."""
+        place = self._place(number)
+        return None if place is None else Table(self.stream, place + _unpack(self.stream, "I", place))
+
+    def tables(self, number: int) -> list[Table]:
+        """A field that is a vector of tables."""
+        start, count = self._vector(number)
+        if start is None:
+            return []
+        offsets = struct.unpack(f"<{count}I", read_exactly(self.stream, start, 4 * count))
+        return [Table(self.stream, start + 4 * i + offset) for i, offset in enumerate(offsets)]
+
+    def _vector(self, number: int) -> tuple[int | None, int]:
+        """Where the items of a vector begin, and how many there are."""
+        place = self._place(number)
+        if place is None:
+            return None, 0
+        start = place + _unpack(self.stream, "I", place)
+        count = _unpack(self.stream, "I", start)
+        if count > MOST:
+            raise TruncatedError(f"a list of {count:,} items at byte {start:,}")
+        return start + 4, count
+
+
+def _unpack(stream: BinaryIO, code: str, at: int) -> int:
+    found: int = struct.unpack("<" + code, read_exactly(stream, at, struct.calcsize("<" + code)))[0]
+    return found

@@ -230,6 +230,21 @@ def test_functions_that_call_each_other_without_end_are_refused(
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path}/m.onnx: {message}\n")
 
 
+@pytest.mark.parametrize(
+    ("inputs", "copies", "why"),
+    [("x x", 1, "Number of actual parameters cannot exceed number of formal parameters"),
+     ("x", 2, "Model contains multiple local functions with the same implementation id 'my::f'.")],
+)  # fmt: skip
+def test_functions_that_onnx_cannot_inline_are_refused(
+    inputs: str, copies: int, why: str, cli: Cli, tmp_path: Path
+) -> None:
+    function = helper.make_function("my", "f", ["x"], ["y"], [node("Relu")], [helper.make_opsetid("", 22)])
+    model_of_it = onnx_model(tmp_path / "m.onnx", [node("f", inputs, domain="my")], functions=[function] * copies)
+    done = cli("check", model_of_it)
+    message = f"poolcli: {model_of_it}: onnx cannot inline its functions: {why}\n"
+    assert (done.code, done.out, done.err) == (2, "", message)
+
+
 def test_many_layers_of_one_name_have_one_answer_each(cli: Cli, tmp_path: Path) -> None:
     path = model(tmp_path / "m.xml", *[layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4))] * 50)
     assert [found["verdict"] for found in cli("check", path, "--json").json["layers"]] == ["agrees"] * 50

@@ -145,10 +145,13 @@ def test_declared_shapes_are_for_the_lengths_that_the_file_states(cli: Cli, tmp_
     )  # fmt: skip
 
 
-def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_in(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [22, 18])
+def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_in(
+    opset: int, cli: Cli, tmp_path: Path
+) -> None:
     halve = node("MaxPool", "a", "t", name="halve", kernel_shape=[2, 2], strides=[2, 2])
     function = helper.make_function(
-        "my", "Pool", ["a"], ["b"], [halve, node("Relu", "t", "b")], [helper.make_opsetid("", 22)]
+        "my", "Pool", ["a"], ["b"], [halve, node("Relu", "t", "b")], [helper.make_opsetid("", opset)]
     )
     then = helper.make_graph(
         [node("AveragePool", "p2", "to", name="mean", kernel_shape=[2, 2])], "then", [], [value("to", None)]
@@ -163,8 +166,8 @@ def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants, functions=[function])
     found = cli("check", path, "--json").json["layers"]
     assert sorted((each["name"], each["type"], each["computed"]) for each in found) == [
-        ("Pool_0/halve", "MaxPool", ["N", 3, 32, "W//2"]),
-        ("Pool_1/halve", "MaxPool", ["N", 3, 16, "(W//2)//2"]),
+        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "W//2"]),
+        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "(W//2)//2"]),
         ("if/else_branch/eo", "GlobalMaxPool", ["N", 3, 1, 1]),
         ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "((W//2)//2)-1"]),
     ]

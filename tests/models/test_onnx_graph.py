@@ -105,10 +105,10 @@ def nested(path: Path) -> Path:
 def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(tmp_path: Path) -> None:
     found = read_model(str(nested(tmp_path / "m.onnx")))
     assert [(each.name, each.type, each.input_shape) for each in found] == [
-        ("F_0/first", "MaxPool", (1, 3, 34, 34)),
-        ("F_0/outer/else_branch/o", "LpPool", (1, 3, 32, 32)),
-        ("F_0/outer/then_branch/inner/else_branch/g", "AveragePool", (1, 3, 32, 32)),
-        ("F_0/outer/then_branch/inner/then_branch/d", "MaxPool", (1, 3, 32, 32)),
+        ("F/first__1", "MaxPool", (1, 3, 34, 34)),
+        ("F/outer__1/else_branch/o__1", "LpPool", (1, 3, 32, 32)),
+        ("F/outer__1/then_branch/inner__1/else_branch/g__1", "AveragePool", (1, 3, 32, 32)),
+        ("F/outer__1/then_branch/inner__1/then_branch/d__1", "MaxPool", (1, 3, 32, 32)),
         ("q", "MaxPool", (1, 3, 16, 16)),
         ("loop/body/each", "GlobalMaxPool", (1, 3, 16, 16)),
         ("y", "MaxPool", ("?", 1, 3, 1, 1)),
