@@ -1,10 +1,13 @@
-"""A hook of MkDocs: writes the reference of the command line as Typer documents the commands."""
+"""Hooks of MkDocs and of mkdocstrings: the command line as Typer documents it, functions as `help` shows them."""
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from inspect import getdoc
 from typing import Any
 
+import griffe
 import typer
 from typer.cli import get_docs_for_click
 
@@ -18,6 +21,16 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     if page.file.src_uri != "reference/command-line.md":
         return markdown
     return "\n".join((markdown, *map(_documented, COMMANDS)))
+
+
+class Docstrings(griffe.Extension):
+    """Docstrings of operators as they are at run time, completed by the parameters that functions share."""
+
+    def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
+        """Replaces the text that the source has."""
+        home, _, name = func.path.rpartition(".")
+        if home.startswith("poolcli.ops.") and name.endswith("_pool") and func.docstring:
+            func.docstring.value = getdoc(getattr(import_module(home), name)) or ""
 
 
 def _documented(name: str) -> str:

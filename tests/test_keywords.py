@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import fields
+from inspect import cleandoc, signature
 from typing import Any, get_args
 
 import numpy as np
@@ -58,6 +60,17 @@ def test_an_unknown_keyword_is_answered_with_the_one_that_is_meant(
         with pytest.raises(TypeError) as error:
             function(X, **keywords)
         assert str(error.value) == message
+
+
+@pytest.mark.parametrize("record", OPERATORS.values(), ids=OPERATORS)
+def test_every_parameter_is_documented_once_and_in_order(record: Any) -> None:
+    function = getattr(poolcli, record.name.replace("-", "_") + "_pool")
+    parameters = re.search(
+        r"^Parameters\n-+\n(.*?)\n\n(?=Returns\n---)", cleandoc(function.__doc__), re.DOTALL | re.MULTILINE
+    )
+    assert parameters
+    entries = re.findall(r"^(\w.*) : ", parameters[1], re.MULTILINE)
+    assert [name for entry in entries for name in entry.split(", ")] == [*signature(function).parameters]
 
 
 def test_records_answer_unknown_keywords_too() -> None:

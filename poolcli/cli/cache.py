@@ -46,14 +46,29 @@ def cache(request: CacheOptions) -> int:
         _say(request, {"freed": freed}, f"removed {freed:,} bytes")
         return 0
     if action == "warm":
-        from poolcli.ops.warm import warm
-
-        warm()
+        _warm()
     found = kernels.info()
     document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
     state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
     _say(request, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
     return 0
+
+
+def _warm() -> None:
+    """Compiles every kernel that the usual types need, so that no later run waits; what is in the cache is loaded."""
+    import numpy as np
+
+    from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+
+    for dtype in ("uint8", "uint16", "float32", "float64"):
+        x = np.ones((1, 1, 12, 12), dtype)
+        for kernel, stride in ((3, 1), (2, 2), (7, 1)):
+            AvgPool(kernel, stride)(x, engine="numba")
+            MaxPool(kernel, stride)(x, engine="numba")
+            MaxPool(kernel, stride)(x, engine="numba", return_indices=True)
+        AdaptiveAvgPool(5)(x, engine="numba")
+        AdaptiveMaxPool(5)(x, engine="numba")
+        AdaptiveMaxPool(5)(x, engine="numba", return_indices=True)
 
 
 def _say(request: CacheOptions, document: Mapping[str, Any], text: str) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    Array = NDArray[Any]
+
     class HasDLPack(Protocol):
         """An array that gives itself as DLPack has it."""
 
@@ -26,7 +28,7 @@ ON_CPU = (1, 3, 11)  # DLPack's numbers for memory that this processor reads: it
 DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}
 
 
-def as_array(x: Any) -> NDArray[Any]:
+def as_array(x: Any) -> Array:
     """`x` as an array: a numpy array as it is; what has `__array__`, `__dlpack__` or a buffer shares its memory where
     its library lets it; numbers in lists are copied. Raises RequestError for what would be computed wrongly or not at
     all: masks, other devices, gradients, arrays that are still to be computed.
@@ -66,13 +68,13 @@ def named_layout(x: Any) -> str | None:
     return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
 
 
-def _taken(x: Any) -> NDArray[Any]:
+def _taken(x: Any) -> Array:
     import numpy as np
 
     if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which numpy, and so PyTorch's way to it, does not know
         from poolcli.dtypes import numpy_dtype
 
-        bits: NDArray[Any] = x.view(sys.modules["torch"].int16).numpy()
+        bits: Array = x.view(sys.modules["torch"].int16).numpy()
         return bits.view(numpy_dtype("bfloat16"))
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)

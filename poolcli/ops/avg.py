@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.ops.api import Single, made, run, suggests_names
+from poolcli.ops.api import Single, documented_as, made, run, suggests_names
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.ops.array_interop import Given
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array, Given
 
 
 @dataclass(frozen=True)
@@ -122,20 +118,8 @@ def avg_pool(
     >>> avg_pool(np.array([[[1, -9, 5, -9, -9]]]), 2, missing=-9)
     array([[[ 1,  5,  5, -9]]])
     """
-    op = made(
-        AvgPool,
-        kernel,
-        strides,
-        pads_begin,
-        pads_end,
-        dilations,
-        auto_pad,
-        rounding_type,
-        like,
-        exclude_pad,
-        divisor_override,
-        pads=pads,
-    )
+    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    op = made(AvgPool, *windows, exclude_pad, divisor_override, pads=pads)
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
 
 
@@ -149,6 +133,7 @@ class AdaptiveAvgPool(BinAttributes, Single):
 
 
 @suggests_names
+@documented_as(avg_pool)
 def adaptive_avg_pool(
     x: Given,
     output_size: PerAxis,
@@ -165,39 +150,13 @@ def adaptive_avg_pool(
 
     Parameters
     ----------
-    x : array_like
-        Numbers of any integer or float type, `[N, C, spatial...]`; bool if `dtype` is given.
     output_size : int or sequence of int
         Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
-    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
-        Framework whose rules apply where frameworks differ by rule.
-    layout : str, optional
-        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
-        dimensions.
-    dtype : str or dtype, optional
-        Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
-    out : ndarray, optional
-        Array for the result, of its shape and type.
-    engine : {"auto", "numba", "numpy"}, default "auto"
-        "auto" uses compiled kernels if the work pays for loading them; results are the same.
-    threads : int, optional
-        Number of threads; default the cores that the process may use. Results are the same.
-
-    Returns
-    -------
-    ndarray
 
     Raises
     ------
     RequestError
         For sizes that do not fit the shape; the message says what to change.
-
-    Warns
-    -----
-    LayoutWarning
-        If `layout` is assumed and the channels seem to be last.
 
     Notes
     -----

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.api import Single, made, run, suggests_names
+from poolcli.ops.api import Single, documented_as, made, run, suggests_names
+from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.ops.array_interop import Given
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array, Given
 
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 
@@ -39,6 +36,7 @@ class LpPool(SlidingAttributes, Single):
 
 
 @suggests_names
+@documented_as(avg_pool)
 def lp_pool(
     x: Given,
     kernel: PerAxis,
@@ -65,51 +63,10 @@ def lp_pool(
     ----------
     x : array_like
         Numbers of a float type, `[N, C, spatial...]`; integers and bool need a float `dtype`.
-    kernel : int or sequence of int
-        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
-    strides : int or sequence of int, optional
-        Step between windows; default 1, in the dialect "pytorch" the kernel.
-    pads : int or sequence of int, optional
-        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
-    pads_begin, pads_end : int or sequence of int, default 0
-        Padding before the first and after the last element.
-    dilations : int or sequence of int, default 1
-        Distance between the elements of a window.
-    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
-        All but "explicit" set the pads and ignore those that are given.
-    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
-        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
     p : float, default 2
         Power of the norm, at least 1.
     like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "onnx"
         Framework whose rules apply where frameworks differ by rule. Only ONNX and PyTorch have this operator.
-    layout : str, optional
-        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
-        dimensions.
-    dtype : str or dtype, optional
-        Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
-    out : ndarray, optional
-        Array for the result, of its shape and type.
-    engine : {"auto", "numba", "numpy"}, default "auto"
-        "auto" uses compiled kernels if the work pays for loading them; results are the same.
-    threads : int, optional
-        Number of threads; default the cores that the process may use. Results are the same.
-
-    Returns
-    -------
-    ndarray
-
-    Raises
-    ------
-    RequestError
-        For attributes that do not fit the shape or the type; the message says what to change.
-
-    Warns
-    -----
-    LayoutWarning
-        If `layout` is assumed and the channels seem to be last.
 
     Notes
     -----
@@ -127,5 +84,6 @@ def lp_pool(
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
-    op = made(LpPool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, p, pads=pads)
+    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    op = made(LpPool, *windows, p, pads=pads)
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]

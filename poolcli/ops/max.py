@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, overload
 
 from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType
-from poolcli.ops.api import Picking, PickingBinOptions, PickingOptions, asked_for, made, run, suggests_names
+from poolcli.ops.api import (
+    Picking,
+    PickingBinOptions,
+    PickingOptions,
+    asked_for,
+    documented_as,
+    made,
+    run,
+    suggests_names,
+)
+from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.ops.array_interop import Given
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array, Given
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ def max_pool(
 
 
 @suggests_names
+@documented_as(avg_pool)
 def max_pool(
     x: Given,
     kernel: PerAxis,
@@ -70,57 +77,18 @@ def max_pool(
     ----------
     x : array_like
         Numbers of any type, or bool, `[N, C, spatial...]`.
-    kernel : int or sequence of int
-        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
-    strides : int or sequence of int, optional
-        Step between windows; default 1, in the dialect "pytorch" the kernel.
-    pads : int or sequence of int, optional
-        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
-    pads_begin, pads_end : int or sequence of int, default 0
-        Padding before the first and after the last element.
-    dilations : int or sequence of int, default 1
-        Distance between the elements of a window.
-    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
-        All but "explicit" set the pads and ignore those that are given.
-    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
-        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
     axis : int, default 0
         First axis that indices count over: 0 counts over the whole tensor, 2 inside each plane.
     index_element_type : {"i64", "i32"}, default "i64"
         Type of the indices.
     return_indices : bool, default False
         Whether the indices (argmax) are returned too.
-    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
-        Framework whose rules apply where frameworks differ by rule.
-    layout : str, optional
-        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
-        dimensions.
-    dtype : str or dtype, optional
-        Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
-    out : ndarray, optional
-        Array for the result, of its shape and type.
-    engine : {"auto", "numba", "numpy"}, default "auto"
-        "auto" uses compiled kernels if the work pays for loading them; results are the same.
-    threads : int, optional
-        Number of threads; default the cores that the process may use. Results are the same.
 
     Returns
     -------
     values : ndarray
     indices : ndarray
         Flat positions over the axes from `axis` on, only if `return_indices`; -1 for a window without input.
-
-    Raises
-    ------
-    RequestError
-        For attributes that do not fit the shape or the type; the message says what to change.
-
-    Warns
-    -----
-    LayoutWarning
-        If `layout` is assumed and the channels seem to be last.
 
     Notes
     -----
@@ -137,20 +105,8 @@ def max_pool(
     >>> max_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
-    op = made(
-        MaxPool,
-        kernel,
-        strides,
-        pads_begin,
-        pads_end,
-        dilations,
-        auto_pad,
-        rounding_type,
-        like,
-        axis,
-        index_element_type,
-        pads=pads,
-    )
+    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    op = made(MaxPool, *windows, axis, index_element_type, pads=pads)
     return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))
 
 
@@ -178,6 +134,7 @@ def adaptive_max_pool(
 
 
 @suggests_names
+@documented_as(max_pool)
 def adaptive_max_pool(
     x: Given,
     output_size: PerAxis,
@@ -196,29 +153,8 @@ def adaptive_max_pool(
 
     Parameters
     ----------
-    x : array_like
-        Numbers of any type, or bool, `[N, C, spatial...]`.
     output_size : int or sequence of int
         Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
-    index_element_type : {"i64", "i32"}, default "i64"
-        Type of the indices.
-    return_indices : bool, default False
-        Whether the indices (argmax) are returned too.
-    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
-        Framework whose rules apply where frameworks differ by rule.
-    layout : str, optional
-        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
-        dimensions.
-    dtype : str or dtype, optional
-        Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
-    out : ndarray, optional
-        Array for the result, of its shape and type.
-    engine : {"auto", "numba", "numpy"}, default "auto"
-        "auto" uses compiled kernels if the work pays for loading them; results are the same.
-    threads : int, optional
-        Number of threads; default the cores that the process may use. Results are the same.
 
     Returns
     -------
@@ -230,11 +166,6 @@ def adaptive_max_pool(
     ------
     RequestError
         For sizes that do not fit the shape; the message says what to change.
-
-    Warns
-    -----
-    LayoutWarning
-        If `layout` is assumed and the channels seem to be last.
 
     Notes
     -----

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.ops.api import Single, made, run, suggests_names
+from poolcli.ops.api import Single, documented_as, made, run, suggests_names
+from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.ops.array_interop import Given
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array, Given
 
 MODE = Reducer("mode", "mode", "element", votes=True)
 
@@ -31,6 +28,7 @@ class ModePool(SlidingAttributes, Single):
 
 
 @suggests_names
+@documented_as(avg_pool)
 def mode_pool(
     x: Given,
     kernel: PerAxis,
@@ -56,49 +54,13 @@ def mode_pool(
     ----------
     x : array_like
         Labels of any integer type, or bool, `[N, C, spatial...]`.
-    kernel : int or sequence of int
-        Kernel size: one for all spatial axes, or one for each in the order D, H, W.
-    strides : int or sequence of int, optional
-        Step between windows; default 1, in the dialect "pytorch" the kernel.
-    pads : int or sequence of int, optional
-        Padding at both ends of each spatial axis, in place of `pads_begin` and `pads_end`.
-    pads_begin, pads_end : int or sequence of int, default 0
-        Padding before the first and after the last element.
-    dilations : int or sequence of int, default 1
-        Distance between the elements of a window.
-    auto_pad : {"explicit", "same_upper", "same_lower", "valid"}, default "explicit"
-        All but "explicit" set the pads and ignore those that are given.
-    rounding_type : {"floor", "ceil", "ceil_torch"}, default "floor"
-        Whether a last window that does not fit is dropped or kept; "ceil_torch" keeps it if it starts in the input.
     like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, default "openvino"
         Framework whose rules for windows apply; no framework has this operator.
-    layout : str, optional
-        One letter per axis of `x`, such as "NHWC"; default N, C and spatial axes, or the names of a DataArray's
-        dimensions.
-    dtype : str or dtype, optional
-        Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
-    out : ndarray, optional
-        Array for the result, of its shape and type.
-    engine : {"auto", "numba", "numpy"}, default "auto"
-        "auto" uses compiled kernels if the work pays for loading them; results are the same.
-    threads : int, optional
-        Number of threads; default the cores that the process may use. Results are the same.
-
-    Returns
-    -------
-    ndarray
 
     Raises
     ------
     RequestError
         For attributes that do not fit the shape or the type, for floats, and for windows without any input element.
-
-    Warns
-    -----
-    LayoutWarning
-        If `layout` is assumed and the channels seem to be last.
 
     Notes
     -----
@@ -116,5 +78,6 @@ def mode_pool(
     >>> mode_pool(np.array([[[7, 3, 9, 9]]], dtype="uint16"), 2, strides=2)
     array([[[3, 9]]], dtype=uint16)
     """
-    op = made(ModePool, kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like, pads=pads)
+    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
+    op = made(ModePool, *windows, pads=pads)
     return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
