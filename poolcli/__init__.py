@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from poolcli.errors import LayoutWarning as LayoutWarning
     from poolcli.errors import PoolError as PoolError
     from poolcli.errors import RequestError as RequestError
+    from poolcli.explain.chain import Chain as Chain
+    from poolcli.explain.chain import ChainLayer as ChainLayer
+    from poolcli.explain.chain import chain as chain
     from poolcli.explain.convert import Conversion as Conversion
     from poolcli.explain.convert import convert as convert
     from poolcli.explain.diff_arrays import Difference as Difference
@@ -32,6 +35,9 @@ _HOMES = {
     "LayoutWarning": "errors",
     "PoolError": "errors",
     "RequestError": "errors",
+    "Chain": "explain.chain",
+    "ChainLayer": "explain.chain",
+    "chain": "explain.chain",
     "Conversion": "explain.convert",
     "Difference": "explain.diff_arrays",
     "compare": "explain.diff_arrays:diff_arrays",

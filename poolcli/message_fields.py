@@ -23,7 +23,7 @@ _WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_OFFER}{_END}]{{{LONGEST_WORD +
 TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
 BY_PLACE = {  # what the command line is given without an option
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
-    "model": "MODEL", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
+    "model": "MODEL", "layers": "LAYER", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
 SHORT = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}  # shorter than their fields
 OF_FILES = {"dataset", "all", "raw"}  # options about files, of which no function of Python has any

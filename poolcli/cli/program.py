@@ -76,6 +76,7 @@ COMMANDS = {
     "pyramid": Row("pyramid", ARRAYS, "Write an array and ever smaller levels of it as an OME-Zarr store."),
     "merge": Row("merge", ARRAYS, "Combine the shards of a finished run."),
     "shape": Row("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
+    "chain": Row("chain", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
     "check": Row("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),
     "compare": Row("compare", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
     "identify": Row("identify", CHECK, "Find which pooling turns one array into another."),

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from poolcli.errors import PoolError, RequestError
+from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.lengths import searched_for
 from poolcli.explain.solve import Answer, Near
@@ -200,4 +201,14 @@ def answers_document(
         ],
         "searched": None if answers else searched_for(given),
         "nearest": [asdict(axis) for axis in near],
+    }
+
+
+def chain_document(chain: Chain) -> dict[str, Any]:
+    """What is known after each layer; lists have one entry per spatial axis."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "shape": list(chain.input_shape),
+        "layout": chain.layout,
+        "layers": [asdict(layer) for layer in chain.layers],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
+from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import Conversion, told
 from poolcli.explain.identify.distinguish import Deviation
@@ -171,6 +172,32 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
             heading, Text(f"none: {on_command_line(conversion.reason or '')}"), *map(Text, told(conversion.searched))
         )
     return Group(heading, Text(conversion.text, no_wrap=True, overflow="ignore"))  # one line, to be pasted
+
+
+def chain_view(chain: Chain) -> RenderableType:
+    """One line per layer; one number where all axes have the same."""
+    table = plain_table()
+    for heading in ("layer", "output", "stride", "field", "output 0", "centre", "padding"):
+        table.add_column(heading, overflow="fold")
+    table.add_row("input", named_shape(chain.layout, chain.input_shape))
+    for layer in chain.layers:
+        strides = ["-" if stride is None else str(stride) for stride in layer.stride]
+        spans = (_per_axis(map(_span, ends)) for ends in (layer.span, layer.centre))
+        padding = f"{layer.padding:.2%}" if layer.padding else "0%"
+        shape = named_shape(chain.layout, layer.output)
+        table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans, padding)
+    legend = "output 0, centre: the first and last input element that they depend on"
+    return Group(table, Text(legend, style="dim"))
+
+
+def _per_axis(values: Iterable[str]) -> str:
+    """The values of all axes, or one where they are the same."""
+    found = list(values)
+    return found[0] if len({*found}) == 1 else ",".join(found)
+
+
+def _span(ends: Span) -> str:
+    return "none" if ends is None else f"{ends[0]}-{ends[1]}"
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:

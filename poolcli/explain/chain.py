@@ -1,0 +1,278 @@
+"""Shapes, strides and receptive fields through a sequence of layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from poolcli.arguments import AUTO_PADS, one_of
+from poolcli.errors import RequestError
+from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
+from poolcli.message_fields import field, without_hints
+from poolcli.ops import OPERATORS, MaxPool
+from poolcli.plan import make_plan
+from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
+from poolcli.windows import AxisWindows, Bins, Sliding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+Span = tuple[int, int] | None
+# The letters of a layer's settings, as in `max:k3,s2,p1`, and the attributes that they set.
+LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}
+GLOBAL = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
+LONGEST = 1_000_000  # elements of an axis: the ends of a field are kept for each
+_SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
+EXAMPLE = "conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2 adaptive-avg:1 global-avg"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLayer:
+    """What is known after one layer. Tuples have one entry per spatial axis, in the order D, H, W.
+
+    Attributes
+    ----------
+    layer : str
+        The layer as it was given.
+    output : tuple of int
+        Shape of its output.
+    stride : tuple of (int or None)
+        Input elements between neighbouring outputs: the product of all strides so far; None after bins of unequal
+        distance.
+    field : tuple of int
+        Receptive field: input positions, padding included, from the first to the last one that an output depends on.
+        After bins of unequal length that of the largest one, without padding.
+    span : tuple of ((int, int) or None)
+        First and last input element that output 0 depends on; None where it depends on padding alone.
+    centre : tuple of ((int, int) or None)
+        The same of the output in the centre (index `length // 2`).
+    padding : float
+        Share of the positions of this layer's windows that lie outside of its input, from 0 to 1.
+    """
+
+    layer: str
+    output: tuple[int, ...]
+    stride: tuple[int | None, ...]
+    field: tuple[int, ...]
+    span: tuple[Span, ...]
+    centre: tuple[Span, ...]
+    padding: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The layers of a sequence in their order, the input's shape and its layout."""
+
+    input_shape: tuple[int, ...]
+    layout: str
+    layers: tuple[ChainLayer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer as it is planned: the pooling with its windows, and the channels that a convolution makes."""
+
+    text: str
+    op: Attributes
+    channels: int | None = None
+
+
+def chain(
+    shape: Sequence[int], layers: Sequence[str | Attributes], *, like: str | None = None, layout: str | None = None
+) -> Chain:
+    """Follow a shape through a sequence of convolutions and poolings.
+
+    Receptive fields are exact: what an output depends on is followed through the windows of every layer, padding,
+    dilation and the last window of `ceil` included.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of the input, such as (1, 3, 224, 224).
+    layers : sequence of str or record
+        Layers such as `conv:k7,s2,p3,o64`, `max:k3,s2,p1,ceil`, `avg:k2x3`, `adaptive-avg:7`, `global-avg`, or records
+        such as `MaxPool(3, 2)`. `k` is the kernel size, `s` the stride, `p` the padding of both ends, `d` the dilation,
+        `o` the output channels of a convolution; `ceil`, `ceil_torch`, `same_upper`, `same_lower` and `valid` are
+        words. `2x3` gives one number per spatial axis.
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, optional
+        Framework whose rules the poolings follow. By default OpenVINO.
+    layout : str, optional
+        One letter per axis; by default N, C and the spatial axes.
+
+    Returns
+    -------
+    Chain
+
+    Raises
+    ------
+    RequestError
+        For a layer that is not understood, or that its input does not allow.
+
+    References
+    ----------
+    Araujo, Norris and Sim, Computing Receptive Fields of Convolutional Neural Networks, 2019.
+
+    Examples
+    --------
+    >>> found = chain((1, 3, 224, 224), ["conv:k7,s2,p3,o64", "max:k3,s2,p1"])
+    >>> [(layer.output, layer.stride, layer.field) for layer in found.layers]
+    [((1, 64, 112, 112), (2, 2), (7, 7)), ((1, 64, 56, 56), (4, 4), (11, 11))]
+    >>> found.layers[-1].span, found.layers[-1].centre
+    (((0, 5), (0, 5)), ((107, 117), (107, 117)))
+    """
+    shape = check_shape(shape)
+    layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
+    if not layers:
+        raise RequestError(f"{field('layers')} is empty; give one or more, such as {EXAMPLE}")
+    positions = spatial_axes(layout)
+    if max((shape[i] for i in positions), default=0) > LONGEST:
+        raise RequestError(f"the longest spatial axis has {max(shape)} elements, a chain takes at most {LONGEST}")
+    axes = [_Axis(shape[i]) for i in positions]
+    found, current = [], shape
+    for number, given in enumerate(layers, 1):
+        layer = _parse(given, like) if isinstance(given, str) else _Layer(given.name, given)
+        try:
+            plan = make_plan(layer.op, current, _any_dtype(layer.op), layout=layout)
+        except RequestError as error:
+            raise RequestError(f"layer {number}, {layer.text}: {without_hints(error.message)}") from None
+        current = plan.output_shape
+        if layer.channels is not None:
+            if "C" not in layout:
+                raise RequestError(f"layer {number}, {layer.text}: layout {layout} has no channels; leave o out")
+            current = tuple(layer.channels if i == layout.index("C") else n for i, n in enumerate(current))
+        for axis, own in zip(axes, plan.axes, strict=True):
+            axis.follow(own.windows)
+        found.append(_known(layer.text, current, axes, [own.windows for own in plan.axes]))
+    return Chain(shape, layout, tuple(found))
+
+
+def _parse(text: str, like: str | None) -> _Layer:
+    """A layer as it is typed: NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
+    name, _, rest = text.partition(":")
+    values: dict[str, Any] = {"like": like} if like else {}
+    op = GLOBAL.get(name, name)
+    if op != "conv":
+        one_of("layers", op, ("conv", *OPERATORS, *GLOBAL))
+    record = MaxPool if op == "conv" else OPERATORS[op]
+    if name in GLOBAL:  # every framework has these, also where it has no adaptive pooling
+        values["like"] = "openvino"
+    if issubclass(record, BinAttributes):
+        values["output_size"] = 1
+    channels = None
+    for setting in filter(None, rest.split(",")):
+        matched = _SETTING.fullmatch(setting)
+        if matched:
+            numbers = tuple(map(int, matched[2].split("x")))
+            value = numbers[0] if len(numbers) == 1 else numbers
+            if matched[1] == "o" and op == "conv" and len(numbers) == 1:
+                channels = numbers[0]
+                continue
+            if not matched[1] and issubclass(record, BinAttributes) and name not in GLOBAL:
+                values["output_size"] = value
+                continue
+            if matched[1] in LETTERS and issubclass(record, SlidingAttributes):
+                values[LETTERS[matched[1]]] = value
+                continue
+        elif issubclass(record, SlidingAttributes) and setting in AUTO_PADS:
+            values["auto_pad"] = setting
+            continue
+        elif issubclass(record, SlidingAttributes) and setting in ("floor", "ceil", "ceil_torch") and op != "conv":
+            values["rounding_type"] = setting
+            continue
+        raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
+    if issubclass(record, SlidingAttributes):
+        if "kernel" not in values:
+            raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
+        pads = values.pop("pads", 0)
+        values |= {"pads_begin": pads, "pads_end": pads}
+    if op == "conv":  # has the windows of a maximum, whatever the framework
+        values |= {"like": "openvino", "strides": values.get("strides", 1)}
+    return _Layer(text, record(**values), channels)
+
+
+def _any_dtype(op: Attributes) -> str:
+    """A type that the operator takes; no shape depends on it."""
+    return "uint8" if op.reducer.votes else "float32"
+
+
+class _Axis:
+    """What the elements of one axis depend on: the first and last input element, the stride and the field so far."""
+
+    def __init__(self, size: int) -> None:
+        import numpy as np
+
+        self.first, self.last = np.arange(size), np.arange(size)
+        self.stride: int | None = 1
+        self.field = 1
+
+    def follow(self, windows: AxisWindows) -> None:
+        """Takes the axis through the windows of one more layer."""
+        same = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
+        self.first, self.last = _reached(windows, self.first, self.last)
+        if self.stride is None or same is None:
+            self.stride = None
+            self.field = max(1, int((self.last - self.first).max()) + 1)
+            return
+        extent, stride = same
+        self.field += (extent - 1) * self.stride
+        self.stride *= stride
+
+    def span(self, o: int) -> Span:
+        """The first and last input element that element `o` depends on."""
+        first, last = int(self.first[o]), int(self.last[o])
+        return (first, last) if first <= last else None
+
+
+def _reached(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
+    """The least `first` and the largest `last` of the elements in each window; of an empty window, no range."""
+    import numpy as np
+
+    least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
+    if isinstance(windows, Bins):
+        indices = np.arange(windows.output)
+        ends = np.stack([windows.start(indices), windows.stop(indices)], axis=1).ravel()
+        least = np.minimum.reduceat(np.append(first, first[-1]), ends)[::2]
+        most = np.maximum.reduceat(np.append(last, last[-1]), ends)[::2]
+        return least, most
+    everything = range(windows.output)
+    for tap in windows.taps(everything):
+        outputs = windows.outputs_of_tap(tap, everything)
+        if not outputs:
+            continue
+        into = slice(outputs.start, outputs.stop)
+        start = windows.start(outputs.start) + tap * windows.dilation
+        read = slice(start, start + (len(outputs) - 1) * windows.stride + 1, windows.stride)
+        np.minimum(least[into], first[read], out=least[into])
+        np.maximum(most[into], last[read], out=most[into])
+    return least, most
+
+
+def _known(text: str, output: tuple[int, ...], axes: Sequence[_Axis], windows: Sequence[AxisWindows]) -> ChainLayer:
+    positions, inside = prod(_positions(own) for own in windows), prod(map(_inside, windows))
+    return ChainLayer(
+        layer=text,
+        output=output,
+        stride=tuple(axis.stride for axis in axes),
+        field=tuple(axis.field for axis in axes),
+        span=tuple(axis.span(0) for axis in axes),
+        centre=tuple(axis.span(own.output // 2) for axis, own in zip(axes, windows, strict=True)),
+        padding=(positions - inside) / positions,
+    )
+
+
+def _positions(windows: AxisWindows) -> int:
+    """The positions of all windows, inside of the input and outside; of bins none is outside."""
+    return windows.output * windows.kernel if isinstance(windows, Sliding) else 1
+
+
+def _inside(windows: AxisWindows) -> int:
+    """Those inside of the input."""
+    import numpy as np
+
+    return int(windows.inside(np.arange(windows.output)).sum()) if isinstance(windows, Sliding) else 1

@@ -1,0 +1,127 @@
+"""Sequences of layers: shapes and receptive fields against PyTorch, whose gradients say what an output depends on."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from poolcli import AvgPool, PoolError, chain
+from tests.profiles import sized
+
+COUNT = sized(60, 1000)
+
+
+def drawn(seed: int) -> tuple[int, list[str]]:
+    """The length of an axis, and one to five layers that PyTorch has too."""
+    chance = random.Random(seed)  # noqa: S311  # no secret
+    layers = []
+    for _ in range(chance.randint(1, 5)):
+        kind = chance.choice(["conv", "conv", "max", "avg", "avg", "adaptive-avg", "global-max"])
+        if kind == "global-max":
+            layers.append(kind)
+        elif kind == "adaptive-avg":
+            layers.append(f"{kind}:{chance.randint(1, 9)}")
+        else:
+            kernel = chance.randint(1, 5)
+            settings = [f"k{kernel}", f"s{chance.randint(1, 3)}", f"p{chance.randint(0, kernel // 2)}"]
+            settings += [f"d{chance.randint(1, 3)}"] if kind != "avg" else []
+            settings += ["ceil"] if kind != "conv" and chance.random() < 0.4 else []
+            layers.append(f"{kind}:{','.join(settings)}")
+    return chance.randint(1, 40), layers
+
+
+def in_torch(x: Any, layer: str) -> Any:
+    """The layer in PyTorch, with sums in place of maxima: they read the same elements."""
+    import torch.nn.functional as f
+
+    name, _, rest = layer.partition(":")
+    if name.startswith("global"):
+        return f.adaptive_avg_pool1d(x, 1)
+    if name.startswith("adaptive"):
+        return f.adaptive_avg_pool1d(x, int(rest))
+    numbers = {setting[0]: int(setting[1:]) for setting in rest.split(",") if setting != "ceil"}
+    k, s, p, d = (numbers.get(letter, 1) for letter in "kspd")
+    if (k - 1) * d + 1 > x.shape[-1] + 2 * p:
+        raise RuntimeError  # with ceil, PyTorch takes windows that are longer than their input
+    if name == "conv":
+        return f.conv1d(x, x.new_ones((1, 1, k)), stride=s, padding=p, dilation=d)
+    if name == "avg":
+        return f.avg_pool1d(x, k, s, p, ceil_mode="ceil" in rest)
+    length = f.max_pool1d(x, k, s, p, d, ceil_mode="ceil" in rest).shape[-1]
+    overhang = max(0, (length - 1) * s + (k - 1) * d + 1 - x.shape[-1] - 2 * p)
+    return f.conv1d(f.pad(x, (p, p + overhang)), x.new_ones((1, 1, k)), stride=s, dilation=d)[..., :length]
+
+
+def read_by(y: Any, x: Any, o: int) -> tuple[tuple[int, int] | None]:
+    """The first and last element of x that has a gradient of element o."""
+    import torch
+
+    (gradient,) = torch.autograd.grad(y[0, 0, o], x, retain_graph=True, allow_unused=True)
+    found = gradient[0, 0].nonzero().ravel().tolist()
+    return ((found[0], found[-1]),) if found else (None,)
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_shapes_and_fields_are_those_of_pytorch(seed: int) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is compared where it is installed")
+    size, layers = drawn(seed)
+    x = torch.ones((1, 1, size), dtype=torch.float64, requires_grad=True)
+    y, refused = x, 0
+    for count, layer in enumerate(layers, 1):
+        try:
+            y = in_torch(y, layer)
+        except RuntimeError:  # a window longer than its padded input
+            refused = count
+            break
+        known = chain((1, 1, size), layers[:count], like="pytorch").layers[-1]
+        assert known.output == tuple(y.shape)
+        assert (known.span, known.centre) == (read_by(y, x, 0), read_by(y, x, y.shape[-1] // 2))
+        reach = known.span[0]
+        assert reach is None or known.field[0] >= reach[1] - reach[0] + 1
+    if refused:
+        with pytest.raises(PoolError, match=f"^layer {refused}, "):
+            chain((1, 1, size), layers[:refused], like="pytorch")
+
+
+def test_the_stem_of_resnet_has_the_fields_that_its_authors_give() -> None:
+    blocks = ["conv:k3,p1", "conv:k3,p1"] * 2 + ["conv:k3,s2,p1", "conv:k3,p1", "conv:k3,p1", "conv:k3,p1"] * 3
+    found = chain((1, 3, 224, 224), ["conv:k7,s2,p3,o64", "max:k3,s2,p1", *blocks])
+    assert found.layers[-1].output == (1, 64, 7, 7)
+    assert (found.layers[1].field, found.layers[-1].field) == ((11, 11), (435, 435))  # of ResNet-18
+    assert found.layers[-1].stride == (32, 32)
+
+
+def test_axes_have_numbers_of_their_own() -> None:
+    (layer,) = chain((2, 9, 10, 3), ["avg:k2x3,s1x3"], layout="NHWC").layers
+    assert (layer.output, layer.field, layer.stride, layer.padding) == ((2, 8, 3, 3), (2, 3), (1, 3), 0)
+
+
+def test_padding_is_the_share_of_window_positions_outside_of_the_input() -> None:
+    (layer,) = chain((1, 1, 4), ["max:k3,p1"]).layers
+    assert layer.padding == 2 / 12
+
+
+def test_records_are_layers_too() -> None:
+    (layer,) = chain((1, 1, 8), [AvgPool(2, 2)]).layers
+    assert (layer.layer, layer.output) == ("avg", (1, 1, 4))
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        (["max:k3", "avg:k9"], "layer 2, avg:k9: axis W is 6 long, kernel 9 without padding leaves no window"),
+        (["mux:k3"], "layers is 'mux'"),
+        (["max"], "layer max: has no kernel size; write max:k3, for example"),
+        (["max:q3"], "layer max:q3: 'q3' is not understood; write layers as in conv:k7,s2,p3,o64"),
+        (["max:k3,o4"], "layer max:k3,o4: 'o4' is not understood"),
+        (["conv:k3,ceil"], "layer conv:k3,ceil: 'ceil' is not understood"),
+        (["max:k0"], "kernel"),
+        ([], "layers is empty; give one or more, such as conv:k7"),
+    ],
+)
+def test_what_is_no_layer_is_refused_with_its_place(layers: list[str], said: str) -> None:
+    with pytest.raises(PoolError) as refused:
+        chain((1, 1, 8), layers)
+    assert said in str(refused.value)
