@@ -39,6 +39,7 @@ def sparse_npy(path: str, shape: tuple[int, ...], marks: dict[tuple[int, ...], f
             stream.write(np.float32(value).tobytes())
 
 
+@pytest.mark.slow
 def test_a_npy_larger_than_the_limit_is_pooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shape = (1, 64, 2048, 2048)

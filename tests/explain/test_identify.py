@@ -303,7 +303,8 @@ def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes
 @pytest.mark.parametrize("op", [None, "max"])
 def test_any_pair_of_lengths_is_answered_in_one_line(op: str | None) -> None:
     chance = np.random.default_rng(0)
-    for long, short in product(range(1, 8), range(1, 15)):
+    pairs = list(product(range(1, 8), range(1, 15)))
+    for long, short in pairs[:: sized(5, 1)]:
         x, y = (chance.random((1, 1, n, n), np.float32) for n in (long, short))
         try:
             found = identify(x, y, op=op)

@@ -137,6 +137,7 @@ def test_a_pixel_that_is_hardly_there_keeps_its_colour() -> None:
     assert averaged(x, 2).tolist() == [[[200, 100, 50, 0]]]
 
 
+@pytest.mark.compiles
 def test_weighted_colours_half_way_go_to_the_even_number_at_every_weight() -> None:
     x = np.zeros((255, 3, 255, 3, 4), np.uint8)
     values, alphas = np.arange(255)[:, None, None], np.arange(1, 256)[None, :, None]
