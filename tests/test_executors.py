@@ -23,7 +23,7 @@ import pytest
 from poolcli import AvgPool, FileError, RequestError
 from poolcli.formats import Source
 from poolcli.formats.atomic import reported
-from poolcli.formats.fingerprint import fingerprint_of
+from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.tiles import parts_for

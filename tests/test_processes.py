@@ -53,7 +53,7 @@ def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: p
 
 FORKED = """
 import os
-from poolcli.formats.image.pixels import captured_stderr
+from poolcli.formats.image.pillow import captured_stderr
 with captured_stderr():
     pass  # its file is kept for the next time, and is not the child's
 if os.fork() == 0:

@@ -17,7 +17,7 @@ from poolcli.cli.reading import header_options
 from poolcli.errors import PoolError
 from poolcli.formats import Header, ReadOptions, list_arrays, parse_source
 from poolcli.formats.checks import choose
-from poolcli.formats.paths import shown
+from poolcli.formats.files import shown
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line, printable

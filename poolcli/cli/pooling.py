@@ -21,7 +21,7 @@ from poolcli.cli.unused_options import refuse_without_effect
 from poolcli.engine.compiled import load
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
-from poolcli.formats.paths import is_url
+from poolcli.formats.files import is_url
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes

@@ -17,7 +17,7 @@ from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source
-from poolcli.formats.paths import check_url, exists
+from poolcli.formats.files import check_url, exists
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.formats.raw import raw_from
+from poolcli.formats.npy import raw_from
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
 from poolcli.pooling.colour import Limits

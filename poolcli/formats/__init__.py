@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import raw
 from poolcli.formats.checks import byte_count, human_bytes, memory_limit_of, tensor_layout
+from poolcli.formats.npy import open_raw
 from poolcli.formats.recognise import (
     can_crash,
     folder_format,
@@ -83,7 +83,7 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
     """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
     if options.raw is not None:
         refuse_known_format(source.path)
-        with raw.open_array(source, options.raw) as file:
+        with open_raw(source, options.raw) as file:
             yield file
         return
     options = _limited(source.path, options)
@@ -174,7 +174,7 @@ def check_chunks(
         able = " and ".join(suffixes_of(lambda row: row.chunked))
         option = field("chunks" if chunks else "shards")
         raise RequestError(f"{option} is for {able} outputs, and {path} is {row.name}; leave it out")
-    from poolcli.formats.zarr.chunks import grid_of
+    from poolcli.formats.zarr.documents import grid_of
 
     grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -197,3 +200,87 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
         return None
     found: list[int | float] = value.tolist()
     return found
+
+
+AT_ONCE = 2**20  # bytes
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# Bytes that one byte can unpack to, at most, by formats that do not say how much they hold.
+MOST_OF_DEFLATE, MOST_OF_LZMA = 1032, 8000
+
+
+def blosc_size(data: bytes, most: int) -> int:
+    """By the header of Blosc; 0 where that is not of these data, which Blosc refuses."""
+    return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
+
+
+def lz4_size(data: bytes, most: int) -> int:
+    """By the header that numcodecs writes."""
+    return int.from_bytes(data[:4], "little")
+
+
+def hdf5_lz4_size(data: bytes, most: int) -> int:
+    """By the header that the HDF5 filters LZ4 and Bitshuffle write."""
+    return int.from_bytes(data[:8], "big")
+
+
+def blosc2_size(data: bytes, most: int) -> int:
+    """By the header of a frame of Blosc2; of a bare chunk as Blosc."""
+    return int.from_bytes(data[30:38], "big") if data[2:9] == b"b2frame" else blosc_size(data, most)
+
+
+def zstd_size(data: bytes, most: int) -> int:
+    """By the header of the first frame (RFC 8878, 3.1.1); 0 where it does not say."""
+    if data[:4] != ZSTD_MAGIC or len(data) < 5:
+        return 0
+    flags = data[4]
+    is_single = flags >> 5 & 1
+    at = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
+    length = (is_single, 2, 4, 8)[flags >> 6]
+    return int.from_bytes(data[at : at + length], "little") + (256 if length == 2 else 0)
+
+
+def deflate_size(data: bytes, most: int) -> int:
+    """By unpacking gzip or zlib to no more than `most`, where so much can be in it."""
+    if len(data) * MOST_OF_DEFLATE <= most:
+        return 0
+    return _counted(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, most)
+
+
+def bzip2_size(data: bytes, most: int) -> int:
+    """By unpacking it to no more than `most`."""
+    return _counted(bz2.BZ2Decompressor, data, most)
+
+
+def lzma_size(data: bytes, most: int) -> int:
+    """By unpacking it to no more than `most`, where so much can be in it."""
+    return 0 if len(data) * MOST_OF_LZMA <= most else _counted(lzma.LZMADecompressor, data, most)
+
+
+def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
+    """The bytes of all streams that lie one behind the other, or the first number above `most`; what is damaged is left
+    to whoever unpacks it.
+    """
+    count, rest = 0, data
+    while rest and count <= most:
+        unpacker = make()
+        count, rest = _counted_one(unpacker, rest, most, count)
+    return count
+
+
+def _counted_one(unpacker: Any, data: bytes, most: int, count: int) -> tuple[int, bytes]:
+    while count <= most and not unpacker.eof:
+        try:
+            found = len(unpacker.decompress(data, AT_ONCE))
+        except (zlib.error, OSError, lzma.LZMAError, EOFError):
+            return count, b""
+        data = getattr(unpacker, "unconsumed_tail", b"")
+        count += found
+        if not found and not data and not unpacker.eof:
+            return count, b""
+    return count, unpacker.unused_data
+
+
+UNPACKED_SIZES: dict[str, Callable[[bytes, int], int]] = {
+    "blosc": blosc_size, "bz2": bzip2_size, "gzip": deflate_size, "lz4": lz4_size, "lzma": lzma_size,
+    "zlib": deflate_size, "zstd": zstd_size,
+}  # fmt: skip

@@ -1,23 +1,25 @@
-"""The .npy format: headers are read by a parser of our own limits, data region by region."""
+"""Files of one array as it lies in memory: .npy, .npy.gz, and files without a header (`--raw`)."""
 
 from __future__ import annotations
 
-import ast
+import gzip
 import io
 import os
-import re
-import struct
+import stat
 import sys
+import tokenize
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from dataclasses import dataclass, replace
+from dataclasses import field as default_field
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError
+from poolcli.dtypes import DTYPES, lookup, numpy_dtype
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream, is_device
-from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes
+from poolcli.formats.checks import byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.records import (
     ArrayReader,
     Header,
@@ -32,20 +34,25 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.resumable import CoveredRegions, Journal, contiguous_runs, continued_file
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from poolcli.plan.region import Ranges
 
+
 MAGIC = b"\x93NUMPY"
+LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # bytes of the header's length, by version
 LONGEST_HEADER = 65_536
 MOST_AXES = 32
 AT_ONCE = 2**20  # bytes
-MOST_BYTES = 2**63 - 1  # of an array, any length of 0 taken for 1: numpy can hold no more
-_KINDS = {"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}
-_DESCR = re.compile(r"[<>|=]?([a-zA-Z?])(\d{1,4})")
+MOST_BYTES = 2**63 - 1  # of a numpy array, counting lengths of 0 as 1
+GZIP = b"\x1f\x8b"
+# What numpy raises for headers: MemoryError and RecursionError mean that brackets are nested too deeply.
+BROKEN = (ValueError, TypeError, SyntaxError, LookupError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 @contextmanager
@@ -55,14 +62,19 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         yield streamed("-", sys.stdin.buffer)
         return
     with open(source.path, "rb") as stream:
-        descr, header, fortran = parse_header(source.path, stream)
+        if stream.read(len(GZIP)) == GZIP:
+            with gzip.open(source.path, "rb") as unpacked:
+                yield _unpacked(source.path, cast("BinaryIO", unpacked), options)
+            return
+        stream.seek(0)
+        dtype, header, fortran = parse_header(source.path, stream)
         start, held = stream.tell(), os.fstat(stream.fileno()).st_size
         check_size(source.path, header, held - start)
         rest = held - start - _bytes(header)
         if rest:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
-        file = Flat(header, stream, descr, fortran, start)
-        if fortran and len(header.shape) > 1:  # a part of it lies in pieces of a few elements all over the file
+        file = Flat(header, stream, dtype, fortran, start)
+        if fortran and len(header.shape) > 1:  # its regions are runs of a few elements all over the file
             yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
             return
         yield file
@@ -70,18 +82,19 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 @dataclass(slots=True)
 class Flat:
-    """An array that lies in a file as it is; regions are read, not mapped: a file that shrinks under a map ends the
-    process.
+    """An array stored uncompressed in a file.
+
+    Regions are read, not mapped into memory: a process that reads a map of a file that has shrunk is killed (SIGBUS).
     """
 
     header: Header
     stream: BinaryIO
-    descr: Any
+    dtype: Any
     fortran: bool
     start: int
     streams: bool = True
     chunks: tuple[int, ...] | None = None
-    metadata: Metadata = field(default_factory=Metadata)
+    metadata: Metadata = default_field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> NDArray[Any]:
         with loading():
@@ -90,10 +103,10 @@ class Flat:
         shape, stored = self.header.shape, region
         if self.fortran:
             shape, stored = shape[::-1], region[::-1]
-        array = np.empty(tuple(map(len, stored)), self.descr)
+        array = np.empty(tuple(map(len, stored)), self.dtype)
         if array.size:
             self._fill(array.reshape(-1).view(np.uint8).data, shape, stored, array.itemsize)
-        array = _numbers(array, self.header)
+        array = _as_stored(array, self.header)
         return array.T if self.fortran else array
 
     def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
@@ -109,16 +122,16 @@ class Flat:
 
 
 def streamed(name: str, stream: BinaryIO) -> InMemoryReader:
-    """The array in a stream that cannot go back: of its header, and then of as many bytes as that claims."""
-    descr, header, fortran = parse_header(name, stream)
-    check_size(name, header, _bytes(header))  # how much there is, is known when it has been read
-    return InMemoryReader(header, lambda: (_read_rest(name, stream, descr, header, fortran), Metadata()))
+    """The array of a stream that cannot seek."""
+    dtype, header, fortran = parse_header(name, stream)
+    check_size(name, header, _bytes(header))  # the length of the data is not known before it has been read
+    return InMemoryReader(header, lambda: (_read_rest(name, stream, dtype, header, fortran), Metadata()))
 
 
-def _read_rest(name: str, stream: BinaryIO, descr: str, header: Header, fortran: bool) -> NDArray[Any]:
+def _read_rest(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> NDArray[Any]:
     import numpy as np
 
-    array = np.empty(header.shape, descr, order="F" if fortran else "C")
+    array = np.empty(header.shape, dtype, order="F" if fortran else "C")
     target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
     done = 0
     while done < len(target):
@@ -126,11 +139,11 @@ def _read_rest(name: str, stream: BinaryIO, descr: str, header: Header, fortran:
         if not count:
             check_size(name, header, done)
         done += count
-    return _numbers(array, header)
+    return _as_stored(array, header)
 
 
-def _numbers(array: NDArray[Any], header: Header) -> NDArray[Any]:
-    """The array as it was read; bytes other than 0 and 1 are true, too."""
+def _as_stored(array: NDArray[Any], header: Header) -> NDArray[Any]:
+    """The array; bytes of a bool that are neither 0 nor 1 are true."""
     import numpy as np
 
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
@@ -147,9 +160,9 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes an array region by region; with an identity, what a stopped run of the same identity has written is kept.
+    """Writes an array region by region; with an `identity`, continues what a run of that identity left.
 
-    Standard output, a pipe or a device is a stream, which takes regions from front to back alone.
+    Standard output, pipes and devices are streams: they take regions from front to back only.
     """
     import numpy as np
 
@@ -162,11 +175,11 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
             yield _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize, path == "-" or is_device(path))
         return
     with continued_file(path, options.overwrite, options.identity) as (stream, journal):
-        yield _Kept(stream, head.getvalue(), spec.shape, dtype.itemsize, journal)
+        yield _ResumableSink(stream, head.getvalue(), spec.shape, dtype.itemsize, journal)
 
 
 class _Sink:
-    """Writes each run of a region at its place."""
+    """Writes each contiguous run of a region at its offset."""
 
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
@@ -196,8 +209,8 @@ class _Sink:
             self._at, done = place + size, done + size
 
 
-class _Kept(_Sink):
-    """As `_Sink`, and notes from time to time, beside the file, which regions are on the disk."""
+class _ResumableSink(_Sink):
+    """As `_Sink`, with a journal beside the file of the regions that are on the disk."""
 
     def __init__(
         self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, journal: Journal
@@ -210,7 +223,7 @@ class _Kept(_Sink):
             self._done.add(region)
 
     def _is_there(self, region: Ranges) -> bool:
-        """Whether a region that a journal names is one of this array, and the file long enough to have it."""
+        """Whether a region of the journal lies in this array, and in the file."""
         inside = len(region) == len(self._shape) and all(
             0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)
         )
@@ -220,7 +233,7 @@ class _Kept(_Sink):
         return self._start + (first + length) * self._itemsize <= self._journal.size
 
     def holds(self, region: Ranges) -> bool:
-        return self._held.holds(region)  # another thread adds to what is done
+        return self._held.holds(region)  # not `_done`, to which another thread adds
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         super().__call__(region, array)
@@ -230,7 +243,7 @@ class _Kept(_Sink):
 
 
 class _Unseekable(io.RawIOBase):
-    """Only `write`: numpy then writes in chunks and reports an error of the system as it is, with its number."""
+    """A stream with `write` alone: numpy then writes in chunks, and errors of the system keep their number."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -239,18 +252,20 @@ class _Unseekable(io.RawIOBase):
         return self._stream.write(data)
 
 
-def parse_header(name: str, stream: BinaryIO) -> tuple[str, Header, bool]:
-    """The numpy type string, the header, and whether the data is in Fortran order."""
+def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:
+    """The numpy dtype, the header, and whether the data is in Fortran order.
+
+    numpy parses the text, of which it is given at most 64 KiB: it would read any length that the file claims.
+    """
     magic = stream.read(6)
     if not magic and name == "-":
         raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
     if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
     version = stream.read(2)
-    lengths = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}
-    if version not in lengths:
+    if version not in LENGTHS:
         raise FileError(f"{name}: has .npy version {'.'.join(map(str, version)) or 'none'}; 1.0, 2.0 and 3.0 are read")
-    size = stream.read(struct.calcsize(lengths[version]))
+    size = stream.read(LENGTHS[version])
     length = int.from_bytes(size, "little")
     text = stream.read(min(length, LONGEST_HEADER + 1))
     if length > LONGEST_HEADER:
@@ -259,41 +274,37 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[str, Header, bool]:
         )
     if len(text) < length or not size:
         raise FileError(f"{name}: ends inside its .npy header")
-    descr, shape, fortran = _parse_fields(name, text)
-    dtype = _dtype_name(name, descr)
+    shape, fortran, dtype = _parsed(name, io.BytesIO(len(text).to_bytes(4, "little") + text))
+    kind = _dtype_name(name, dtype)
     check_rank(name, shape)
     if len(shape) > MOST_AXES:
         raise FileError(f"{name}: has {len(shape)} axes; at most {MOST_AXES} are read")
-    return str(descr), Header("npy", shape, dtype), fortran
+    return dtype, Header("npy", shape, kind), fortran
 
 
-def _parse_fields(name: str, text: bytes) -> tuple[object, tuple[int, ...], bool]:
+def _parsed(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    with loading():
+        import numpy as np
+
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of numbers that run into words, such as 0x1for
-            # Python 2 wrote long integers as 12L.
-            fields = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text.decode("utf-8").strip()))
-        shape, descr, fortran = fields["shape"], fields["descr"], fields["fortran_order"]
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
+            warnings.simplefilter("ignore")  # of headers by Python 2, and of numbers that run into words
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(text, max_header_size=LONGEST_HEADER)
+    except BROKEN as error:
         raise FileError(f"{name}: its .npy header is broken") from error
-    whole = isinstance(shape, tuple) and all(type(size) is int for size in shape)
-    if not whole or not isinstance(fortran, bool):
+    if any(type(size) is not int for size in shape):
         raise FileError(f"{name}: its .npy header is broken")
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
-    return descr, shape, fortran
+    return shape, fortran, dtype
 
 
-def _dtype_name(name: str, descr: object) -> str:
-    match = _DESCR.fullmatch(descr) if isinstance(descr, str) else None
-    if isinstance(descr, str) and descr.endswith("O"):
+def _dtype_name(name: str, dtype: np.dtype[Any]) -> str:
+    if dtype.names or dtype.subdtype:
+        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
+    if dtype.hasobject:
         raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
-    if match is None:
-        raise FileError(f"{name}: holds a structured or unknown type; poolcli pools bool, integers and floats")
-    kind, size = match.groups()
-    if kind == "b" and size == "1":
-        return "bool"
-    return check_dtype(name, f"{_KINDS[kind]}{int(size) * 8}" if kind in _KINDS else f"type {kind}{size}")
+    return check_dtype(name, dtype.name)
 
 
 def _bytes(header: Header) -> int:
@@ -307,3 +318,84 @@ def check_size(name: str, header: Header, held: int) -> None:
         raise FileError(f"{name}: is empty, in a shape that no array can have")
     if claimed > held:
         raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")
+
+
+def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:
+    """The array in a .npy.gz file, unpacked when it is first read."""
+    with _translated(path):
+        file = streamed(path, stream)
+    check_expansion(path, os.path.getsize(path), _bytes(file.header), options.allowed)
+
+    def load() -> tuple[NDArray[Any], Metadata]:
+        with _translated(path):
+            found = file.load()
+            stream.read(1)  # at the end the checksum is compared
+        return found
+
+    return InMemoryReader(file.header, load)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Turns errors about damaged gzip data into a FileError."""
+    try:
+        yield
+    except FileError:
+        raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileError(f"{path}: is not a whole gzip file ({error})") from error
+
+
+RAW_EXAMPLE = "1,3,64,64,uint8"
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The array of a file without a header, in C order; `order` is the byte order, as numpy writes it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    order: Literal["<", ">"] = "<"
+
+
+def raw_from(text: str) -> Raw:
+    """A shape and a type as they are typed: `1,3,64,64,uint8`, or `64x64,>f4` for big-endian numbers.
+
+    >>> raw_from("64x64,>f4")
+    Raw(shape=(64, 64), dtype='float32', order='>')
+    """
+    lengths, _, kind = text.replace(" ", "").rpartition(",")
+    numbers = lengths.replace("x", ",").split(",")
+    if kind.isdigit() or not all(number.isascii() and number.isdigit() for number in numbers):
+        raise RequestError(f"{field('raw')} is {text[:60]!r}; write a shape and a type, such as {RAW_EXAMPLE}")
+    big_endian = kind.startswith(">")
+    return Raw(tuple(map(int, numbers)), lookup(kind.lstrip(">")).name, ">" if big_endian else "<")
+
+
+@contextmanager
+def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
+    """The array of a file without a header, read region by region; refuses a file that is shorter."""
+    path = source.path
+    if path == "-":
+        raise FileError(f"-: standard input is a .npy stream; {field('raw')} is for files; leave it out")
+    check_rank(path, raw.shape)
+    header = Header("raw", raw.shape, raw.dtype)
+    claimed = _bytes(header)
+    with open(path, "rb", opener=_open_nonblocking) as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise FileError(f"{path}: is not a regular file")
+        if claimed > status.st_size:
+            raise FileError(
+                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, the file holds "
+                f"{human_bytes(status.st_size)}"
+            )
+        rest = status.st_size - claimed
+        if rest:
+            header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
+        yield Flat(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Opens a path without waiting for the writer if it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from poolcli.errors import FileError, PoolError, unexpected
-from poolcli.formats.paths import check_url, is_url
-from poolcli.formats.raw import EXAMPLE
+from poolcli.formats.files import check_url, is_url
+from poolcli.formats.npy import RAW_EXAMPLE
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 from poolcli.message_fields import field, hint
@@ -51,7 +51,9 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         if path.lower().endswith(MODELS):
             raise FileError(f"{path}: is a model, not an array; poolcli check {path} looks at its pooling layers")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
-        plain = hint(f"; if it holds plain numbers, say which: {field('raw', EXAMPLE)}") if _may_be_raw(path) else ""
+        plain = (
+            hint(f"; if it holds plain numbers, say which: {field('raw', RAW_EXAMPLE)}") if _may_be_raw(path) else ""
+        )
         raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")
     return found, ()
 

@@ -11,7 +11,7 @@ from poolcli.nodata import Missing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.formats.raw import Raw
+    from poolcli.formats.npy import Raw
     from poolcli.plan.region import Ranges
 
 
@@ -87,7 +87,7 @@ class Dimension:
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset,
-    `store` as `poolcli.formats.zarr.metadata` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
+    `store` as `poolcli.formats.zarr.ome` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
     `groups` above it, and for each axis its label and scales; `ome` is what OME-Zarr says of it. `notes` say what of
     all this is left out.
     """

@@ -140,7 +140,7 @@ FORMATS: dict[str, Format] = {
             "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
             streams=True, streams_from=0, resumable=True,
         ),
-        Format("npy.gz", (".npy.gz",), "poolcli.formats.npy_gz", (b"\x1f\x8b",), writes=False, written_as=".npy"),
+        Format("npy.gz", (".npy.gz",), "poolcli.formats.npy", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format(
             "npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"),
             several=True, naming=Naming("arr_0"),

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats import Header, ReadOptions, Source, holds_array
 from poolcli.formats.atomic import is_device
-from poolcli.formats.paths import exists
-from poolcli.formats.raw import Raw
+from poolcli.formats.files import exists
+from poolcli.formats.npy import Raw
 from poolcli.nodata import Missing
 from poolcli.plan import Plan
 from poolcli.pooling.colour import PLAIN, Colour, Limits

@@ -12,7 +12,7 @@ from poolcli.dtypes import lookup
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import ArrayReader, Metadata, RegionWriter, format_of
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.fingerprint import Fingerprint, check_unchanged, fingerprint_of
+from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import whole_region
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field

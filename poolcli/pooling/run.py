@@ -30,8 +30,8 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count, check_expansion, human_bytes, listing, memory_limit_of, named, usable
+from poolcli.formats.files import check_apart
 from poolcli.formats.names import array_names
-from poolcli.formats.paths import check_apart
 from poolcli.formats.records import whole_region
 from poolcli.layouts import check_layout, converted_shape
 from poolcli.message_fields import field

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.formats import Metadata, RegionWriter, Spec, WriteOptions, format_of, open_writer, write
 from poolcli.formats.checks import named
-from poolcli.formats.fingerprint import Fingerprint
+from poolcli.formats.files import Fingerprint
 from poolcli.formats.records import CallbackWriter, Dimension, slices
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan

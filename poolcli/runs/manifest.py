@@ -26,9 +26,8 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.fingerprint import checksum_of
+from poolcli.formats.files import check_url, checksum_of, is_url
 from poolcli.formats.names import below
-from poolcli.formats.paths import check_url, is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.resumable import finish
 from poolcli.formats.zarr.remote import finish_store

@@ -11,8 +11,8 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.formats import format_of, parse_source
 from poolcli.formats.atomic import is_device
+from poolcli.formats.files import is_url
 from poolcli.formats.names import array_names, below
-from poolcli.formats.paths import is_url
 from poolcli.formats.recognise import names_folder_output
 from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
 from poolcli.message_fields import field

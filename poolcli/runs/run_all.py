@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import can_crash
-from poolcli.formats.paths import is_url
+from poolcli.formats.files import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs

@@ -169,13 +169,13 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npy",
         lambda: saved(np.zeros(3, [("a", "f4")])),
         1,
-        "x.npy: holds a structured or unknown type; poolcli pools bool, integers and floats",
+        "x.npy: holds a structured type; poolcli pools bool, integers and floats",
     ),
     "npy: text": (
         "x.npy",
         lambda: saved(np.array(["a"])),
         1,
-        "x.npy: holds type U1; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds str32; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "npy: complex": (
         "x.npy",
@@ -187,7 +187,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npy",
         lambda: npy("(1000000000000,)", descr="'|S0'"),
         1,
-        "x.npy: holds type S0; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds bytes; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     # .npz
     "npz: truncated": ("x.npz", lambda: zipped({"a.npy": saved()})[:60], 1, "x.npz: is not a readable .npz file ..."),

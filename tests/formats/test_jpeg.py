@@ -13,7 +13,7 @@ from PIL import Image
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, read
-from poolcli.formats.image import jpeg
+from poolcli.formats.image import codecs
 
 NOISE = np.random.default_rng(2).integers(0, 256, (37, 50, 3), np.uint8)
 SAVED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -51,7 +51,7 @@ def saved(mode: str = "RGB", **options: Any) -> bytes:
 def test_pixels_are_those_of_pillow(mode: str, options: dict[str, Any]) -> None:
     Path("x.jpg").write_bytes(saved(mode, **options))
     with Image.open("x.jpg") as image:
-        own = jpeg.decoded(image, "x.jpg")
+        own = codecs.decode_jpeg(image, "x.jpg")
         pixels = np.asarray(image)
     np.testing.assert_array_equal(read(Source("x.jpg")).array, pixels)
     assert (own is None) == (mode == "CMYK")
@@ -68,9 +68,9 @@ def test_a_picture_that_is_turned_is_upright() -> None:
 @pytest.mark.parametrize("restart", [0, 2])
 def test_a_jpeg_is_whole_up_to_its_end_marker(restart: int) -> None:
     data = saved(restart_marker_blocks=restart)
-    assert jpeg.is_whole(data)
-    assert jpeg.is_whole(data + b"more")
-    assert not any(jpeg.is_whole(data[:length]) for length in range(len(data)))
+    assert codecs.is_whole_jpeg(data)
+    assert codecs.is_whole_jpeg(data + b"more")
+    assert not any(codecs.is_whole_jpeg(data[:length]) for length in range(len(data)))
 
 
 def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None:
@@ -85,12 +85,12 @@ def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None
 
 def test_without_imagecodecs_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imagecodecs", None)
-    jpeg._codecs.cache_clear()
+    codecs._jpeg_codec.cache_clear()
     Path("x.jpg").write_bytes(saved())
     with Image.open("x.jpg") as image:
-        assert jpeg.decoded(image, "x.jpg") is None
+        assert codecs.decode_jpeg(image, "x.jpg") is None
         np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
-    jpeg._codecs.cache_clear()
+    codecs._jpeg_codec.cache_clear()
 
 
 def test_pixels_of_one_colour_are_read_however_few_bytes_they_take() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from multiprocessing.connection import Connection
 
-from poolcli.formats.image.pixels import captured_stderr
+from poolcli.formats.image.pillow import captured_stderr
 from poolcli.system.subprocesses import CONTEXT, start
 
 

@@ -189,7 +189,7 @@ def test_lzma_that_unpacks_to_more_than_its_place_is_refused(
         for tag, rows in ((257, 20), (278, 8), (323, 8)):
             if found := file.pages[0].tags.get(tag):  # type: ignore[union-attr]  # it is a whole page
                 found.overwrite(rows)
-    said = "is damaged: 768 B are stored in a strip or tile of page 1, where there is place for 384 B"
+    said = "is damaged: a strip or tile of page 1 unpacks to more than its 384 B"
     with pytest.raises(FileError, match=rf"^longer\.tif: {said}$"):
         read(Source("longer.tif"))
 

@@ -232,7 +232,7 @@ def test_what_later_pages_say_is_left_out_with_a_note(dtype: str, more: int, cli
             pixels = np.zeros((6, 8, 3), dtype)
             file.write(pixels, photometric="rgb", metadata=None, description=f"cell {page * more}", software=False)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
-    what = "what pages after the first say beside their pixels not kept: it differs from what the first says"
+    what = "metadata of pages after the first not kept: it differs from that of the first"
     assert result.json["notes"] == [what] * more
 
 

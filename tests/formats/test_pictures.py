@@ -17,7 +17,6 @@ from PIL import Image, ImageCms, TiffImagePlugin
 from PIL.PngImagePlugin import PngInfo
 
 from poolcli.formats import Source, read
-from poolcli.formats.image.pixels import in_one_piece
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, NOISE, halved, pixels
 
@@ -226,11 +225,3 @@ def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:
         2,
         "poolcli: x.tiff: png cannot hold 4 channels of uint8 (CMYK); use .jpeg, .tiff, .npy, .npz or .h5\n",
     )
-
-
-@pytest.mark.parametrize("largest", [2**31, 0], ids=["in one piece", "as Pillow gives it"])
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
-def test_pixels_come_as_numpy_has_them(mode: str, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.image.pixels.LARGEST_PIECE", largest)
-    image = Image.effect_noise((7, 5), 90).convert(mode)
-    np.testing.assert_array_equal(in_one_piece(image), np.asarray(image), strict=True)

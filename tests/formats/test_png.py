@@ -14,7 +14,7 @@ from PIL.PngImagePlugin import PngImageFile, PngInfo
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, read
-from poolcli.formats.image import png
+from poolcli.formats.image import codecs
 from tests.conftest import Cli
 
 NOISE = np.random.default_rng(5)
@@ -29,7 +29,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_other_programs_read_what_was_written(channels: int) -> None:
     x = NOISE.integers(0, 256, (37, 21, channels), np.uint8)
-    data = png.encode("x.png", x, {"dpi": (300, 300)})
+    data = codecs.encode_png("x.png", x, {"dpi": (300, 300)})
     with Image.open(io.BytesIO(data)) as made:
         np.testing.assert_array_equal(np.asarray(made).reshape(x.shape), x)
         assert made.info["dpi"] == pytest.approx((300, 300), abs=0.01)
@@ -42,7 +42,7 @@ def test_pixels_are_those_of_pillow(mode: str) -> None:
     image.save("x.png")
     as_colours = {"P": "RGB", "1": "L"}.get(mode, mode)
     with Image.open("x.png") as stored:
-        assert (png.decoded(stored, as_colours, "x.png") is None) == (mode in ("P", "1"))
+        assert (codecs.decode_png(stored, as_colours, "x.png") is None) == (mode in ("P", "1"))
     np.testing.assert_array_equal(read(Source("x.png")).array, np.asarray(image.convert(as_colours)))
 
 
@@ -74,8 +74,8 @@ def test_what_lies_behind_the_pixels_is_read_and_they_are_decoded_once(
 
 
 def test_one_whose_pixels_are_cut_short_is_refused_in_the_words_of_pillow() -> None:
-    data = png.encode("x.png", NOISE.integers(0, 256, (32, 32, 3), np.uint8), {})
-    ((at, end),) = ((at, end) for kind, at, end in png.chunks(io.BytesIO(data)) if kind == b"IDAT")
+    data = codecs.encode_png("x.png", NOISE.integers(0, 256, (32, 32, 3), np.uint8), {})
+    ((at, end),) = ((at, end) for kind, at, end in codecs.png_chunks(io.BytesIO(data)) if kind == b"IDAT")
     less = b"IDAT" + data[at + 8 : end - 2000]
     pieces = data[:at], (len(less) - 4).to_bytes(4), less, crc32(less).to_bytes(4), data[end:]
     Path("x.png").write_bytes(b"".join(pieces))
@@ -87,7 +87,7 @@ def test_without_imagecodecs_pillow_reads_and_writes(cli: Cli, monkeypatch: pyte
     x = NOISE.integers(0, 256, (8, 8, 3), np.uint8)
     Image.fromarray(x).save("x.png")
     monkeypatch.setitem(sys.modules, "imagecodecs", None)
-    png.is_there.cache_clear()
+    codecs.has_png_codec.cache_clear()
     assert cli("max", "x.png", "-o", "y.png", *HALVE).code == 0
-    png.is_there.cache_clear()
+    codecs.has_png_codec.cache_clear()
     np.testing.assert_array_equal(np.asarray(Image.open("y.png")), x.reshape(4, 2, 4, 2, 3).max((1, 3)))

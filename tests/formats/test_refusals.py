@@ -50,7 +50,7 @@ NPY_REFUSALS = {
     ),
     "structured": (
         npy(fields("(1,)", "[('a', '<f4')]"), b"\0" * 4),
-        "x.npy: holds a structured or unknown type; poolcli pools bool, integers and floats",
+        "x.npy: holds a structured type; poolcli pools bool, integers and floats",
     ),
     "complex": (
         npy(fields("(1,)", "'<c8'"), b"\0" * 8),
@@ -58,7 +58,7 @@ NPY_REFUSALS = {
     ),
     "text elements of no bytes": (
         npy(fields("(1000000000000,)", "'|S0'")),
-        "x.npy: holds type S0; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.npy: holds bytes; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "an empty shape beyond 64 bits": (
         npy(fields("(0, 1, 4611686018427387904, 4)")),

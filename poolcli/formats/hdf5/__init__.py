@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import UNREADABLE, byte_count, chosen, missing_in, named, notes_on
-from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file
-from poolcli.formats.hdf5.names import h5py, reading
+from poolcli.formats.hdf5.chunks import h5py
+from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file, reading
 from poolcli.formats.hdf5.write import holds, open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["holds", "open_array", "open_container", "open_writer", "write"]
 
 
-LARGEST_SCALES = 2**25  # bytes of all of them together; what is beyond is left out
+LARGEST_SCALES = 2**25  # bytes of all dimension scales together; further ones are dropped
 MADE_ANEW = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
 
 
 def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Metadata:
-    """What goes with a dataset."""
+    """The metadata of a dataset."""
     lost: list[str] = []
     attributes = _own(dataset.attributes, dataset.name, lost)
     groups = {name: _own(found, name, lost) for name, found in dataset.groups()}
@@ -51,10 +51,10 @@ def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Me
 
 
 def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
-    """The one-dimensional scales of each axis; () where no axis has any."""
+    """The one-dimensional scales of each axis; () if no axis has any."""
     try:
         listed = dataset.attributes.get("DIMENSION_LIST")
-    except (TypeError, OSError, RuntimeError):  # references of a kind that h5py does not know, or damaged ones
+    except (TypeError, OSError, RuntimeError):  # references of a type that h5py does not know, or damaged ones
         return ()
     if listed is None or len(listed) != len(dataset.header.shape):
         return ()
@@ -66,7 +66,7 @@ def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
 
 
 def notes_of(dataset: Dataset) -> Iterator[str]:
-    """What a person should know before the dataset is pooled."""
+    """Notes on a dataset before it is pooled."""
     yield from notes_on(dataset.attributes)
     if "MATLAB_class" in dataset.attributes:
         yield "MATLAB has the axes in the opposite order"
@@ -75,7 +75,7 @@ def notes_of(dataset: Dataset) -> Iterator[str]:
 def _dimensions(
     dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...], lost: list[str]
 ) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
-    """What each axis is called and its scales, () where no axis has any; and a note on those that are left out."""
+    """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
     room, found, long = LARGEST_SCALES, [], []
     for label, of_axis in zip(dataset.labels, scales or [()] * len(dataset.labels), strict=True):
         kept = {}
@@ -92,7 +92,7 @@ def _dimensions(
 
 
 def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
-    """The attributes of an object that can be written again; the names of others, but those made anew, go to `lost`."""
+    """The attributes of an object that can be written again; names of others, unless made anew, are added to `lost`."""
     found = {}
     for name in attributes:
         if name in MADE_ANEW:
@@ -109,7 +109,7 @@ def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
 
 
 def _refers(value: Any) -> bool:
-    """Whether the value of an attribute is, or has in it, links to other objects."""
+    """Whether the value of an attribute is, or contains, references to other objects."""
     kind = getattr(value, "dtype", None)
     if kind is None or kind.names is None:
         return isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
@@ -118,7 +118,7 @@ def _refers(value: Any) -> bool:
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
-    """The file; of its datasets, others and links to other files are left out."""
+    """Opens the file."""
     with opened_file(path, options) as gate:
         yield _Datasets(gate)
 
@@ -140,7 +140,7 @@ class _Datasets:
     def array(self, key: str) -> ArrayReader:
         with reading(self.gate.path):
             dataset = self.gate.dataset(key)
-            scales = scales_of(dataset)  # what is not let through of these is refused, too
+            scales = scales_of(dataset)  # scales in other files are refused, too
             gone = missing_in(dataset.attributes, dataset.header.dtype)
             header = replace(dataset.header, notes=tuple(notes_of(dataset)), missing=gone)
             return _File(header, dataset, scales)
@@ -148,7 +148,7 @@ class _Datasets:
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen dataset, read region by region, with its attributes and how it is stored."""
+    """The chosen dataset, read region by region."""
     with open_container(source.path, options) as file:
         yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
 

@@ -1,22 +1,24 @@
-"""The gate of an HDF5 file, which every read passes: what lies in other files is refused, unless it is allowed.
+"""The gate of an HDF5 file, which every read passes: data in other files is refused, unless it is allowed.
 
-HDF5 reaches into other files by external links, also behind soft ones; by virtual datasets, whose sources it opens as
-soon as it is asked for their shape; by external storage; and by references. So names are followed link by link, a
-reference is taken as a place in this file, and of a dataset nothing is asked before it is known where its data lies.
+HDF5 opens other files for external links, also behind soft ones; for virtual datasets as soon as it is asked for their
+shape; for external storage; and for references. So names are followed link by link, a reference counts as a place in
+this file, and nothing else is asked of a dataset before it is known where its data lies.
+
+Names are str; bytes that are not UTF-8 are kept as surrogates, as Python does with file names.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.formats.checks import (
     MEMORY_OF_SMALL,
     SMALL_FILE,
@@ -25,34 +27,147 @@ from poolcli.formats.checks import (
     check_rank,
     listing,
     named,
+    one_line,
 )
-from poolcli.formats.hdf5.checks import (
+from poolcli.formats.hdf5.chunks import (
     Chunks,
     check_filters,
     check_memory,
     check_place,
+    h5py,
     is_virtual,
     read_chunks,
     read_in_batches,
 )
-from poolcli.formats.hdf5.names import above, find, h5py, reading, text_of, walk
 from poolcli.formats.records import Header, ReadOptions, slices
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
+from poolcli.system.limits import limit_cpu_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.plan.region import Ranges
 
-ENTROPY_CODING = 4  # of the options of szip
-LZF = 32000
-# Filters of hdf5plugin that are written back: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round what
-# they pack, or, as that of JPEG-LS does with four axes, make something else of it without a word.
-KEPT = (307, 32001, 32004, 32008, 32013, 32015, 32026)
+
+KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
+
+
+def translated(path: str) -> AbstractContextManager[None]:
+    """Turns errors of h5py into a FileError of one line."""
+    return one_line(path, lambda error: isinstance(error, KNOWN), _said)
+
+
+@contextmanager
+def reading(path: str, size: int = 0) -> Iterator[None]:
+    """As `translated`, with a CPU limit while h5py reads `size` bytes: a damaged file may send it into a loop."""
+    with limit_cpu_time(os.path.getsize(path) + size), translated(path):
+        yield
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, BlockingIOError):
+        return "is open in another program; close it there first"
+    return f"HDF5 cannot read or write it: {said_by(error).strip(QUOTES)}"
+
+
+MOST_GROUPS = 100_000
+MOST_HOPS = 100  # soft links that are followed
+
+
+def text_of(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def bytes_of(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def find(root: Any, key: str, where: str, allow_external: bool) -> Any:
+    """The object called `key`, None if there is none; refuses a link to another file anywhere on the way."""
+    here, hops = root, 0
+    waiting = _steps(bytes_of(key))
+    while waiting:
+        name = waiting.pop()
+        link = _link(here, name)
+        if link is None:
+            return None
+        if link == h5py.h5l.TYPE_HARD:
+            here = h5py.h5o.open(here, name)
+        elif link == h5py.h5l.TYPE_SOFT:
+            hops += 1
+            if hops > MOST_HOPS:
+                raise FileError(f"{where}: is a link that leads in circles")
+            target = here.links.get_val(name)
+            here = h5py.h5o.open(here, b"/") if target.startswith(b"/") else here
+            waiting += _steps(target)
+        elif link == h5py.h5l.TYPE_EXTERNAL and allow_external:
+            here = h5py.h5o.open(here, name)
+        elif link == h5py.h5l.TYPE_EXTERNAL:
+            other = text_of(here.links.get_val(name)[0])
+            raise FileError(f"{where}: is a link to the file {other}; {field('allow_external')} follows it")
+        else:
+            raise FileError(f"{where}: is a link of a kind that poolcli does not know")
+    return here
+
+
+def above(root: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The root and the groups above `key`, by name, as far as hard links lead."""
+    here, path = root, "/"
+    waiting = _steps(bytes_of(key))
+    yield path, here
+    while len(waiting) > 1 and _link(here, waiting[-1]) == h5py.h5l.TYPE_HARD:
+        name = waiting.pop()
+        here, path = h5py.h5o.open(here, name), f"{path}{text_of(name)}/"
+        yield path, here
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """The name of every dataset and the dataset, in the order of names; None for links that are not hard.
+
+    Each group is visited once.
+    """
+    waiting = [("/", root)]
+    seen: set[int] = set()
+    while waiting:
+        prefix, group = waiting.pop()
+        address = h5py.h5o.get_info(group).addr
+        if address in seen or len(seen) > MOST_GROUPS:
+            continue
+        seen.add(address)
+        groups = []
+        for name in sorted(group):
+            if _link(group, name) != h5py.h5l.TYPE_HARD:
+                yield f"{prefix}{text_of(name)}", None
+                continue
+            child = h5py.h5o.open(group, name)
+            if isinstance(child, h5py.h5g.GroupID):
+                groups.append((f"{prefix}{text_of(name)}/", child))
+            elif isinstance(child, h5py.h5d.DatasetID):
+                yield f"{prefix}{text_of(name)}", child
+        waiting.extend(reversed(groups))
+
+
+def _link(group: Any, name: bytes) -> int | None:
+    """The type of the link of this name; None if there is none."""
+    if not isinstance(group, h5py.h5g.GroupID):
+        return None
+    return int(group.links.get_info(name).type) if group.links.exists(name) else None
+
+
+def _steps(path: bytes) -> list[bytes]:
+    """The names in a path, the last one first."""
+    return [name for name in reversed(path.split(b"/")) if name not in (b"", b".")]
+
+
+KEPT_BY_H5PY = (1, 2, 3, 4, 32000)  # gzip, shuffle, fletcher32, szip, lzf
+# Filters of hdf5plugin that are kept: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round, or change
+# arrays of some shapes, as that of JPEG-LS does with four axes.
+KEPT_BY_PLUGIN = (307, 32001, 32004, 32008, 32013, 32015, 32026)
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """How h5py's dataset is stored, as its create_dataset takes it, and a note on filters that cannot be asked for.
+    """The storage of an h5py dataset as arguments of `create_dataset`, and a note on filters that are not kept.
 
     In `maxshape` 0 stands for the length of the axis itself.
     """
@@ -65,30 +180,24 @@ def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     stored["chunks"] = properties.get_chunk()
     if dataset.maxshape != dataset.shape:
         stored["maxshape"] = tuple(0 if m == n else m for m, n in zip(dataset.maxshape, dataset.shape, strict=True))
+    for name in ("compression", "compression_opts", "shuffle", "fletcher32"):
+        value = getattr(dataset, name)
+        if value not in (None, False, "unknown"):
+            stored[name] = value
     lost = []
     for i in range(properties.get_nfilters()):
         code, _, values, name = properties.get_filter(i)
-        options = _options(code, values)
-        if options and not options.keys() & stored.keys():
+        options = _plugin_options(code, values)
+        if options and "compression" not in stored:
             stored |= options
-        else:
+        elif code not in KEPT_BY_H5PY:
             lost.append(name.decode("utf-8", "replace") or str(code))
     return stored, (f"stored without the filter {named(lost)}",) if lost else ()
 
 
-def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
-    """A filter as create_dataset takes it; {} for one that it cannot be asked for, or that may change what it packs."""
-    if code == h5py.h5z.FILTER_DEFLATE:
-        return {"compression": "gzip", "compression_opts": values[0]}
-    if code == h5py.h5z.FILTER_SHUFFLE:
-        return {"shuffle": True}
-    if code == h5py.h5z.FILTER_FLETCHER32:
-        return {"fletcher32": True}
-    if code == h5py.h5z.FILTER_SZIP:
-        return {"compression": "szip", "compression_opts": ("ec" if values[0] & ENTROPY_CODING else "nn", values[1])}
-    if code == LZF:
-        return {"compression": "lzf"}
-    if code not in KEPT:
+def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
+    """A filter of hdf5plugin as arguments of `create_dataset`; {} if it cannot be asked for, or may change values."""
+    if code not in KEPT_BY_PLUGIN:
         return {}
     try:
         (plugin,) = need("hdf5plugin", why="filters")
@@ -97,9 +206,9 @@ def _options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
         return {}
 
 
-COPIES_OF_TEXT = 3  # of each text of an attribute while it is read
-# Elder kinds of files of the same names, by how they begin, and what to do about them.
-ELDER = {
+COPIES_OF_TEXT = 3  # of each string of an attribute while it is read
+# Older formats with the same suffixes, by their first bytes, and what to do about them.
+OLDER = {
     b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
     b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
 }
@@ -107,8 +216,8 @@ ELDER = {
 
 @contextmanager
 def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
-    """The file, as its gate."""
-    open(path, "rb").close()  # the system's own words for a missing or forbidden file
+    """Opens the file."""
+    open(path, "rb").close()  # the system's own message for a missing or forbidden file
     with ExitStack() as stack:
         with reading(path):
             if not h5py.is_hdf5(path):
@@ -119,27 +228,27 @@ def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """An open file. What is taken out of it was let through."""
+    """An open file. Whatever it returns has passed the checks."""
 
     path: str
     root: Any
     options: ReadOptions
 
     def headers(self) -> Iterator[Header]:
-        """The numeric datasets, by path; scales are left out: they go with the datasets that they belong to."""
+        """The numeric datasets, by path, without dimension scales, which belong to other datasets."""
         for name, found in walk(self.root):
             header = _header(name, found) if found else None
             if header is not None and not h5py.h5ds.is_scale(found):
                 yield header
 
     def left_out(self) -> Iterator[str]:
-        """The names of links, and of datasets that hold other than numbers."""
+        """The names of links, and of datasets that are not numeric."""
         for name, found in walk(self.root):
             if not found or _header(name, found) is None:
                 yield name
 
     def dataset(self, key: str) -> Dataset:
-        """The dataset called `key`; refused where there is none that can be pooled, or its data is not let through."""
+        """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         where = f"{self.path}:{key}"
         found = find(self.root, key, where, self.options.allow_external)
         if found is None:
@@ -149,19 +258,19 @@ class Gate:
         if not isinstance(found, h5py.h5d.DatasetID):
             inside = [h for h in self.headers() if str(h.key).startswith("/" + key.strip("/") + "/")]
             raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
-        return self._let_through(key, found)
+        return self._checked(key, found)
 
     def referred(self, reference: Any) -> Dataset | None:
-        """The dataset that a reference means; None for what is no such reference into this file."""
+        """The dataset that a reference points to; None for anything but a reference into this file."""
         if not isinstance(reference, h5py.Reference) or not reference:
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
         if not name or _header("", found) is None:
             return None
-        return self._let_through(text_of(name), found)
+        return self._checked(text_of(name), found)
 
-    def _let_through(self, name: str, found: Any) -> Dataset:
+    def _checked(self, name: str, found: Any) -> Dataset:
         where = f"{self.path}:{name}"
         check_dtype(where, _dtype_of(found))
         properties = found.get_create_plist()
@@ -174,7 +283,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset that was let through."""
+    """A dataset that has passed the checks."""
 
     gate: Gate
     name: str
@@ -189,17 +298,17 @@ class Dataset:
 
     @property
     def attributes(self) -> Attributes:
-        """Its attributes: reading one leads nowhere else."""
+        """Its attributes, none of which leads to another file."""
         return Attributes(self._dataset.attrs, self.gate.path)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each axis is called; '' where it has no name."""
+        """The name of each axis; '' for none."""
         return tuple(axis.label for axis in self._dataset.dims)
 
     @property
     def title(self) -> str:
-        """What it is called as a scale; '' where it has no name."""
+        """Its name as a dimension scale; '' for none."""
         return text_of(h5py.h5ds.get_scale_name(self._dataset.id))
 
     def groups(self) -> Iterator[tuple[str, Attributes]]:
@@ -208,11 +317,11 @@ class Dataset:
             yield name, Attributes(h5py.Group(group).attrs, self.gate.path)
 
     def stored(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """How it is stored, as h5py's create_dataset takes it, and notes on what of it cannot be kept."""
+        """Its storage as arguments of `create_dataset`, and notes on what of it cannot be kept."""
         return storage_of(self._dataset)
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        """A part of it."""
+        """A region of it."""
         with reading(self.gate.path, byte_count(tuple(map(len, region)), self._dataset.dtype.itemsize)):
             if self._chunks.packed is not None:
                 return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._chunks.packed, region)
@@ -224,8 +333,10 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Attributes(Mapping[str, Any]):
-    """The attributes of an object in the file at `path`, as h5py reads them; an OSError for one of a small file that
-    may be far longer than that: all of its texts may be one that is stored once.
+    """The attributes of an object in the file at `path`, as h5py reads them.
+
+    Raises an OSError for an array of strings that may be far longer than a small file, which can store one string for
+    all of them.
     """
 
     _found: Any
@@ -249,10 +360,10 @@ class Attributes(Mapping[str, Any]):
 
 
 def _remedy(path: str) -> str:
-    """What to do about a file that is of an elder kind of the same name."""
+    """What to do about a file of an older format with the same suffix."""
     with open(path, "rb") as stream:
-        start = stream.read(max(map(len, ELDER)))
-    return next((remedy for magic, remedy in ELDER.items() if start.startswith(magic)), "")
+        start = stream.read(max(map(len, OLDER)))
+    return next((remedy for magic, remedy in OLDER.items() if start.startswith(magic)), "")
 
 
 def _dtype_of(found: Any) -> str:
@@ -263,7 +374,7 @@ def _dtype_of(found: Any) -> str:
 
 
 def _header(name: str, found: Any) -> Header | None:
-    """What a dataset says of itself, wherever its data lies; None where it cannot be pooled."""
+    """The header of a dataset, wherever its data lies; None if it cannot be pooled."""
     dtype, properties = _dtype_of(found), found.get_create_plist()
     if dtype not in DTYPES:
         return None

@@ -1,4 +1,4 @@
-"""HDF5 files are written whole from memory, or region by region."""
+"""Writing of HDF5 files, whole from memory or region by region, and adding of datasets to existing ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.checks import byte_count, human_bytes, named
-from poolcli.formats.fingerprint import fingerprint_of
-from poolcli.formats.hdf5.gate import opened_file
-from poolcli.formats.hdf5.names import bytes_of, find, h5py, reading, translated
+from poolcli.formats.files import fingerprint_of
+from poolcli.formats.hdf5.chunks import h5py
+from poolcli.formats.hdf5.gate import bytes_of, find, opened_file, reading, translated
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     CallbackWriter,
@@ -30,12 +30,12 @@ from poolcli.formats.records import (
 )
 from poolcli.message_fields import field
 
-ROOM = 2**20  # bytes beside those of the array: names, attributes, the index of chunks
+ROOM = 2**20  # bytes for names, attributes and the index of chunks
 
 
 @contextmanager
 def added_to(path: str, more: int) -> Iterator[Any]:
-    """A copy of the file, open to take `more` bytes; afterwards it becomes the file in one step, or is removed."""
+    """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
     with whole_file(path, overwrite=True) as part:
         before = fingerprint_of(path)
         _refuse_full_disk(path, before.size + more + ROOM)
@@ -47,7 +47,7 @@ def added_to(path: str, more: int) -> Iterator[Any]:
 
 
 def _refuse_full_disk(path: str, needed: int) -> None:
-    """Where a disk is full, HDF5 writing to it crashes the whole process."""
+    """HDF5 crashes the process when the disk is full."""
     free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
     if free < needed:
         raise FileError(
@@ -57,7 +57,7 @@ def _refuse_full_disk(path: str, needed: int) -> None:
 
 
 def holds(source: Source) -> bool:
-    """Whether the file has something of the name, wherever a link of that name leads."""
+    """Whether the file has an object or a link of this name."""
     *groups, last = _steps(str(source.key))
     with opened_file(source.path, ReadOptions()) as gate, reading(source.path):
         group = find(gate.root, "/".join(groups), str(source), False) if groups else gate.root
@@ -65,7 +65,7 @@ def holds(source: Source) -> bool:
 
 
 def place_of(file: Any, path: str, key: str) -> tuple[Any, bytes]:
-    """The group that an object of this name is to be made in, and its name there; h5py itself takes UTF-8 alone."""
+    """The group for an object of this name, and its name there as bytes, which need not be UTF-8."""
     *groups, last = map(bytes_of, _steps(key))
     group = file
     for name in groups:
@@ -78,8 +78,8 @@ def place_of(file: Any, path: str, key: str) -> tuple[Any, bytes]:
     return group, last
 
 
-def make_room(group: Any, name: bytes, where: str, overwrite: bool) -> None:
-    """Takes away what has the name, where that is a dataset and may be replaced; refuses it otherwise."""
+def remove_existing(group: Any, name: bytes, where: str, overwrite: bool) -> None:
+    """Removes a dataset of this name if it may be replaced; refuses anything else."""
     if not group.id.links.exists(name):
         return
     if not overwrite:
@@ -90,7 +90,7 @@ def make_room(group: Any, name: bytes, where: str, overwrite: bool) -> None:
 
 
 def is_own(group: Any, name: bytes) -> bool:
-    """Whether the name leads to an object of this file at once, and not by a link to follow."""
+    """Whether the name is a hard link."""
     return bool(group.id.links.get_info(name).type == h5py.h5l.TYPE_HARD)
 
 
@@ -98,7 +98,7 @@ def _steps(key: str) -> list[str]:
     return [name for name in key.split("/") if name not in ("", ".")]
 
 
-NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # what netCDF calls a scale without values
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF's name of a scale without values
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     if _is_added_to(path, options):
         with added_to(path, sum(each.array.nbytes for each in arrays)) as file:
             return _filled(file, path, names, arrays, options)
-    # Made in memory: where a disk is full, HDF5 writing to it crashes the whole process.
+    # Made in memory, because HDF5 crashes the process when the disk is full.
     with translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
         notes = _filled(file, path, names, arrays, options)
         file.flush()
@@ -154,13 +154,14 @@ def _is_added_to(path: str, options: WriteOptions) -> bool:
 
 
 def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
-    """The empty dataset with all that goes with it, and notes on what cannot be kept; a file that it is added to keeps
-    the attributes of its own groups.
+    """The empty dataset with its metadata, and notes on what cannot be kept.
+
+    A file that it is added to keeps the attributes of its own groups.
     """
     metadata, lost = spec.metadata, list[str]()
     group, name = place_of(file, path, key)
     if options.adds:
-        make_room(group, name, f"{path}:{spec.key}", options.overwrite)
+        remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
     dataset, notes = _stored(group, name, spec)
     _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in () if options.adds else metadata.groups.items():
@@ -180,12 +181,12 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
 
 
 def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
-    """The dataset itself, stored as the input's was as far as that can be."""
+    """The empty dataset, stored like the input's as far as possible."""
     import numpy as np
 
     stored, notes = dict(spec.metadata.dataset), list[str]()
     fill = stored.get("fillvalue")
-    with np.errstate(all="ignore"):  # of a value that is beyond the type
+    with np.errstate(all="ignore"):  # for a value beyond the type
         has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
     if not has_fill:
         del stored["fillvalue"]
@@ -209,7 +210,7 @@ def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
 
 
 def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
-    """The dataset of a scale, which several axes can share; None where one of that name has other values."""
+    """The dataset of a dimension scale, which axes can share; None if one of that name has other values."""
     import numpy as np
 
     (checked,) = array_names(path, [key])
@@ -227,7 +228,7 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
 
 
 def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
-    """Adds attributes; those that name missing values are of the dataset's own type, as netCDF wants them."""
+    """Adds attributes; nodata values get the type of the dataset, as netCDF requires."""
     import numpy as np
 
     for name, value in attributes.items():

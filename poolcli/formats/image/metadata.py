@@ -1,20 +1,20 @@
-"""Image metadata: which of it is kept with pooled pixels, scaled where it depends on size (GeoTIFF, resolution)."""
+"""Image metadata: what is kept for pooled pixels, and what is scaled with their size (georeference, resolution)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from poolcli.formats.image import tiff_tags
-from poolcli.formats.image.exif import CENTIMETRE, INCH, chosen_exif
+from poolcli.formats.image import tiff_tags as tags
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from PIL.Image import Exif
 
-PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, KEYS = 33550, 33922, 34264, 34735
-RASTER_TYPE, OF_POINTS = 1025, 2  # the key, and its value where a place is that of a pixel's middle
+pil: Any = Lazy("PIL.Image")
+
+RASTER_TYPE, OF_POINTS = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels
 
 
 class Grid(NamedTuple):
@@ -24,29 +24,29 @@ class Grid(NamedTuple):
     start: float
 
 
-def scaled_geo(tags: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
-    """The tags of a picture whose pixels lie on the grids `x` and `y` of the input's; raises for tags of odd forms."""
-    points = _key(tags.get(KEYS, ()), RASTER_TYPE) == OF_POINTS
+def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
+    """GeoTIFF tags for pixels on the grids `x` and `y` of the input's; raises for tags of odd forms."""
+    points = _key(found.get(tags.GEO_KEYS, ()), RASTER_TYPE) == OF_POINTS
     first = [grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y)]
-    kept = dict(tags)
-    if PIXEL_SCALE in tags:
-        across, down, depth = tags[PIXEL_SCALE]
-        kept[PIXEL_SCALE] = (float(across * x.step), float(down * y.step), float(depth))
-    if TIE_POINTS in tags:
-        kept[TIE_POINTS] = _tie_points(tags[TIE_POINTS], first, (x.step, y.step))
-    if TRANSFORMATION in tags:
-        kept[TRANSFORMATION] = _transformation(tags[TRANSFORMATION], first, (x.step, y.step))
+    kept = dict(found)
+    if tags.PIXEL_SCALE in found:
+        across, down, depth = found[tags.PIXEL_SCALE]
+        kept[tags.PIXEL_SCALE] = (float(across * x.step), float(down * y.step), float(depth))
+    if tags.TIE_POINTS in found:
+        kept[tags.TIE_POINTS] = _tie_points(found[tags.TIE_POINTS], first, (x.step, y.step))
+    if tags.TRANSFORMATION in found:
+        kept[tags.TRANSFORMATION] = _transformation(found[tags.TRANSFORMATION], first, (x.step, y.step))
     return kept
 
 
 def _key(keys: Sequence[int], wanted: int) -> int | None:
-    """The value of a GeoKey that is stored in the directory itself: four numbers a key, after four of a header."""
+    """The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four."""
     entries = (keys[i : i + 4] for i in range(4, len(keys), 4))
     return next((entry[3] for entry in entries if len(entry) == 4 and entry[:2] == (wanted, 0)), None)
 
 
 def _tie_points(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
-    """Each is six numbers: a place in the raster (i, j, k), and the place on the earth that it is tied to."""
+    """Tie points, six numbers each: a position in the raster (i, j, k), and its coordinates."""
     kept: list[float] = []
     for i, j, *others in (values[at : at + 6] for at in range(0, len(values), 6)):
         kept += [(i - first[0]) / steps[0], (j - first[1]) / steps[1], *others]
@@ -54,7 +54,7 @@ def _tie_points(values: Sequence[float], first: Sequence[float], steps: Sequence
 
 
 def _transformation(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
-    """A matrix of 4 x 4, row by row, from (i, j, k, 1) to the earth."""
+    """A 4 x 4 matrix, row by row, from (i, j, k, 1) to coordinates."""
     kept: list[float] = []
     for row in range(0, 16, 4):
         a, b, c, d = values[row : row + 4]
@@ -62,11 +62,9 @@ def _transformation(values: Sequence[float], first: Sequence[float], steps: Sequ
     return tuple(float(value) for value in kept)
 
 
-pil: Any = Lazy("PIL.Image")
-
-Lost = tuple[tuple[str, str], ...]  # what is not kept, and why
-
-MOST_DOTS = 65_536  # to the inch; JPEG has 16 bits for them
+MOST_DOTS = 65_536  # per inch; JPEG has 16 bits for them
+INCH, CENTIMETRE = 2, 3
+SHOWN = 5  # tags named in a note
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "place on the earth", "duration": "durations of the pages",
@@ -75,7 +73,7 @@ WORDS = {
 SRGB_GAMMA, NEAR = 1 / 2.2, 0.001
 DAMAGED = "damaged in the input"
 PROFILES_AS_TEXT = ("Raw profile type exif", "Raw profile type APP1", "Raw profile type xmp", "XML:com.adobe.xmp")
-# What XMP says of the pixels: as attributes, or as elements.
+# Properties of the pixels in XMP, written as attributes or as elements.
 _OF_PIXELS = (
     b"(tiff:(?:Orientation|ImageWidth|ImageLength|XResolution|YResolution|ResolutionUnit|Compression|BitsPerSample)"
     b"|exif:Pixel[XY]Dimension)"
@@ -85,13 +83,21 @@ _ELEMENT = re.compile(rb"(?s)<" + _OF_PIXELS + rb">.*?</\1>\s*")
 
 
 def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str, Any]:
-    """What was found: `info` as Pillow has it, and the directory of tags, which in a TIFF holds everything.
+    """The metadata that is kept: ICC profile, EXIF without orientation, XMP, IPTC, resolution, text, georeference.
 
-    ICC profile, EXIF data without orientation, XMP data, IPTC data, resolution, text, place on the earth; and under
-    `lost` what does not go along.
+    Parameters
+    ----------
+    info : what Pillow found
+    exif : the directory of tags, which in a TIFF holds everything
+    is_tiff : whether it is that of a TIFF
+
+    Returns
+    -------
+    dict
+        By Pillow's names; `lost` has pairs of what is dropped and why.
     """
     found: dict[str, Any] = {"comment": info["comment"]} if info.get("comment") else {}
-    if "loop" in info:  # 0 is for ever
+    if "loop" in info:  # 0 repeats for ever
         found["loop"] = info["loop"]
     if _is_unusual(info):
         found["gamma"] = info["gamma"]
@@ -116,11 +122,11 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
             lost.append(("what other tags say", DAMAGED))
     elif info.get("dpi"):
         found["dpi"] = tuple(info["dpi"])
-    kept_blocks = {number: blocks[number] for number in tiff_tags.KEPT_BLOCKS if blocks.get(number)}
-    others = [str(number) for number in sorted(blocks) if number not in tiff_tags.KEPT_BLOCKS + tiff_tags.ELSEWHERE]
+    kept_blocks = {number: blocks[number] for number in tags.KEPT_BLOCKS if blocks.get(number)}
+    others = [str(number) for number in sorted(blocks) if number not in tags.KEPT_BLOCKS + tags.ELSEWHERE]
     if kept_blocks:
-        found["photoshop"] = tiff_tags.as_bytes(kept_blocks)
-    elif tiff_tags.IPTC_BLOCK in blocks:
+        found["photoshop"] = tags.as_bytes(kept_blocks)
+    elif tags.IPTC_BLOCK in blocks:
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
@@ -135,7 +141,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
 
 
 def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What was found without the place on the earth, which holds for the pixels as they were stored."""
+    """The metadata without the georeference, which is that of the pixels as they were stored."""
     if "geo" not in found:
         return dict(found)
     lost = (*found.get("lost", ()), (WORDS["geo"], "the image was rotated"))
@@ -143,7 +149,7 @@ def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_unusual(info: Mapping[str, Any]) -> bool:
-    """Whether a PNG states a gamma that counts, and is not about that of sRGB."""
+    """Whether a PNG has a gamma that applies and differs from that of sRGB."""
     gamma = info.get("gamma")
     if not isinstance(gamma, float) or info.get("icc_profile") or "srgb" in info:
         return False
@@ -151,42 +157,42 @@ def _is_unusual(info: Mapping[str, Any]) -> bool:
 
 
 def _of_tiff(exif: Exif) -> dict[str, Any]:
-    stored = {"icc_profile": exif.get(tiff_tags.ICC_PROFILE), "xmp": exif.get(tiff_tags.XMP)}
+    stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
-    geo = {tag: exif[tag] for tag in tiff_tags.GEO if tag in exif}
+    geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
     dots = _dots_of_tiff(exif)
     return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
 
 
 def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
-    """The resolution in dots to the inch; None where it has another unit, or is not stated."""
-    unit = exif.get(tiff_tags.RESOLUTION_UNIT, INCH)
-    dots = [_dots(exif.get(tag)) for tag in tiff_tags.RESOLUTION]
-    if unit not in (INCH, CENTIMETRE) or not all(tag in exif for tag in tiff_tags.RESOLUTION):
+    """The resolution in dots per inch; None if it has another unit, or is missing."""
+    unit = exif.get(tags.RESOLUTION_UNIT, INCH)
+    dots = [_dots(exif.get(tag)) for tag in tags.RESOLUTION]
+    if unit not in (INCH, CENTIMETRE) or not all(tag in exif for tag in tags.RESOLUTION):
         return None
     return tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
 
 
 def _photoshop(exif: Exif) -> dict[int, bytes]:
-    """Photoshop's resource blocks in a TIFF, IPTC data among them; these are empty where they are no bytes."""
-    stored, own = exif.get(tiff_tags.PHOTOSHOP), exif.get(tiff_tags.IPTC)
-    blocks = tiff_tags.blocks_of(stored) if isinstance(stored, bytes) else {}
+    """Photoshop's resource blocks in a TIFF, with the IPTC data, which is empty if it is not stored as bytes."""
+    stored, own = exif.get(tags.PHOTOSHOP), exif.get(tags.IPTC)
+    blocks = tags.blocks_of(stored) if isinstance(stored, bytes) else {}
     if isinstance(own, bytes):
-        return blocks | {tiff_tags.IPTC_BLOCK: own}
-    return blocks if own is None else {tiff_tags.IPTC_BLOCK: b"", **blocks}
+        return blocks | {tags.IPTC_BLOCK: own}
+    return blocks if own is None else {tags.IPTC_BLOCK: b"", **blocks}
 
 
 def _dots(value: object) -> float | None:
-    """A resolution as a number; None for one that no file can have."""
+    """A resolution as a number; None if no file can hold it."""
     try:
-        number = float(value)  # type: ignore[arg-type]  # files hold anything
+        number = float(value)  # type: ignore[arg-type]  # a tag may be of any type
     except (TypeError, ValueError, ArithmeticError):
         return None
     return number if 0 < number < MOST_DOTS else None
 
 
 def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) -> dict[str, Any]:
-    """The metadata of a picture whose pixels lie on the grids `x` and `y` of the input's; `size` is width, height."""
+    """The metadata for pixels on the grids `x` and `y` of the input's; `size` is (width, height)."""
     kept, lost = dict(found), list(found.get("lost", ()))
     factors = (1 / x.step, 1 / y.step)
 
@@ -216,16 +222,53 @@ def _scaled_dots(value: object, factor: float) -> float:
 def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int]) -> bytes:
     exif: Exif = pil.Exif()
     exif.load(data)
-    below: Any = exif.get_ifd(tiff_tags.EXIF) if tiff_tags.EXIF in exif else {}
+    below: Any = exif.get_ifd(tags.EXIF) if tags.EXIF in exif else {}
     directories: tuple[Any, ...] = (exif, below)
-    for directory, resolution in zip(directories, (tiff_tags.RESOLUTION, tiff_tags.FOCAL_PLANE), strict=True):
+    for directory, resolution in zip(directories, (tags.RESOLUTION, tags.FOCAL_PLANE), strict=True):
         for tag, factor in zip(resolution, factors, strict=True):
             dots = _dots(directory.get(tag))
             if dots is not None:
                 directory[tag] = dots * factor
             elif tag in directory:
                 del directory[tag]
-    for tag, length in zip(tiff_tags.SIZES, size, strict=True):
+    for tag, length in zip(tags.SIZES, size, strict=True):
         if tag in below:
             below[tag] = length
     return exif.tobytes()
+
+
+def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+    """The tags that are kept, as EXIF data (None for none), and pairs of what is dropped and why."""
+    kept, dropped, lost = pil.Exif(), list[int](), list[tuple[str, str]]()
+    for tag, value in exif.items():
+        program = tags.program_of(value) if tag == tags.DESCRIPTION else None
+        if program:
+            lost.append((f"description by {program}", "it tells how the input's array is stored"))
+        elif tag == tags.EXIF:
+            directory = directory_below(exif, tag)
+            kept[tag] = {key: directory[key] for key in directory if key in tags.EXIF_KEPT}
+            dropped += [key for key in directory if key not in tags.EXIF_KEPT | tags.MADE_ANEW]
+        elif tag in tags.KEPT:
+            kept[tag] = directory_below(exif, tag) if tag == tags.GPS else value
+        elif tag not in tags.GEO | tags.MADE_ANEW:
+            dropped.append(tag)
+    if tags.MAKER_NOTE in dropped:
+        dropped.remove(tags.MAKER_NOTE)
+        lost.append(("maker notes", "only their maker knows what in them would still hold"))
+    if dropped:
+        lost.append((_named(dropped), "not known to hold for other pixels"))
+    return kept.tobytes() if len(kept) else None, tuple(lost)
+
+
+def _named(dropped: Iterable[int]) -> str:
+    names = [tags.name_of(tag) for tag in sorted(dropped)]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"tag{'' if len(names) == 1 else 's'} {', '.join(names[:SHOWN])}{more}"
+
+
+def directory_below(exif: Exif, tag: int) -> dict[int, Any]:
+    """The directory that a tag points to, with the one below it."""
+    directory = dict(exif.get_ifd(tag))
+    if tags.INTEROPERABILITY in directory:
+        directory[tags.INTEROPERABILITY] = exif.get_ifd(tags.INTEROPERABILITY)
+    return directory

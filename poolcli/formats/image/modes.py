@@ -1,6 +1,6 @@
-"""Which array each picture mode is, and which modes each image format stores.
+"""The array of each image mode, and the modes that each image format stores.
 
-Modes are Pillow's words, and with `;16` what Pillow lacks: colour of 16 bits a channel.
+Modes have Pillow's names; `;16` is added for what Pillow lacks, colour of 16 bits a channel.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MODES = {
     "I": Mode(1, "int32"),
     "F": Mode(1, "float32"),
 }
-BANDS = "bands"  # numbers of any type, as many to a pixel as there are; what they are is not known, or not asked
-# What a picture is read as where its own mode is no array of its colours.
+BANDS = "bands"  # any number of channels of any type, with no meaning as colours
+# What other modes are converted to.
 READ_AS = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
@@ -47,47 +47,36 @@ READ_AS = {
 STORES: dict[str, tuple[str, ...]] = {
     "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16"),
     "jpeg": ("L", "RGB", "CMYK"),
-    "tiff": (
-        "L",
-        "LA",
-        "RGB",
-        "RGBA",
-        "CMYK",
-        "LAB",
-        "I;16",
-        "I",
-        "F",
-        "LA;16",
-        "RGB;16",
-        "RGBA;16",
-        BANDS,
-    ),
+    "tiff": (*MODES, BANDS),
     "bmp": ("L", "RGB"),
     "webp": ("RGB", "RGBA"),
     "gif": ("L", "RGB", "RGBA"),
     "ppm": ("L", "RGB", "I;16"),
 }
-PAGES = ("tiff", "png", "webp", "gif")  # formats that hold several pictures
-ROUNDS = ("gif",)  # formats that keep few of the colours, which are not proposed
+PAGES = ("tiff", "png", "webp", "gif")  # formats that hold several pages
+ROUNDS = ("gif",)  # formats that keep few of the colours: never proposed
 DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
 NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
 
 
 def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
-    """The mode in which an array is stored: the input's where it still fits, else the one of its channels and type."""
+    """The mode in which an array is stored: `wanted` if it fits, else the one of its channels and type."""
     channels = shape[layout.index("C")] if "C" in layout else 1
     fitting = [name for name, mode in MODES.items() if (mode.channels, mode.dtype) == (channels, dtype)]
     return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
 
 
 def is_of(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
-    """Whether an array is a picture of the mode, of that width and height."""
+    """Whether an array is an image of the mode, of that width and height."""
     (width, height), (channels, dtype, _) = size, MODES[mode]
     return pixels.shape == (height, width, channels)[: 2 if channels == 1 else 3] and pixels.dtype.name == dtype
 
 
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
-    """`HW`, `HWC`, with pages `NHW`, `NHWC`, when the image format `name` can hold the array; refuses it otherwise."""
+    """The layout in which the image format `name` stores the array: `HW`, `HWC`, or `NHW`, `NHWC` for several pages.
+
+    Raises a RequestError for an array that it cannot hold.
+    """
     spatial = [letter for letter in layout if letter not in "NC"]
     if sorted(spatial) != ["H", "W"]:
         raise RequestError(f"{name} images have the axes H, W and C, the result has {layout}; use .npy, .npz or .h5")
@@ -114,3 +103,10 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         )
     kept = "HWC" if "C" in layout and shape[layout.index("C")] != 1 else "HW"
     return f"N{kept}" if pages != 1 else kept
+
+
+def with_signs_turned(pixels: NDArray[Any]) -> NDArray[Any]:
+    """LAB with a and b offset to start at 0, from the signed numbers that TIFF stores; and the reverse."""
+    turned = pixels.copy()
+    turned[..., 1:3] ^= pixels.dtype.type(1 << (pixels.dtype.itemsize * 8 - 1))
+    return turned

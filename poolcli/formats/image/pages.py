@@ -1,4 +1,4 @@
-"""Selects pages of an image file, limits pixels and memory, and describes an image before it is decoded."""
+"""Images before they are decoded: selection of pages, and limits to pixels and memory."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from poolcli.nodata import Missing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TURNED = (5, 6, 7, 8)  # orientations that exchange width and height
+TRANSPOSED = (5, 6, 7, 8)  # orientations that exchange width and height
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is known of the pages that are read, and how each is decoded: as H, W or H, W, C, upright.
+    """The pages that are read, and how each is decoded: as H, W or H, W, C, upright.
 
-    `held` is the memory that decoding takes beside the array that comes of it, in bytes a pixel. `described` gives what
-    stands beside the pixels, and is asked for after the first page has been decoded; `duration` is the time of the page
-    that was decoded last. Where it `tells_of_pages`, `described` is about the page that was decoded last. `missing` are
-    the numbers that stand for no value.
+    `held` are the bytes a pixel that decoding takes beside the resulting array. `described` returns the metadata, after
+    the first page has been decoded; if `tells_of_pages`, those of the page that was decoded last. `duration` is that of
+    the page that was decoded last. `missing` are nodata values.
     """
 
     format: str
@@ -42,13 +41,13 @@ class Picture:
 
     @property
     def axes(self) -> int:
-        """How many axes a page has: H and W, and C for several channels."""
+        """The number of axes of a page: H, W, and C for several channels."""
         return 2 if self.channels == 1 else 3
 
 
 def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
-    """Turned as the orientation tag says: 2 to 4 mirror, 5 to 8 also exchange the axes."""
-    if orientation in TURNED:
+    """The pixels with the orientation tag applied: 2 to 4 mirror, 5 to 8 also exchange the axes."""
+    if orientation in TRANSPOSED:
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
         pixels = pixels[:, ::-1]
@@ -58,34 +57,34 @@ def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
 
 
 def turned(orientation: object, width: int, height: int) -> tuple[int, int]:
-    """Width and height as they are when the picture is upright."""
-    return (height, width) if orientation in TURNED else (width, height)
+    """Width and height with the orientation tag applied."""
+    return (height, width) if orientation in TRANSPOSED else (width, height)
 
 
 def turning_notes(orientation: object) -> tuple[str, ...]:
-    """What a report says of an orientation that was applied."""
+    """A note if an orientation was applied."""
     applied = isinstance(orientation, int) and 2 <= orientation <= 8
     return (f"EXIF orientation {orientation} applied",) if applied else ()
 
 
-# Pixels of a byte, at most, in formats of Pillow that pack: deflate makes 1,032 bytes of one, of eight pixels each.
-# What a bitmap may leave out is no more, nor what Huffman codes of a JPEG make of one byte, 512.
+# Pixels a byte, at most, of Pillow's compressed formats: deflate makes 1,032 bytes of one, of eight pixels each. Pixels
+# that a bitmap may skip are no more, nor what Huffman codes of a JPEG make of one byte, 512.
 DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
 
 
 def refuse_too_dense(path: str, format_name: str, size: tuple[int, int]) -> None:
-    """Refuses a picture of more pixels than its file can hold."""
+    """Refuses an image of more pixels than its file can hold."""
     held, (width, height) = os.path.getsize(path), size
     if format_name in PACKED and width * height > DENSEST * held:
         raise FileError(f"{path}: is damaged: {human_bytes(held)} cannot hold its {width:,} x {height:,} pixels")
 
 
-LEAST = 8  # bytes of a page in any file, and of its place in a list of pages
+LEAST = 8  # bytes of a page in any file
 
 
 class Page(NamedTuple):
-    """Width and height of a page as a person sees it, of what kind its pixels are, and whether the file calls it a
-    smaller copy, a mask or another view of another.
+    """Width and height of a page, upright, its kind of pixels, and whether it is a smaller copy, a mask or another view
+    of another page.
     """
 
     width: int
@@ -103,10 +102,10 @@ class Page(NamedTuple):
 
 
 def choose_pages(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range, tuple[str, ...]]:
-    """The pages that are read, counted from 0, and a note where these are not all.
+    """The pages that are read, counted from 0, and a note if these are not all.
 
-    Those that are wanted, which must be of one size and kind; without a wish all, and of pages that differ, or are
-    copies of others, the first of the largest.
+    Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
+    pages differ or some are copies of others.
     """
     count = len(pages)
     if wanted is not None:
@@ -147,14 +146,14 @@ def _refuse_unlike(path: str, pages: Sequence[Page], chosen: range) -> None:
 
 
 def refuse_many_pages(path: str, count: int) -> None:
-    """Refuses a number of pages that the file is too short for, before there is a list of them."""
+    """Refuses more pages than the file can hold, before they are listed."""
     size = os.path.getsize(path)
     if count * LEAST > size:
         raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
 
 
 def refuse_memory(path: str, needed: int, limit: int | None) -> None:
-    """Refuses a picture that takes more memory than is allowed, before any is taken."""
+    """Refuses an image that takes more memory than is allowed, before any is allocated."""
     if limit is not None and needed > limit:
         raise FileError(
             f"{path}: needs {human_bytes(needed)} of memory to be decoded, the limit is {human_bytes(limit)}; "
@@ -163,7 +162,7 @@ def refuse_memory(path: str, needed: int, limit: int | None) -> None:
 
 
 def refuse_many_pixels(path: str, pixels: int, most: int) -> None:
-    """Refuses a picture of more pixels than are read, before any is decoded."""
+    """Refuses an image of more pixels than are read, before any is decoded."""
     if pixels > most:
         raise FileError(
             f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "

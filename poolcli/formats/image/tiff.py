@@ -1,4 +1,7 @@
-"""TIFF whose numbers Pillow would lose or misread: read by tifffile, in whatever form they are stored."""
+"""TIFF through tifffile, for pixels that Pillow would misread or cut to 8 bits.
+
+Samples are brought to the full scale of their type, with black as zero and colours not multiplied by alpha.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,18 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.image import tiff_tags
+from poolcli.formats.image import tiff_tags as tags
+from poolcli.formats.image.codecs import WHY_READ
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
+from poolcli.formats.image.modes import BANDS, NO_BANDS, mode_of, with_signs_turned
 from poolcli.formats.image.pages import Page, Picture, refuse_memory, turned, turning_notes, upright
-from poolcli.formats.image.png import WHY_READ
 from poolcli.formats.image.tiff_checks import NAMED, count_pages, is_sparse, refuse_lacking, refuse_larger
-from poolcli.formats.image.tiff_samples import (
-    ASSOCIATED,
-    CMYK,
-    GREY,
-    LAB,
-    PALETTE,
-    RGB,
-    UNASSOCIATED,
-    YCBCR,
-    decoded,
-    samples_of,
-)
-from poolcli.formats.image.tiff_write import OF_PILLOW
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, can_hold
 from poolcli.system.lazy_imports import Lazy, need
@@ -41,49 +33,64 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 
-UNSIGNED, SIGNED, FLOAT = 1, 2, 3
-UNCOMPRESSED, SUBSAMPLING = 1, 530
-SUBFILE, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, PLANAR, PREDICTOR, EXTRA, FORMAT = (
-    254, 258, 259, 262, 277, 284, 317, 338, 339
-)  # fmt: skip
-TILES = (322, 323)  # width and length of a tile
 SWAPPED = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
-WITHOUT_PREDICTOR, NO_PREDICTOR = (UNCOMPRESSED, 32773), 1  # 32773 is PackBits
+NO_PREDICTOR = 1
 MANY_PAGES = 200
-PACKED = (5, 8, 32773, 32946)  # LZW, deflate by two numbers, PackBits
-QUOTIENTS = 24  # bytes that computing a sample takes for a while
+QUOTIENTS = 24  # bytes a sample that a division takes for a while
 SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
-WHOLE = re.compile(r"[+-]?\d{1,19}")
-COPY = 0b101  # of the subfile type: a smaller copy, or a mask
+INTEGER = re.compile(r"[+-]?\d{1,19}")
+COPY = 0b101  # bits of the subfile type: a smaller copy, or a mask
 
-# What Pillow reads as it is: photometric, sample format, bits, extra samples; and the same in separate planes.
+# What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
+_GREY, _U, _ONE_ALPHA = tags.GREY, tags.UNSIGNED, ((tags.ASSOCIATED,), (tags.UNASSOCIATED,))
 PILLOW_READS = {
-    *((photometric, UNSIGNED, (bits,), ()) for photometric in (0, 1, 3) for bits in (1, 2, 4, 8)),
-    (GREY, UNSIGNED, (16,), ()), (GREY, SIGNED, (32,), ()), (GREY, FLOAT, (32,), ()),
-    (GREY, UNSIGNED, (8, 8), (ASSOCIATED,)), (GREY, UNSIGNED, (8, 8), (UNASSOCIATED,)),
-    (PALETTE, UNSIGNED, (8, 8), (UNASSOCIATED,)), (CMYK, UNSIGNED, (8,) * 4, ()), (LAB, UNSIGNED, (8,) * 3, ()),
-    (RGB, UNSIGNED, (8,) * 3, ()), *((RGB, UNSIGNED, (8,) * 4, extra) for extra in ((), (1,), (2,))),
+    *((kind, _U, (bits,), ()) for kind in (tags.WHITE_IS_ZERO, _GREY, tags.PALETTE) for bits in (1, 2, 4, 8)),
+    (_GREY, _U, (16,), ()), (_GREY, tags.SIGNED, (32,), ()), (_GREY, tags.FLOAT, (32,), ()),
+    *((_GREY, _U, (8, 8), extra) for extra in _ONE_ALPHA), (tags.PALETTE, _U, (8, 8), (tags.UNASSOCIATED,)),
+    (tags.CMYK, _U, (8,) * 4, ()), (tags.LAB, _U, (8,) * 3, ()), (tags.RGB, _U, (8,) * 3, ()),
+    *((tags.RGB, _U, (8,) * 4, extra) for extra in ((), *_ONE_ALPHA)),
 }  # fmt: skip
-IN_PLANES = (RGB, CMYK)
+IN_PLANES = (tags.RGB, tags.CMYK)  # those that it also reads in separate planes
 
 
 def pillow_reads(stored: Mapping[int, Any], big_endian: bool) -> bool:
-    """Whether Pillow makes of the pixels what they are."""
-    photometric, planes = stored.get(PHOTOMETRIC), stored.get(PLANAR, 1) != 1
-    formats, bits, extra = stored.get(FORMAT, (UNSIGNED,)), stored.get(BITS, (1,)), stored.get(EXTRA, ())
-    if stored.get(COMPRESSION, UNCOMPRESSED) not in OF_PILLOW or is_sparse(stored):
+    """Whether Pillow reads the pixels that these tags describe without loss."""
+    photometric, planes = stored.get(tags.PHOTOMETRIC), stored.get(tags.PLANAR, 1) != 1
+    formats, bits = stored.get(tags.SAMPLE_FORMAT, (tags.UNSIGNED,)), stored.get(tags.BITS, (1,))
+    compressed = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) != tags.UNCOMPRESSED
+    if stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) not in tags.OF_PILLOW or is_sparse(stored):
         return False
-    if photometric == YCBCR:  # libtiff makes RGB of it; of what is not compressed Pillow takes each pixel by itself
-        compressed = stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED
-        return not planes and (compressed or stored.get(SUBSAMPLING, (2, 2)) == (1, 1))
-    bits = bits * stored.get(SAMPLES, 1) if len(bits) == 1 else bits
-    if big_endian and max(bits) > SWAPPED and stored.get(COMPRESSION, UNCOMPRESSED) != UNCOMPRESSED:
+    if photometric == tags.YCBCR:  # libtiff converts it to RGB; of uncompressed data Pillow ignores the subsampling
+        return not planes and (compressed or stored.get(tags.SUBSAMPLING, (2, 2)) == (1, 1))
+    bits = bits * stored.get(tags.SAMPLES, 1) if len(bits) == 1 else bits
+    if big_endian and max(bits) > SWAPPED and compressed:
         return False
-    return (photometric, formats[0], bits, extra) in PILLOW_READS and (not planes or photometric in IN_PLANES)
+    kind = (photometric, formats[0], bits, stored.get(tags.EXTRA_SAMPLES, ()))
+    return kind in PILLOW_READS and (not planes or photometric in IN_PLANES)
+
+
+def is_slow(stored: Mapping[int, Any], pages: int) -> bool:
+    """Whether tifffile, if it is installed, reads the same pixels faster than Pillow: libtiff walks through all pages
+    before each one that it unpacks, which takes 2 ms a page in a file of 8,000.
+    """
+    is_plain = stored.get(tags.PHOTOMETRIC) in (tags.GREY, tags.RGB) and tags.EXTRA_SAMPLES not in stored
+    packed = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (
+        tags.LZW,
+        tags.DEFLATE,
+        tags.PACKBITS,
+        tags.OLD_DEFLATE,
+    )
+    if pages < MANY_PAGES or not is_plain or not packed:
+        return False
+    try:
+        need("imagecodecs", "tifffile", why=WHY_READ)
+    except RequestError:
+        return False
+    return True
 
 
 def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, BinaryIO, list[Page]]:
-    """The file as tifffile has it, its bytes, and its pages, upright."""
+    """tifffile's TiffFile, the file's bytes, and its pages, upright."""
     _, tifffile = need("imagecodecs", "tifffile", why=f"{path}: {WHY_READ}", kind=FileError)
     import logging
 
@@ -93,31 +100,18 @@ def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, Bina
     file = stack.enter_context(tifffile.TiffFile(path))
     pages = []
     for page in (file.pages[number] for number in range(count)):
-        refuse_memory(path, tile_bytes(_said(page, TILES)), limit)
+        refuse_memory(path, tile_bytes(_tags(page, (tags.TILE_WIDTH, tags.TILE_LENGTH))), limit)
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
         pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype)))
     return file, stream, pages
 
 
-def is_slow(image: Any, pages: int) -> bool:
-    """Whether tifffile, where it is installed, reads the same pixels sooner: libtiff, in which Pillow unpacks, goes
-    through all pages before the one that is wanted, 2 ms for each of 8,000.
-    """
-    stored = image.tag_v2
-    is_plain = stored.get(PHOTOMETRIC) in (GREY, RGB) and EXTRA not in stored
-    if pages < MANY_PAGES or not is_plain or stored.get(COMPRESSION, UNCOMPRESSED) not in PACKED:
-        return False
-    try:
-        need("imagecodecs", "tifffile", why=WHY_READ)
-    except RequestError:
-        return False
-    return True
-
-
 def tile_bytes(stored: Mapping[int, Any]) -> int:
-    """The bytes of a tile as it is decoded, of pixels of four bytes at least; 0 where the tags name no such lengths."""
-    lengths = [length for length in map(stored.get, TILES) if isinstance(length, int)]
-    return 0 if len(lengths) < len(TILES) else prod(lengths) * 4
+    """The bytes of a decoded tile, with at least four bytes a pixel; 0 for a page in strips."""
+    lengths = [
+        length for length in (stored.get(tags.TILE_WIDTH), stored.get(tags.TILE_LENGTH)) if isinstance(length, int)
+    ]
+    return 0 if len(lengths) < 2 else prod(lengths) * 4
 
 
 def is_copy(subfile_type: Any) -> bool:
@@ -128,32 +122,32 @@ def is_copy(subfile_type: Any) -> bool:
 def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     """The picture from the page `first` on; refuses colours that have no meaning as numbers."""
     page = file.pages[first]
-    stored = _said(page, NAMED)
+    stored = _tags(page, NAMED)
     refuse_lacking(path, first + 1, stored)
     samples = samples_of(path, page)
     missing = no_data(_directory(file, page, stream)[0], samples.dtype)
-    last = [page]  # that was decoded
+    decoded = [page]  # the page that was decoded last
 
     def decode(number: int) -> Array:
-        page = last[0] = file.pages[number]
+        page = decoded[0] = file.pages[number]
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
-        refuse_lacking(path, number + 1, _said(page, NAMED))
-        if untrue_predictor(_said(page, (COMPRESSION, PREDICTOR))):
-            page.predictor = NO_PREDICTOR  # as libtiff has it
+        refuse_lacking(path, number + 1, _tags(page, NAMED))
+        if false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))):
+            page.predictor = NO_PREDICTOR  # as libtiff reads it
         refuse_larger(path, number + 1, page, stream)
-        return upright(decoded(page, samples), _orientation(page))
+        return upright(_pixels(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
-        exif, lost = _directory(file, last[0], stream)
-        storage = storage_of({COMPRESSION: int(page.compression), PREDICTOR: int(page.predictor)})
+        exif, lost = _directory(file, decoded[0], stream)
+        storage = storage_of({tags.COMPRESSION: int(page.compression), tags.PREDICTOR: int(page.predictor)})
         found = metadata_of({}, exif, True) | storage | samples.kept | lost
         return of_a_turned_picture(found) if turns else found
 
     held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     turns = turning_notes(_orientation(page))
     sparse = (SPARSE,) if is_sparse(stored) else ()
-    notes = (*turns, *samples.notes, *sparse, *untrue_predictor(_said(page, (COMPRESSION, PREDICTOR))))
+    notes = (*turns, *samples.notes, *sparse, *false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
     return Picture(
         "tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes,
         tells_of_pages=True, missing=missing,
@@ -161,34 +155,33 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
 
 
 def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
-    """The tags of a page; none, and what that loses, where Pillow cannot read them: of damaged files, and of big-endian
-    BigTIFF.
-    """
+    """The tags of a page. Pillow cannot read those of damaged files and of big-endian BigTIFF: none, and that loss."""
     exif: Exif = pil.Exif()
     exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
     try:
         exif.load_from_fp(stream, page.offset)
     except MemoryError:
         raise
-    except Exception:  # of as many kinds as Pillow has decoders of tags
+    except Exception:  # each of Pillow's decoders of tags raises its own
         return pil.Exif(), {"lost": (("tags", "they cannot be read"),)}
     return exif, {}
 
 
-def untrue_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
-    """A note, where a page says that differences are stored and its compression has none: libtiff reads the pixels as
-    they are, and tifffile does not.
-    """
-    predictor = stored.get(PREDICTOR, NO_PREDICTOR)
-    untrue = predictor != NO_PREDICTOR and stored.get(COMPRESSION, UNCOMPRESSED) in WITHOUT_PREDICTOR
-    return (f"predictor {predictor} ignored: its compression has none",) if untrue else ()
+def false_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
+    """A note for a page with a predictor whose compression has none: libtiff ignores it, tifffile does not."""
+    predictor = stored.get(tags.PREDICTOR, NO_PREDICTOR)
+    is_false = predictor != NO_PREDICTOR and stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (
+        tags.UNCOMPRESSED,
+        tags.PACKBITS,
+    )
+    return (f"predictor {predictor} ignored: its compression has none",) if is_false else ()
 
 
 def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
-    """The number that stands for pixels without one (GDAL), where the type has it."""
+    """GDAL's nodata value, if the type can hold it."""
     try:
-        text = str(stored[tiff_tags.NO_DATA]).strip("\0 ")
-        number = int(text) if WHOLE.fullmatch(text) else float(text)
+        text = str(stored[tags.NO_DATA]).strip("\0 ")
+        number = int(text) if INTEGER.fullmatch(text) else float(text)
         return (number,) if can_hold(DTYPES[dtype], number) else ()
     except MemoryError:
         raise
@@ -196,16 +189,153 @@ def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
         return ()
 
 
-def _said(page: Any, tiff_tags: Iterable[int]) -> dict[int, Any]:
-    """Those of some tags that a page has."""
-    return {tag.code: tag.value for tag in map(page.tags.get, tiff_tags) if tag}
+def storage_of(stored: Mapping[int, Any]) -> dict[str, Any]:
+    """The compression and predictor of a page."""
+    return {
+        "compression": stored.get(tags.COMPRESSION, tags.UNCOMPRESSED),
+        "predictor": stored.get(tags.PREDICTOR, NO_PREDICTOR),
+    }
+
+
+def _tags(page: Any, wanted: Iterable[int]) -> dict[int, Any]:
+    """The wanted tags that a page has."""
+    return {tag.code: tag.value for tag in map(page.tags.get, wanted) if tag}
 
 
 def _orientation(page: Any) -> Any:
-    tag = page.tags.get(tiff_tags.ORIENTATION)
-    return tag.value if tag else 1
+    return _tags(page, (tags.ORIENTATION,)).get(tags.ORIENTATION, 1)
 
 
-def storage_of(stored: Mapping[int, Any]) -> dict[str, Any]:
-    """How the pixels of a TIFF are compressed, as its tags say it."""
-    return {"compression": stored.get(COMPRESSION, 1), "predictor": stored.get(PREDICTOR, 1)}
+NAMES = {
+    0: "white is zero", 1: "grey", 2: "RGB", 3: "palette", 4: "mask", 5: "CMYK", 6: "YCbCr", 8: "LAB", 9: "LAB",
+    10: "ITU LAB", 32803: "colour filter array",
+}  # fmt: skip
+DIVIDED = "associated alpha: colours are divided by it"
+WIDEST = 32  # bits; products of two such numbers are exact
+MODES_OF = {
+    tags.GREY: ("L", "LA", "I;16", "LA;16", "I", "F"),
+    tags.RGB: ("RGB", "RGBA", "RGB;16", "RGBA;16"),
+    tags.CMYK: ("CMYK",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples of a pixel: colours as `photometric` says, then the `extra` ones.
+
+    `bits` are those of a stored sample, `dtype` is its type once decoded.
+    """
+
+    photometric: int
+    extra: tuple[int, ...]
+    bits: int
+    dtype: str
+    channels: int
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether a sample is a number from 0 to the largest of its type."""
+        return DTYPES[self.dtype].kind == "uint"
+
+    @property
+    def highest(self) -> int:
+        """The largest number of the type."""
+        return DTYPES[self.dtype].limits[1]
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether a sample has fewer bits than its type, and is brought to the full scale."""
+        return self.is_unsigned and self.bits < DTYPES[self.dtype].bits <= WIDEST
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether white is stored as zero, and can become the largest number."""
+        return self.photometric == tags.WHITE_IS_ZERO and self.is_unsigned
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether colours are stored multiplied by alpha; averages weight them by it again."""
+        return self.extra == (tags.ASSOCIATED,) and self.mode != BANDS
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a division makes the samples."""
+        return self.is_scaled or self.is_divided
+
+    @property
+    def mode(self) -> str:
+        """The mode of the picture: BANDS unless the extra sample is alpha or there is none."""
+        if self.photometric == tags.WHITE_IS_ZERO and not self.is_inverted:
+            return BANDS
+        if self.extra and (len(self.extra) > 1 or self.extra[0] == tags.UNSPECIFIED):
+            return BANDS
+        mode = mode_of((1, 1, self.channels), self.dtype, "HWC", "LAB" if self.photometric == tags.LAB else None)
+        return mode if mode in MODES_OF.get(max(self.photometric, tags.GREY), ("LAB",)) else BANDS
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What a TIFF of bands that is made of them must say of its samples."""
+        return (
+            {"bands": (tags.GREY if self.is_inverted else self.photometric, self.extra)} if self.mode == BANDS else {}
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The changes to the numbers, for the report."""
+        found = []
+        if self.is_scaled:
+            found.append(f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}")
+        if self.photometric == tags.WHITE_IS_ZERO:
+            found.append("white is zero: inverted" if self.is_inverted else "white is zero, and stays so")
+        if self.is_divided:
+            found.append(DIVIDED)
+        if self.mode == BANDS and any(kind != tags.UNSPECIFIED for kind in self.extra):
+            found.append("alpha is pooled as a band like others")
+        return tuple(found)
+
+
+def samples_of(path: str, page: Any) -> Samples:
+    """The samples of a page; refuses those that have no meaning as numbers."""
+    photometric = int(page.photometric)
+    dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
+    if photometric not in tags.COLOURS or dtype not in DTYPES or dtype in NO_BANDS or page.imagedepth != 1:
+        kind = NAMES.get(photometric, f"photometric {photometric}")
+        raise FileError(
+            f"{path}: is a TIFF of {dtype} ({kind}); grey, RGB, CMYK and LAB of integers and floats are read"
+        )
+    count = int(page.samplesperpixel) - tags.COLOURS[photometric]
+    said = tuple(int(kind) for kind in page.extrasamples)[:count]
+    if not said and photometric == tags.RGB and count == 1:
+        said = (tags.UNASSOCIATED,)  # as other programs read it
+    extra = said + (tags.UNSPECIFIED,) * (count - len(said))
+    return Samples(photometric, extra, int(page.bitspersample), dtype, int(page.samplesperpixel))
+
+
+def _pixels(page: Any, samples: Samples) -> Array:
+    """The pixels of a page as H, W or H, W, C."""
+    separate, _, height, width, together = page.shaped
+    stored = page.asarray().reshape(separate, height, width, together)
+    pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)
+    pixels = pixels.astype(samples.dtype, copy=False)
+    if samples.is_scaled:
+        pixels = _quotients(pixels, samples.highest, (1 << samples.bits) - 1)
+    colours = tags.COLOURS[samples.photometric]
+    if samples.is_inverted:
+        pixels = pixels.copy()
+        pixels[..., :colours] = samples.highest - pixels[..., :colours]
+    if samples.photometric == tags.LAB and samples.is_unsigned:
+        pixels = with_signs_turned(pixels)
+    if samples.is_divided:
+        pixels = pixels.copy()
+        pixels[..., :-1] = _quotients(pixels[..., :-1], samples.highest, pixels[..., -1:])
+    return pixels if samples.channels > 1 else pixels[..., 0]
+
+
+def _quotients(values: Array, factor: int, divisor: Any) -> Array:
+    """`values * factor / divisor`, rounded, at most `factor`; 0 where the divisor is 0."""
+    import numpy as np
+
+    wide = np.asarray(divisor, np.uint64)
+    found = (values.astype(np.uint64) * np.uint64(factor) + wide // np.uint64(2)) // np.maximum(wide, np.uint64(1))
+    found = np.where(wide == 0, np.uint64(0), np.minimum(found, np.uint64(factor)))
+    return found.astype(values.dtype)

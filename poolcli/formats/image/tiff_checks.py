@@ -1,22 +1,23 @@
-"""Whether the strips (or tiles) that a page of a TIFF names can hold its pixels: of what is not there, readers make
-zeros without a word, and of what is too short they take the memory before they see it.
+"""Checks that the strips or tiles of a TIFF page can hold its pixels, and hold no more.
+
+Libraries read missing strips as zeros, and allocate memory before they find data too short.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
-from poolcli.formats.checks import human_bytes
+from poolcli.formats.checks import human_bytes, lzma_size
+from poolcli.formats.image import tiff_tags as tags
 from poolcli.windows import ceil_div
 
 
 def count_pages(path: str, stream: BinaryIO) -> int:
-    """The directories from the first to the last; refuses those that lead in a circle."""
+    """The number of directories; refuses a chain of them that is a cycle."""
     stream.seek(0)
     head = stream.read(16)
     order = "<" if head[:2] == b"II" else ">"
@@ -31,41 +32,46 @@ def count_pages(path: str, stream: BinaryIO) -> int:
             seen.add(following)
             stream.seek(count * entry, 1)
             (following,) = struct.unpack(place, stream.read(struct.calcsize(place)))
-    except (struct.error, OSError, OverflowError):  # the file ends before the chain does
+    except (struct.error, OSError, OverflowError):  # the file is cut short
         return len(seen)
     if following:
         raise FileError(f"{path}: is damaged: its pages lead in a circle")
     return len(seen)
 
 
-WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS, PLANAR = 256, 257, 258, 259, 262, 277, 278, 284
-TILE_WIDTH, TILE_LENGTH = 322, 323
-OF_TILES = ((WIDTH, TILE_WIDTH), (LENGTH, TILE_LENGTH))
-STRIPS, STRIP_BYTES, TILES, TILE_BYTES = 273, 279, 324, 325
+OF_TILES = ((tags.WIDTH, tags.TILE_WIDTH), (tags.LENGTH, tags.TILE_LENGTH))
 NAMED = (
-    WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS, PLANAR,
-    TILE_WIDTH, TILE_LENGTH, STRIPS, STRIP_BYTES, TILES, TILE_BYTES,
+    tags.WIDTH, tags.LENGTH, tags.BITS, tags.COMPRESSION, tags.PHOTOMETRIC, tags.SAMPLES, tags.ROWS, tags.PLANAR,
+    tags.TILE_WIDTH, tags.TILE_LENGTH, tags.STRIP_OFFSETS, tags.STRIP_BYTES, tags.TILE_OFFSETS, tags.TILE_BYTES,
 )  # fmt: skip
-PLAIN = 1  # not compressed
-YCBCR = 6  # of whose three samples two may be stored for several pixels together
-# Bytes that one byte can unpack to, at most, by the number of the compression, where there is such a number.
-MOST = {5: 2**12, 7: 2**12, 8: 2**11, 32946: 2**11, 32773: 2**7, 34925: 2**13, 50000: 2**16}
+# Bytes that one byte can unpack to, at most, by compression; 7 is JPEG.
+MOST = {
+    tags.LZW: 2**12,
+    7: 2**12,
+    tags.DEFLATE: 2**11,
+    tags.OLD_DEFLATE: 2**11,
+    tags.PACKBITS: 2**7,
+    tags.LZMA: 2**13,
+    tags.ZSTD: 2**16,
+}
 
 
 def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
-    """Refuses a page with fewer strips than its rows need, or with fewer bytes than can unpack to its pixels."""
-    tiled = TILES in stored
-    places, counts = (_numbers(stored, tag) for tag in ((TILES, TILE_BYTES) if tiled else (STRIPS, STRIP_BYTES)))
+    """Refuses a page with fewer strips or tiles than it needs, or with fewer bytes than can unpack to its pixels."""
+    tiled = tags.TILE_OFFSETS in stored
+    places, counts = (
+        _numbers(stored, tag)
+        for tag in ((tags.TILE_OFFSETS, tags.TILE_BYTES) if tiled else (tags.STRIP_OFFSETS, tags.STRIP_BYTES))
+    )
     needed = _needed(stored, tiled)
     if not places or not needed:
-        return  # it names them in some other way, or none, which its reader speaks of
+        return  # the reader reports that
     if len(places) < needed:
         kind = "tiles" if tiled else "strips"
         raise FileError(f"{path}: is damaged: page {number} names {len(places):,} of its {needed:,} {kind}")
-    compression, size = _number(stored, COMPRESSION, PLAIN), os.path.getsize(path)
-    most = MOST.get(
-        compression, 1 if compression == PLAIN and needed > 1 else 0
-    )  # one strip is often said to be shorter
+    compression, size = _number(stored, tags.COMPRESSION, tags.UNCOMPRESSED), os.path.getsize(path)
+    # The length of a single uncompressed strip is often stated too short.
+    most = MOST.get(compression, 1 if compression == tags.UNCOMPRESSED and needed > 1 else 0)
     pixels, held = _bytes(stored, tiled), sum(min(count, size) for count in counts)
     if most and counts and 0 not in counts and held * most < pixels:
         raise FileError(
@@ -75,36 +81,36 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
 
 
 def is_sparse(stored: Mapping[int, Any]) -> bool:
-    """Whether some strips or tiles are not stored, and meant to be of nothing (GDAL)."""
-    return any(0 in _numbers(stored, tag) for tag in (STRIP_BYTES, TILE_BYTES))
+    """Whether some strips or tiles are left out on purpose (GDAL's sparse files)."""
+    return any(0 in _numbers(stored, tag) for tag in (tags.STRIP_BYTES, tags.TILE_BYTES))
 
 
 def _needed(stored: Mapping[int, Any], tiled: bool) -> int:
-    """How many strips or tiles the page needs; 0 where its tags do not tell."""
-    width, length = _number(stored, WIDTH, 0), _number(stored, LENGTH, 0)
+    """How many strips or tiles the page needs; 0 if its tags do not tell."""
+    width, length = _number(stored, tags.WIDTH, 0), _number(stored, tags.LENGTH, 0)
     if tiled:
-        across, down = _number(stored, TILE_WIDTH, 0), _number(stored, TILE_LENGTH, 0)
+        across, down = _number(stored, tags.TILE_WIDTH, 0), _number(stored, tags.TILE_LENGTH, 0)
     else:
-        across, down = width, min(_number(stored, ROWS, length), length)
+        across, down = width, min(_number(stored, tags.ROWS, length), length)
     if min(width, length, across, down) < 1:
         return 0
-    planes = _number(stored, SAMPLES, 1) if _number(stored, PLANAR, 1) != 1 else 1
+    planes = _number(stored, tags.SAMPLES, 1) if _number(stored, tags.PLANAR, 1) != 1 else 1
     return ceil_div(width, across) * ceil_div(length, down) * planes
 
 
 def _bytes(stored: Mapping[int, Any], tiled: bool) -> int:
-    """The bytes of the pixels, at least; tiles are stored whole."""
-    bits = _numbers(stored, BITS) or (1,)
-    samples = 1 if _number(stored, PHOTOMETRIC, 0) == YCBCR else _number(stored, SAMPLES, 1)
-    area = _number(stored, WIDTH, 0) * _number(stored, LENGTH, 0)
+    """The least bytes of the decoded pixels; tiles are stored whole, and YCbCr may be subsampled."""
+    bits = _numbers(stored, tags.BITS) or (1,)
+    samples = 1 if _number(stored, tags.PHOTOMETRIC, 0) == tags.YCBCR else _number(stored, tags.SAMPLES, 1)
+    area = _number(stored, tags.WIDTH, 0) * _number(stored, tags.LENGTH, 0)
     if tiled:
         across, down = (ceil_div(_number(stored, n, 0), _number(stored, tile, 1)) for n, tile in OF_TILES)
-        area = across * down * _number(stored, TILE_WIDTH, 0) * _number(stored, TILE_LENGTH, 0)
+        area = across * down * _number(stored, tags.TILE_WIDTH, 0) * _number(stored, tags.TILE_LENGTH, 0)
     return area * min(bits) * samples // 8
 
 
 def _numbers(stored: Mapping[int, Any], tag: int) -> tuple[int, ...]:
-    """The whole numbers of a tag; none where it has others."""
+    """The integers of a tag; none if it has other values."""
     value = stored.get(tag, ())
     values = value if isinstance(value, tuple) else (value,)
     return values if all(isinstance(each, int) for each in values) else ()
@@ -114,17 +120,16 @@ def _number(stored: Mapping[int, Any], tag: int, default: int) -> int:
     return (_numbers(stored, tag) or (default,))[0]
 
 
-HEAD = 2**16  # bytes of a segment that are looked at
-LZMA, FOOTER = 34925, 12  # the compression, and the bytes at the end of its streams
-BLOCK = 16  # pixels to whose multiples encoders round up
+HEAD = 2**16  # bytes of a strip or tile that may hold its header
+BLOCK = 16  # pixels, to a multiple of which encoders round up
 
 Size = tuple[int, int]  # width, height
 
 
 def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
-    """Refuses a page of a TIFF, as tifffile has it, with a strip or a tile whose picture is larger than that."""
+    """Refuses a page (tifffile's) with an image in a strip or tile that is larger than that."""
     compression, (width, height) = int(page.compression), _place(page)
-    if compression == LZMA:
+    if compression == tags.LZMA:
         _refuse_longer(path, number, page, stream)
     size_of = CLAIMS.get(compression)
     if size_of is None:
@@ -140,55 +145,29 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
 
 
 def _place(page: Any) -> Size:
-    """How large a strip or a tile of a page is."""
+    """Width and height of a strip or tile."""
     if page.is_tiled:
         return int(page.tilewidth), int(page.tilelength)
     return int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
 
 
 def _refuse_longer(path: str, number: int, page: Any, stream: BinaryIO) -> None:
-    """Refuses a strip or a tile that unpacks to more than it has place for, which its decoder cuts without a word."""
+    """Refuses LZMA data that unpacks to more than its strip or tile, which tifffile would cut without an error."""
     width, height = _place(page)
     samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
     most = height * ceil_div(width * samples * int(page.bitspersample), 8)
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
-        found = _xz_length(stream, at + count)
-        if found is not None and found > most:
+        stream.seek(at)
+        if lzma_size(stream.read(count), most) > most:
             raise FileError(
-                f"{path}: is damaged: {human_bytes(found)} are stored in a strip or tile of page {number}, where there "
-                f"is place for {human_bytes(most)}"
+                f"{path}: is damaged: a strip or tile of page {number} unpacks to more than its {human_bytes(most)}"
             )
-
-
-def _xz_length(stream: BinaryIO, end: int) -> int | None:
-    """The bytes that an .xz stream unpacks to, by the index at its end; None where there is none."""
-    stream.seek(max(0, end - FOOTER))
-    footer = stream.read(FOOTER)
-    if len(footer) < FOOTER or not footer.endswith(b"YZ"):
-        return None
-    size = (int.from_bytes(footer[4:8], "little") + 1) * 4
-    if size > min(HEAD, end - FOOTER):
-        return None
-    stream.seek(end - FOOTER - size)
-    numbers = _varints(stream.read(size)[1:])
-    count = next(numbers, 0)
-    return sum(islice(numbers, 1, 2 * count, 2))  # of each block: its own bytes, and what they unpack to
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    """Numbers of seven bits to a byte, the lowest first."""
-    value = shift = 0
-    for byte in data:
-        value, shift = value | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            yield value
-            value = shift = 0
 
 
 def _claimed(size_of: Callable[[bytes], Size | None], data: bytes) -> Size | None:
     try:
         return size_of(data)
-    except (struct.error, IndexError):  # it is cut short, which its decoder says
+    except (struct.error, IndexError):  # it is cut short, which the decoder reports
         return None
 
 
@@ -248,7 +227,7 @@ def _of_jpeg_xr(data: bytes) -> Size | None:
 
 
 def _of_jpeg_xl(data: bytes) -> Size | None:
-    """ISO/IEC 18181-1, the header of sizes: bits from the lowest on."""
+    """By the SizeHeader of ISO/IEC 18181-1, whose bits start with the lowest."""
     at = data.find(b"\xff\x0a")
     if at < 0:
         return None
@@ -270,7 +249,7 @@ def _of_jpeg_xl(data: bytes) -> Size | None:
 
 
 JPEG_XL_RATIOS = ((0, 1), (1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
-# By the number of the compression.
+# Sizes stated in the compressed image, by compression.
 CLAIMS: Mapping[int, Callable[[bytes], Size | None]] = {
     **dict.fromkeys((6, 7, 34892), _of_jpeg), **dict.fromkeys((33003, 33004, 33005, 34712), _of_jpeg_2000),
     22610: _of_jpeg_xr, 34887: _of_lerc, 34933: _of_png, 34934: _of_jpeg_xr, 50001: _of_webp,

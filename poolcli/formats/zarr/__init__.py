@@ -1,6 +1,196 @@
-"""Zarr stores, of version 2 and 3, in folders and in object stores, through zarr-python."""
+"""Zarr stores of version 2 and 3, in folders and object stores: their arrays, read region by region."""
 
-from poolcli.formats.zarr.arrays import open_array, open_container
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError
+from poolcli.formats.checks import (
+    HIGHEST_RATIO,
+    LARGEST_EXPANSION,
+    beside,
+    byte_count,
+    check_dtype,
+    check_expansion,
+    check_rank,
+    choose,
+    human_bytes,
+    missing_in,
+    notes_on,
+)
+from poolcli.formats.names import below
+from poolcli.formats.npy import MOST_AXES, MOST_BYTES
+from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
+from poolcli.formats.zarr.library import (
+    hold_to_size,
+    is_group,
+    opening,
+    read_region,
+    root_of,
+    side_by_side,
+    store_of,
+    stored_bytes,
+    walk,
+)
+from poolcli.formats.zarr.ome import axes_of, first_level, metadata_of, with_numbers
 from poolcli.formats.zarr.write import open_writer, open_writers, write
+from poolcli.layouts import layout_of_dimensions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
+
+HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
+COPIES = 2  # of a chunk that is read: as it is stored, and unpacked
+
+
+@contextmanager
+def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
+    """The store; groups and arrays that cannot be read are left out."""
+    with opening(path):
+        store = store_of(path, read_only=True, options=options)
+        root = root_of(path, store)
+    yield Stored(path, root, options)
+
+
+@contextmanager
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
+    """The chosen array, read region by region, with its attributes and how it is stored."""
+    with open_container(source.path, options) as file:
+        array = file.array(source.key or file.only(options.axes))
+        most = options.limit or HIGHEST_CHUNK
+        if options.allowed is None:
+            most = min(most, HIGHEST_CHUNK)
+        chunk = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
+        with side_by_side(chunk, most // 8):
+            yield array
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An open store: an array, or a group with arrays."""
+
+    path: str
+    root: Any
+    options: ReadOptions
+
+    @cached_property
+    def headers(self) -> Sequence[Header]:
+        with opening(self.path):
+            found = list(walk(self.path, self.root, self.options.allow_external))
+            return [self._header(key, array) for key, array in found if _is_of_numbers(array)]
+
+    @cached_property
+    def left_out(self) -> Sequence[str]:
+        with opening(self.path):
+            found = list(walk(self.path, self.root, self.options.allow_external))
+            return [str(key) for key, array in found if not _is_of_numbers(array)]
+
+    def only(self, axes: int | None) -> str:
+        """The key of the array that is the whole store, or the only one of so many axes in it."""
+        if self.options.first_level and (found := first_level(self.root)):
+            return found
+        return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
+
+    def array(self, key: str) -> ArrayReader:
+        """The array of a name; refuses what is none, or cannot be held."""
+        with opening(self.path):
+            node = self._node(key)
+            if node is None:
+                node = self._node(choose(Source(self.path, key), self.headers).key)
+            name = None if node is self.root else "/" + node.path
+            where = self.path + (f":{name}" if name else "")
+            check_rank(where, node.shape)
+            check_dtype(where, node.dtype.name)
+            _check(where, node, self.options.limit)
+            self._check_stored(where, node)
+            hold_to_size(where, node)
+            attributes, header = with_numbers(node.attrs), self._header(name, node)
+            notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
+            chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
+            header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
+            return _Array(header, where, self.root, node)
+
+    def _check_stored(self, where: str, array: Any) -> None:
+        """Refuses an array of which next to nothing is stored: computing it would take long, or a chunk much memory."""
+        size = DTYPES[array.dtype.name].itemsize
+        claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
+        if self.options.allowed is None and claimed > LARGEST_EXPANSION:
+            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", claimed // HIGHEST_RATIO)
+            check_expansion(where, stored, claimed, None)
+
+    def _node(self, key: str | None) -> Any:
+        """The array of a name; None where there is none, or a group."""
+        if not (key or "").strip("/"):
+            return None if is_group(self.root) else self.root
+        if not is_group(self.root):
+            return None
+        try:
+            node = self.root[below(str(key))]
+        except (KeyError, ValueError):
+            return None
+        return None if is_group(node) else node
+
+    def _header(self, key: str | None, array: Any) -> Header:
+        names = axes_of(self.root, key, array)
+        return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
+
+
+def _is_of_numbers(array: Any) -> bool:
+    return array.dtype.name in DTYPES and array.ndim > 0 and _can_be(array)
+
+
+def _can_be(array: Any) -> bool:
+    try:
+        _check("", array, None)
+    except FileError:
+        return False
+    return True
+
+
+def _check(where: str, array: Any, limit: int | None) -> None:
+    """Refuses metadata that no data can be behind, and chunks that memory cannot hold: each is decoded whole."""
+    itemsize = DTYPES[array.dtype.name].itemsize
+    if array.ndim > MOST_AXES:
+        raise FileError(f"{where}: has {array.ndim} axes; at most {MOST_AXES} are read")
+    if byte_count([size or 1 for size in array.shape], itemsize) > MOST_BYTES:
+        raise FileError(f"{where}: claims {human_bytes(byte_count(array.shape, itemsize))}, which no array can have")
+    chunk = array.chunks
+    if any(length < 1 for length in chunk):
+        raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, of which some are nothing")
+    size, most = byte_count(chunk, itemsize), limit or HIGHEST_CHUNK
+    if size * 2 > most:
+        raise FileError(
+            f"{where}: one chunk ({','.join(map(str, chunk))}) is {human_bytes(size)}, which is read as a whole; the "
+            f"limit is {human_bytes(most)} for two"
+        )
+
+
+@dataclass(slots=True)
+class _Array:
+    header: Header
+    where: str
+    root: Any
+    array: Any
+    streams: bool = True
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The lengths of what is decoded as one."""
+        return tuple(self.array.chunks)
+
+    @property
+    def metadata(self) -> Metadata:
+        with opening(self.where):
+            return metadata_of(self.root, self.header.key, self.array)
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        return read_region(self.where, self.array, region)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, said_by
-from poolcli.formats.checks import check_json, human_bytes, one_line
-from poolcli.formats.paths import filesystem, is_url, patient
-from poolcli.formats.records import ReadOptions
+from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, one_line
+from poolcli.formats.files import filesystem, is_url, patient
+from poolcli.formats.records import ReadOptions, slices
+from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
@@ -274,3 +280,89 @@ def _names(path: str, group: Any, follow: bool) -> list[str]:
     system, inside = filesystem(place)
     found = system.ls(inside, detail=True)
     return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
+
+
+MORE = 2**16  # bytes that codecs may add to a chunk before the next one packs them
+
+
+def hold_to_size(where: str, array: Any) -> None:
+    """Has the codecs of an open array refuse what is larger than a chunk, or for codecs of whole shards than a shard.
+
+    zarr has no public way to ask for this: the methods of these codecs, which belong to this array alone, are replaced.
+    A zarr that names these private parts otherwise reads without the check.
+    """
+    size = array.dtype.itemsize
+    asynchronous = getattr(array, "async_array", None) or getattr(array, "_async_array", None)
+    pipeline = getattr(asynchronous, "codec_pipeline", ())
+    chunk, unit = (byte_count(lengths, size) for lengths in (array.chunks, array.shards or array.chunks))
+    for codec in pipeline:
+        _hold(where, codec, unit)
+        for inner in getattr(codec, "codecs", ()):
+            _hold(where, inner, chunk)
+
+
+def _hold(where: str, codec: Any, size: int) -> None:
+    """Has a codec of Zarr v3, or the compressor and filters of v2, refuse what unpacks to more than `size` bytes."""
+    if hasattr(codec, "compressor"):
+        object.__setattr__(codec, "compressor", codec.compressor and _Held(where, codec.compressor, size))
+        object.__setattr__(codec, "filters", tuple(_Held(where, each, size) for each in codec.filters or ()))
+        return
+    name = codec.to_dict()["name"] if hasattr(codec, "to_dict") else ""
+    measure = UNPACKED_SIZES.get(str(name).removeprefix("numcodecs."))
+    decode = getattr(codec, "_decode_single", None)
+    if measure is None or decode is None:
+        return
+
+    async def held(chunk_bytes: Any, chunk_spec: Any) -> Any:
+        _refuse_larger(where, measure, chunk_bytes.to_bytes(), size)
+        return await decode(chunk_bytes, chunk_spec)
+
+    object.__setattr__(codec, "_decode_single", held)
+
+
+class _Held:
+    """A codec of numcodecs that looks at what it unpacks before it does."""
+
+    def __init__(self, where: str, codec: Any, size: int) -> None:
+        self._where, self._codec, self._size = where, codec, size
+        self._measure = UNPACKED_SIZES.get(codec.codec_id)
+
+    def decode(self, data: Any, *more: Any) -> Any:
+        """The unpacked bytes."""
+        if self._measure is not None:
+            _refuse_larger(self._where, self._measure, bytes(data), self._size)
+        return self._codec.decode(data, *more)
+
+
+def _refuse_larger(where: str, measure: Callable[[bytes, int], int], data: bytes, size: int) -> None:
+    if measure(data, 2 * size + MORE) > 2 * size + MORE:
+        raise FileError(f"{where}: has a chunk of {human_bytes(size)} that unpacks to more")
+
+
+def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
+    """A region of zarr's array."""
+    import numpy as np
+
+    out = np.empty(tuple(map(len, region)), array.dtype)
+    with translated(where):
+        for part in batches(region, array.chunks):
+            place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
+            out[place] = _values(where, array, part)
+    return out
+
+
+def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
+    """The elements of a part; an error names the chunk (or shard) that it comes from."""
+    try:
+        with finished(Exception):
+            found: NDArray[Any] = array[slices(part)]
+    except (PoolError, MemoryError):
+        raise
+    except Exception:
+        unit = array.shards or array.chunks
+        for each in batches(part, unit, 1):
+            name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
+            with translated(f"{where}, {name}"), finished(Exception):
+                array[slices(each)]
+        raise
+    return found

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from poolcli.errors import FileError, RequestError, said_by
+from poolcli.formats.files import filesystem, unreachable
 from poolcli.formats.names import below
-from poolcli.formats.paths import filesystem, unreachable
 from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, numbers_of, only_work
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.formats.atomic import whole_folder
 from poolcli.formats.checks import byte_count
-from poolcli.formats.paths import is_url
+from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.resumable import CoveredRegions, Journal, batches, continued_folder, shared_folder
-from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.documents import Made, encoded, makings
-from poolcli.formats.zarr.library import finished, opening, side_by_side, store_of, translated, zarr
+from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.system.signals import check_stopped
 

@@ -13,10 +13,9 @@ from poolcli.arguments import one_of
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
-from poolcli.formats.paths import check_apart
+from poolcli.formats.files import check_apart
 from poolcli.formats.records import Dimension, WriteOptions
-from poolcli.formats.zarr.chunks import Grid, grid_of
-from poolcli.formats.zarr.documents import for_version
+from poolcli.formats.zarr.documents import Grid, for_version, grid_of
 from poolcli.formats.zarr.ome import AXES, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import FileError
 from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.checks import byte_count, human_bytes
-from poolcli.formats.fingerprint import check_unchanged, fingerprint_of
-from poolcli.formats.paths import is_url
+from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.records import ReadOptions, Source
-from poolcli.formats.zarr.arrays import read_region
 from poolcli.formats.zarr.documents import encoded, makings
+from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from poolcli.errors import FileError
-from poolcli.formats.fingerprint import checksum_of, fingerprint_of
+from poolcli.formats.files import checksum_of, fingerprint_of
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
 from poolcli.pooling.pool_file import Progress

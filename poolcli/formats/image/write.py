@@ -1,0 +1,226 @@
+"""Image files written by Pillow, or by other libraries if those are installed and better, or Pillow would lose bits."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import PoolError
+from poolcli.formats.atomic import byte_stream
+from poolcli.formats.image import tiff_write
+from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png
+from poolcli.formats.image.metadata import WORDS
+from poolcli.formats.image.modes import BANDS, DEEP, mode_of, with_signs_turned
+from poolcli.formats.image.pillow import load_plugin, translated
+from poolcli.formats.image.tiff_tags import as_jpeg_marker
+from poolcli.formats.records import NamedArray, WriteOptions
+from poolcli.formats.table import FORMATS, format_of
+from poolcli.layouts import convert_layout
+from poolcli.system.lazy_imports import Lazy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+pil: Any = Lazy("PIL.Image")
+pil_png: Any = Lazy("PIL.PngImagePlugin")
+
+
+def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
+    """Writes the images of one array; returns notes on what the format could not keep."""
+    import numpy as np
+
+    (named,) = arrays
+    name, spec = format_of(path).name, named.spec
+    stack = np.ascontiguousarray(convert_layout(named.array, spec.layout, "NHWC"))
+    mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
+    kept, notes = chosen(name, mode, spec.metadata.image)
+    encoded = partial(_encode, path, name, mode, stack, options.quality)
+    with translated(path):
+        try:
+            data, more = encoded(kept)
+        except (PoolError, MemoryError):
+            raise
+        except Exception:  # because of the pixels, or of the metadata
+            bare = {key: value for key, value in kept.items() if key not in BESIDE}
+            if len(bare) == len(kept):
+                raise
+            data, more = encoded(bare)
+            more = (*more, "metadata not kept: damaged in the input")
+    with byte_stream(path, options.overwrite) as stream:
+        stream.write(data)
+    return (*notes, *more)
+
+
+def _encode(
+    path: str, name: str, mode: str, stack: NDArray[Any], quality: int | None, kept: Mapping[str, Any]
+) -> tuple[bytes, tuple[str, ...]]:
+    """The file, and notes on what could not be kept; made in memory, because Pillow does not notice short writes."""
+    if name == "tiff":
+        compression, notes = tiff_write.choose_compression(kept)
+        if mode in DEEP or compression.needs_tifffile:
+            data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
+        else:
+            data = encode(name, mode, stack, compression.pillow_options)
+        return tiff_write.with_directory(data, kept), notes
+    if name == "gif":
+        return encode_gif(stack, kept)
+    settings = pillow_options(name, mode, kept, quality)
+    if name == "png" and (mode in DEEP or encodes_png(stack, mode)):
+        return encode_png(path, stack[0], settings), ()
+    return encode(name, mode, stack, settings), ()
+
+
+KEEPS = {
+    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "gamma", "duration", "loop"},
+    "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
+    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
+    "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
+    "bmp": {"dpi"},
+    "gif": {"comment", "duration", "loop"},
+}
+BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "comment", "text")  # what may be damaged
+GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
+BEST_QUALITY = 95
+LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy
+
+
+def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The metadata that the format keeps, and notes on what it does not; an ICC profile must fit the mode."""
+    able = KEEPS.get(name, set())
+    if "icc_profile" in found and not _profile_fits(found["icc_profile"], mode):
+        able = able - {"icc_profile"}
+    kept = {key: value for key, value in found.items() if key in able}
+    notes = [f"{WORDS[key]} not kept: {name} files have no place for it" for key in found if key in WORDS.keys() - able]
+    notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
+    return kept, tuple(notes)
+
+
+def pillow_options(name: str, mode: str, kept: Mapping[str, Any], quality: int | None) -> dict[str, Any]:
+    """The metadata as arguments of Pillow's `save`."""
+    options = _OPTIONS.get(name)
+    return options(dict(kept), mode, quality) if options else dict(kept)
+
+
+def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
+    tables, sampling, blocks = kept.pop("qtables", None), kept.pop("subsampling", 0), kept.pop("photoshop", None)
+    if blocks:
+        kept["extra"] = as_jpeg_marker(blocks)
+    if quality is not None:
+        return kept | {"quality": quality}
+    if tables and mode != "CMYK" and len(tables) <= (1 if mode == "L" else 2):
+        return kept | {"qtables": tables, "subsampling": sampling}
+    return kept | {"quality": BEST_QUALITY, "subsampling": 0}
+
+
+def _webp_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
+    if kept.pop("losses", False) and quality is None:
+        quality = LOSSY_WEBP
+    return kept | ({"lossless": True, "exact": True} if quality is None else {"quality": quality})
+
+
+def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
+    text, xmp, gamma = kept.pop("text", {}), kept.pop("xmp", None), kept.pop("gamma", None)
+    if text or xmp or gamma:
+        chunks = pil_png.PngInfo()
+        for key, value in text.items():
+            chunks.add_itxt(key, value) if not value.isascii() else chunks.add_text(key, value)
+        if gamma:
+            chunks.add(b"gAMA", struct.pack(">I", round(gamma * 100_000)))
+        if xmp:
+            chunks.add_itxt("XML:com.adobe.xmp", xmp.decode("utf-8", "replace"))
+        kept["pnginfo"] = chunks
+    return kept | {"compress_level": LEVEL}
+
+
+_OPTIONS = {"jpeg": _jpeg_options, "webp": _webp_options, "png": _png_options}
+
+
+def _profile_fits(profile: bytes, mode: str) -> bool:
+    if mode == BANDS:  # they are those of the input
+        return True
+    space = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
+    return profile[16:20] == space
+
+
+def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:
+    """The pixels, N, H, W, C, as a file that Pillow writes."""
+    pages = with_signs_turned(pages) if mode == "LAB" else pages
+    pages = pages if pages.shape[-1] > 1 else pages[..., 0]
+    # Image.fromarray takes any four channels for RGBA.
+    pictures = [
+        pil.frombytes(mode, (page.shape[1], page.shape[0]), page.tobytes())
+        if mode in ("CMYK", "LAB")
+        else pil.fromarray(page)
+        for page in pages
+    ]
+    several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
+    load_plugin(FORMATS[name])
+    stream = io.BytesIO()
+    pictures[0].save(stream, format=name.upper(), **several, **options)
+    return stream.getvalue()  # not a view: CPython 3.12 crashes if one outlives its stream in an error
+
+
+COLOURS = 256  # of a frame of a GIF
+TICK = 10  # milliseconds, the unit of durations
+OPAQUE = 255
+TO_BACKGROUND = 2  # disposal: otherwise a frame would show through transparent pixels of the next one
+ROUNDED = f"colours rounded to {COLOURS} of each frame's own"
+HALVED = "alpha rounded to none or all"
+LATE = "durations of the pages rounded to hundredths of a second"
+
+
+def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
+    """The pixels, N, H, W, C of bytes, as a GIF, and notes on what it could not hold."""
+    notes: list[str] = []
+    frames = [_frame(page, notes) for page in pages]
+    options = {key: kept[key] for key in ("comment", "loop") if key in kept}
+    times = kept.get("duration")
+    if times and len(frames) > 1:
+        options["duration"] = times
+        notes += [LATE] if any(time % TICK for time in times) else []
+    if pages.shape[-1] == 4:
+        options["disposal"] = TO_BACKGROUND
+    several = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
+    stream = io.BytesIO()
+    frames[0].save(stream, "GIF", optimize=False, **several, **options)
+    return stream.getvalue(), tuple(dict.fromkeys(notes))
+
+
+def _frame(page: NDArray[Any], notes: list[str]) -> Any:
+    """One frame with its own colours; what is lost is added to `notes`."""
+    if page.shape[-1] == 1:
+        return pil.fromarray(page[..., 0])
+    alpha = page[..., 3] if page.shape[-1] == 4 else None
+    if alpha is not None and ((alpha > 0) & (alpha < OPAQUE)).any():
+        notes.append(HALVED)
+    hidden = None if alpha is None else alpha <= OPAQUE // 2
+    places, colours = _indexed(page[..., :3], hidden, notes)
+    frame = pil.fromarray(places)
+    frame.putpalette(colours.tobytes())  # which turns grey into a palette image
+    if hidden is not None and hidden.any():
+        frame.info["transparency"] = COLOURS - 1
+    return frame
+
+
+def _indexed(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The index of each pixel's colour, and the colour table; hidden pixels have the last index."""
+    import numpy as np
+
+    free = COLOURS - (hidden is not None)
+    seen = pixels if hidden is None else np.where(hidden[..., None], np.uint8(0), pixels)
+    codes = seen.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
+    found, places = np.unique(codes, return_inverse=True)
+    if found.size <= free:
+        colours = (found[:, None] >> np.array([16, 8, 0], np.uint32) & 255).astype(np.uint8)
+        places = places.reshape(codes.shape).astype(np.uint8)
+    else:
+        notes.append(ROUNDED)
+        rounded = pil.fromarray(np.ascontiguousarray(seen)).quantize(free, pil.Quantize.MEDIANCUT)
+        places, colours = np.array(rounded), np.array(rounded.getpalette(), np.uint8).reshape(-1, 3)
+    if hidden is not None:
+        places[hidden] = COLOURS - 1
+        colours = np.concatenate([colours, np.zeros((COLOURS - len(colours), 3), np.uint8)])
+    return places, colours
