@@ -18,7 +18,7 @@ from poolcli.formats.zarr.documents import makings
 from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.pooling.tiles import Blocks, Parts
+from poolcli.pooling.tiles import Blocks, FileReading, Parts
 from poolcli.runs.executors import Runner, Task, flow
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
@@ -142,9 +142,8 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
         store_of("s3://bucket/y.zarr", read_only=False),
         makings("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
-    parts = Parts(
-        Source("s3://bucket/x.zarr"), ReadOptions(), plan, False, "numba", Blocks(plan, (1, 1, 8, 8)), (writer,)
-    )
+    reading = FileReading(Source("s3://bucket/x.zarr"), ReadOptions())
+    parts = Parts(reading, plan, False, "numba", Blocks(plan, (1, 1, 8, 8)), (writer,))
     sent = pickle.dumps(parts)
     assert b"bucket" in sent
     assert b"SECRET" not in sent

@@ -25,8 +25,7 @@ from poolcli.formats import Source
 from poolcli.formats.atomic import reported
 from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
-from poolcli.pooling.pool_file import Progress
-from poolcli.pooling.tiles import parts_for
+from poolcli.pooling.tiles import Progress, parts_for
 from poolcli.runs.executors import EXECUTORS, Runner, Task, workers
 from poolcli.runs.executors.workers import Workers
 from poolcli.runs.manifest import Manifest

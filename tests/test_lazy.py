@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from poolcli.errors import FileError, RequestError
-from poolcli.pooling.timing import Clock
+from poolcli.pooling.tiles import Clock
 from poolcli.system.lazy_imports import HEAVY, Lazy, loading, need
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
@@ -87,7 +87,7 @@ def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_pat
 def test_a_phase_leaves_out_what_loading_took_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(100))  # each look at a clock is one second later
     monkeypatch.setattr("poolcli.system.lazy_imports.perf_counter", lambda: next(now))
-    monkeypatch.setattr("poolcli.pooling.timing.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("poolcli.pooling.tiles.time.perf_counter", lambda: next(now))
     clock = Clock()
     with clock.phase("read"), loading():
         need("json", why="within another")

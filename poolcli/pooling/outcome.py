@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats import Header, ReadOptions, Source, holds_array
@@ -158,17 +158,13 @@ def sendable(outcome: Outcome) -> Outcome:
 NUMBERS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Noted:
     """A kind of note: the first of it, how many files have one, and whether all say the same."""
 
     first: str
     count: int = 0
     same: bool = True
-
-    def again(self, note: str) -> Noted:
-        """One file more."""
-        return replace(self, count=self.count + 1, same=self.same and note == self.first)
 
 
 @dataclass(slots=True)
@@ -195,7 +191,9 @@ class Tally:
         else:
             self.done += 1
         for kind, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
-            self.notes[kind] = self.notes.get(kind, Noted(note)).again(note)
+            noted = self.notes.setdefault(kind, Noted(note))
+            noted.count += 1
+            noted.same = noted.same and note == noted.first
 
     @property
     def total(self) -> int:

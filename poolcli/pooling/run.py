@@ -1,28 +1,35 @@
-"""Runs one job: one array, or all arrays of a file, prepared from the header before data is read."""
+"""Runs one job: prepared from the header, then read, pooled and written, in parts where the file can be read in parts.
+
+A job is about one array, or about all arrays of a file.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES
+from poolcli.dtypes import DTYPES, lookup
 from poolcli.engine.choose import engine_notes
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     ArrayContainer,
+    ArrayReader,
     Header,
     Metadata,
     NamedArray,
+    RegionWriter,
     Source,
     Spec,
     WriteOptions,
     check_chunks,
     check_holds_several,
     check_output,
+    format_of,
     holds_several,
     open_array,
     open_container,
@@ -30,22 +37,67 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count, check_expansion, human_bytes, listing, memory_limit_of, named, usable
-from poolcli.formats.files import check_apart
+from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
-from poolcli.layouts import check_layout, converted_shape
+from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.colour import STORED, check_rescale, choose_colour
+from poolcli.plan.region import Region, whole
+from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
-from poolcli.pooling.pool_file import Progress, pool_file, pool_to_memory
-from poolcli.pooling.tiles import Spread, bytes_of
-from poolcli.pooling.timing import Clock
+from poolcli.pooling.tiles import (
+    POSITION,
+    Clock,
+    FileReading,
+    Progress,
+    Shared,
+    Spread,
+    Work,
+    bytes_of,
+    parts_for,
+    pool_in_tiles,
+    pool_part,
+    pool_spread,
+    tile_for,
+    work_of,
+)
+from poolcli.pooling.write import Writer, scaled_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def run_job(
+    job: Job,
+    op: Attributes,
+    settings: Settings,
+    progress: Progress = lambda done, total: None,
+    spread: Spread | None = None,
+) -> Outcome:
+    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
+    of an output that several processes can write are computed elsewhere.
+    """
+    clock = Clock()
+    outcome = Outcome(job, seconds=clock.seconds)
+    try:
+        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
+        settings = replace(settings, max_memory=limit)
+        if settings.skip_existing and any(existing_outputs((job,))):
+            return Outcome(job, skipped=True)
+        if settings.arrays is not None and holds_several(job.source.path):
+            return run_bundle(job, op, settings)
+        with ExitStack() as stack:
+            with clock.phase("read"):
+                file = stack.enter_context(open_array(job.source, settings.read_options))
+            outcome = prepare_job(outcome, op, settings, file.header)
+            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
+    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
+        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
+            raise  # standard output itself, which is no fault of the input
+        return replace(outcome, error=failure(error, job.source.path))
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
@@ -120,6 +172,134 @@ def _stored(
         kept = check_output(path, shape, dtype, layout, mode)
         layout = layout if output_layout else kept
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)
+
+
+def pool_file(
+    outcome: Outcome,
+    settings: Settings,
+    file: ArrayReader,
+    clock: Clock,
+    progress: Progress,
+    spread: Spread | None = None,
+) -> Outcome:
+    """Reads, pools and writes what the outcome has been prepared for."""
+    work = _work(outcome, settings, file.streams, clock, progress)
+    return _ran(outcome, work, _read_pool_write(work, outcome, settings, file, spread))
+
+
+def pool_to_memory(
+    outcome: Outcome, settings: Settings, file: ArrayReader, clock: Clock
+) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
+    """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
+    work = _work(outcome, settings, False, clock, lambda done, total: None)
+    plan, output = work.plan, outcome.output
+    assert output is not None  # noqa: S101  # set by prepare_job
+    values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
+    turned = convert_layout(values, plan.layout, output.layout)
+    where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
+    return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
+
+
+def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
+    from poolcli.engine.choose import ENGINES, NUMPY
+    from poolcli.engine.threads import allowed_threads
+
+    engine = NUMPY if work.reasons else ENGINES[work.engine]
+    reasons = (f"computed by numpy: {reason}" for reason in dict.fromkeys(work.reasons))
+    threads = allowed_threads(work.threads) if engine.is_threaded else 1
+    return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *reasons, *not_kept))
+
+
+def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, progress: Progress) -> Work:
+    """The work of a job; refused where it must be held in memory and is too large."""
+    plan, needed, limit = outcome.plan, _memory_at_once(outcome), settings.max_memory
+    assert plan is not None  # noqa: S101  # set by prepare_job
+    if limit is not None and not streams and needed > limit:
+        raise FileError(
+            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
+            "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
+        )
+    return work_of(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
+
+
+def _memory_at_once(outcome: Outcome) -> int:
+    """The bytes that a whole array takes: read, pooled, with positions, and brought into the order it is stored in."""
+    plan, header, output = outcome.plan, outcome.header, outcome.output
+    assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
+    count = prod(plan.output_shape)
+    turned = output is not None and output.layout != plan.layout
+    encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
+    copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
+    positions = POSITION * (1 + turned) if outcome.indices else 0
+    return bytes_of(plan) + header.beside + count * (copies + positions)
+
+
+def _read_pool_write(
+    work: Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: Spread | None
+) -> list[str]:
+    """Reads, pools and writes; returns notes on what could not be kept."""
+    targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
+    path = outcome.job.source.path
+    before = fingerprint_of(path)
+    writer = Writer(outcome, work.plan, settings, before)
+    beside = file.header.beside
+    if settings.part and not file.streams:
+        raise RequestError(
+            f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
+        )
+    if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory, beside)):
+        results = _pool_whole(work, outcome, file, before)
+        with work.clock.phase("write"):
+            for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
+                writer.write(target, array, None if i else file.metadata)
+        return writer.notes
+    with ExitStack() as stack:
+        sinks = [writer.open_writer(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
+        units = [sink.unit for sink in sinks if sink.unit]
+        unit = tuple(map(lcm, *units)) if units else None
+        to_stream = any(target.path == "-" for target in targets)
+        parts = parts_for(
+            work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices
+        )
+        if settings.part is not None:
+            parts = _own(parts, sinks, settings.part, writer.notes)
+        shared = [sink for sink in sinks if isinstance(sink, Shared)]
+        if spread is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
+            pool_spread(spread, work, FileReading(outcome.job.source, settings.read_options), shared, parts)
+        else:
+            pool_in_tiles(work, file.read, sinks, parts)
+        check_unchanged(path, before)
+    return writer.notes
+
+
+def _own(
+    parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
+) -> Iterable[Region]:
+    """The consecutive parts of one shard."""
+    if not isinstance(parts, Sequence) or not all(isinstance(sink, Shared) for sink in sinks):
+        raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
+    (number, count), regions = part, len(parts)
+    first, stop = regions * (number - 1) // count, regions * number // count
+    notes.append(f"shard {number}/{count}: {stop - first} of {regions} regions; merge makes the output of all shards")
+    return (parts[place] for place in range(first, stop))
+
+
+def _pool_whole(
+    work: Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Reads and pools all at once; refused where the input is not as it was `before`."""
+    from poolcli.engine.ahead import meanwhile_loaded
+
+    with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
+        x = file.read(whole_region(work.plan.input_shape))
+    check_unchanged(outcome.job.source.path, before)
+    if outcome.colour.is_plain:
+        return pool_part(work, whole(work.plan), x)
+
+    def pool(region: Region, slab: NDArray[Any]) -> NDArray[Any]:
+        return pool_part(work, region, slab)[0]
+
+    return pool_colours(pool, work.plan, x, outcome.colour), None
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
@@ -226,33 +406,3 @@ def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterato
         if name.strip("/") not in by_name:
             raise RequestError(f"{path}: has no array {name!r}; it holds {listing(headers)}")
         yield by_name[name.strip("/")]
-
-
-def run_job(
-    job: Job,
-    op: Attributes,
-    settings: Settings,
-    progress: Progress = lambda done, total: None,
-    spread: Spread | None = None,
-) -> Outcome:
-    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
-    of an output that several processes can write are computed elsewhere.
-    """
-    clock = Clock()
-    outcome = Outcome(job, seconds=clock.seconds)
-    try:
-        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
-        settings = replace(settings, max_memory=limit)
-        if settings.skip_existing and any(existing_outputs((job,))):
-            return Outcome(job, skipped=True)
-        if settings.arrays is not None and holds_several(job.source.path):
-            return run_bundle(job, op, settings)
-        with ExitStack() as stack:
-            with clock.phase("read"):
-                file = stack.enter_context(open_array(job.source, settings.read_options))
-            outcome = prepare_job(outcome, op, settings, file.header)
-            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
-    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
-        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
-            raise  # standard output itself, which is no fault of the input
-        return replace(outcome, error=failure(error, job.source.path))

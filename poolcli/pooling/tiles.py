@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,7 +17,7 @@ from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
-from poolcli.pooling.timing import Clock
+from poolcli.system.lazy_imports import seconds_loading
 from poolcli.system.signals import check_stopped
 from poolcli.windows import ceil_div
 
@@ -25,8 +27,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    Write = Callable[[Ranges, NDArray[Any]], None]
 
+Read = Callable[[Ranges], "Array"]
+Write = Callable[[Ranges, "Array"], None]
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+Unit = tuple[int, ...] | None
+
+TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
+POSITION = 16  # bytes of an index, and of the position in a plane that it is made from
+HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
 LARGEST = 128 * 2**20  # bytes of input and output of a block that grows to spare decoding
 ENOUGH = 16 * 2**20  # bytes up to which any block grows
 WORTH = 0.97  # of what was decoded before; less must be decoded for a block to grow beyond
@@ -113,10 +122,32 @@ def _decoded(blocks: Blocks, chunks: Sequence[int] | None) -> float:
     return total / max(1, prod(region.output_shape))
 
 
-Unit = tuple[int, ...] | None
-TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
-POSITION = 16  # bytes of an index, and of the position in a plane that it is made from
-HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
+PHASES = ("load", "read", "compile", "compute", "write")
+
+
+@dataclass(slots=True)
+class Clock:
+    """What each phase of a job took; where phases overlap, what was waited for. To load is to import packages, which
+    takes its time at the first file of a process.
+    """
+
+    seconds: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Books the time inside on `name`, and what of it went into loading on that."""
+        start, loaded = time.perf_counter(), seconds_loading()
+        try:
+            yield
+        finally:
+            loading = seconds_loading() - loaded
+            self.seconds["load"] += loading
+            self.seconds[name] += time.perf_counter() - start - loading
+
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Books seconds of one phase on another."""
+        self.seconds[source] -= seconds
+        self.seconds[target] += seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +161,23 @@ class Work:
     engine: str
     threads: int | None
     clock: Clock
-    progress: Callable[[int, int], None]  # bytes done, bytes in all
+    progress: Progress
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
 
 
-def pool_in_tiles(
-    work: Work, read: Callable[[Ranges], Array], sinks: Sequence[RegionWriter], parts: Iterable[Region]
-) -> None:
+def work_of(
+    plan: Plan, engine: str, threads: int | None, clock: Clock, progress: Progress, indices: bool = False
+) -> Work:
+    """The work with its engine chosen and loaded."""
+    from poolcli.engine import prepare
+
+    with clock.phase("compute"):
+        chosen = prepare(plan, engine)
+    return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
+
+
+def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: Iterable[Region]) -> None:
     """Hands the values to the first sink and the positions to the second, part by part, without those that the sinks
     hold already.
     """
@@ -147,13 +187,13 @@ def pool_in_tiles(
     waiting = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
-        ahead = _read_ahead(work, reader, read, first)
+        ahead = _read_ahead(reader, read, first)
         written: Future[None] | None = None
         while ahead is not None:
             part, slab = ahead
             with work.clock.phase("read"):
                 x = slab.result()
-            ahead = _read_ahead(work, reader, read, next(waiting, None))
+            ahead = _read_ahead(reader, read, next(waiting, None))
             results = pool_aligned(work, part, x)
             check_stopped()
             with work.clock.phase("write"):
@@ -177,9 +217,7 @@ def bytes_of(plan: Plan) -> int:
     return whole(plan).nbytes
 
 
-def _read_ahead(
-    work: Work, reader: ThreadPoolExecutor, read: Callable[[Ranges], Array], part: Region | None
-) -> tuple[Region, Future[Array]] | None:
+def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> tuple[Region, Future[Array]] | None:
     return None if part is None else (part, reader.submit(read, part.aligned.reads))
 
 
@@ -205,10 +243,37 @@ def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array 
     return values[inside], None if places is None else places[inside]
 
 
-def _append(sinks: Sequence[RegionWriter], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
-    for sink, array in zip(sinks, results, strict=False):
+def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple[Array, Array | None]:
+    """As `pool_aligned`, with reading; values alone, in pieces, where a block and its input exceed `most` bytes."""
+    import numpy as np
+
+    if most is None or block.aligned.nbytes <= most:
+        return pool_aligned(work, block, read(block.aligned.reads))
+    values = np.empty(block.output_shape, work.plan.output_dtype)
+    for piece in _pieces(block, most):
+        starts = zip(piece.outputs, block.outputs, strict=True)
+        inside = tuple(slice(own.start - outer.start, own.stop - outer.start) for own, outer in starts)
+        values[inside] = pool_aligned(work, piece, read(piece.aligned.reads))[0]
+    return values, None
+
+
+def _pieces(region: Region, most: int) -> Iterator[Region]:
+    """The region halved along the axis that it reads most of, until each part is small enough, or one output."""
+    if region.aligned.nbytes <= most or max(region.output_shape) <= 1:
+        yield region
+        return
+    able = [axis for axis, length in enumerate(region.output_shape) if length > 1]
+    axis = max(able, key=lambda axis: region.input_shape[axis])
+    outputs = region.outputs[axis]
+    middle = outputs.start + (len(outputs) + 1) // 2
+    yield from _pieces(region.cut(axis, range(outputs.start, middle)), most)
+    yield from _pieces(region.cut(axis, range(middle, outputs.stop)), most)
+
+
+def _append(writers: Sequence[Write], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
+    for write, array in zip(writers, results, strict=False):
         if array is not None:
-            sink(outputs, array)
+            write(outputs, array)
 
 
 def tile_for(limit: int | None, beside: int = 0) -> int:
@@ -257,7 +322,7 @@ def _some(parts: Iterator[Region]) -> Iterator[Region]:
 
 
 @runtime_checkable
-class Shared(Protocol):
+class Shared(RegionWriter, Protocol):
     """A sink to which other processes write: by `writer`, which can be pickled; it is told what they have written."""
 
     @property
@@ -268,67 +333,72 @@ class Shared(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """All that a process needs for any of the parts, of which it is given numbers. It can be pickled."""
+class FileReading:
+    """Opens a file for reading regions of its array; other processes receive this in place of the open file."""
 
     source: Source
     options: ReadOptions
-    plan: Plan
-    indices: bool
-    engine: str
-    regions: Sequence[Region]
-    writers: tuple[Write, ...]
-    may_fall_back: bool = True
 
-    def __call__(self, numbers: Sequence[int]) -> list[None]:
-        """Reads, pools and writes some parts, one after the other."""
-        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
+    @contextmanager
+    def __call__(self) -> Iterator[Read]:
         with open_array(self.source, self.options) as file:
-            for number in numbers:
-                region = self.regions[number]
-                results = pool_aligned(work, region, file.read(region.aligned.reads))
-                for write, array in zip(self.writers, results, strict=False):
-                    if array is not None:
-                        write(region.outputs, array)
-        return [None] * len(numbers)
+            yield file.read
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What is to be computed elsewhere: by `parts`, which can be pickled and takes several of the `numbers`, of which
-    there are at most `count`; `done` is called with each that is there.
+class Parts:
+    """Computes any of the blocks of a plan in another process, by their numbers; it can be pickled.
+
+    `reading` opens what they are read from, in pieces where a block has more than `most` bytes.
     """
 
-    parts: Callable[[Sequence[int]], list[None]]
-    numbers: Iterator[int]
-    count: int
-    done: Callable[[int], None]
+    reading: Callable[[], AbstractContextManager[Read]]
+    plan: Plan
+    indices: bool
+    engine: str
+    blocks: Sequence[Region]
+    writers: tuple[Write, ...]
+    may_fall_back: bool = True
+    most: int | None = None
+
+    def __call__(self, numbers: Sequence[int]) -> list[None]:
+        """Reads, pools and writes some blocks, one after the other."""
+        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
+        with self.reading() as read:
+            for number in numbers:
+                block = self.blocks[number]
+                _append(self.writers, block.outputs, pool_block(work, read, block, self.most))
+        return [None] * len(numbers)
 
 
-Spread = Callable[[Share], None]  # has it computed wherever it likes
+class Spread(Protocol):
+    """Has parts computed in other processes: those of the `numbers`, of which there are at most `count`; `done` is
+    called with each that is written.
+    """
+
+    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None: ...
 
 
 def pool_spread(
     spread: Spread,
     work: Work,
-    source: Source,
-    options: ReadOptions,
-    sinks: Sequence[RegionWriter],
-    regions: Sequence[Region],
+    reading: Callable[[], AbstractContextManager[Read]],
+    sinks: Sequence[Shared],
+    blocks: Sequence[Region],
+    most: int | None = None,
 ) -> None:
-    """As `pool_in_tiles`, by other processes; the sinks must all be shared ones."""
-    shared = [sink for sink in sinks if isinstance(sink, Shared)]
+    """As `pool_in_tiles`, in other processes."""
     total, written = bytes_of(work.plan), 0
-    writers = tuple(sink.writer for sink in shared)
-    parts = Parts(source, options, work.plan, work.indices, work.engine, regions, writers, work.may_fall_back)
-    missing = (n for n, part in enumerate(regions) if not all(sink.holds(part.outputs) for sink in sinks))
+    writers = tuple(sink.writer for sink in sinks)
+    parts = Parts(reading, work.plan, work.indices, work.engine, blocks, writers, work.may_fall_back, most)
+    missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
 
     def done(number: int) -> None:
         nonlocal written
-        for sink in shared:
-            sink.note(regions[number].outputs)
-        written += regions[number].nbytes
+        for sink in sinks:
+            sink.note(blocks[number].outputs)
+        written += blocks[number].nbytes
         work.progress(min(written, total), total)
 
     with work.clock.phase("compute"):
-        spread(Share(parts, missing, len(regions), done))
+        spread(parts, missing, len(blocks), done)

@@ -14,8 +14,8 @@ from rich.text import Text
 from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line, printable
 from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
-from poolcli.pooling.pyramid.prepare import Pyramid
-from poolcli.pooling.pyramid.run import Made
+from poolcli.pooling.pyramid import Made
+from poolcli.pooling.pyramid_plan import Pyramid
 from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
 from poolcli.report.text import duration

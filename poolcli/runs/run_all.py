@@ -17,7 +17,7 @@ from poolcli.formats.files import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
-from poolcli.pooling.pool_file import Progress
+from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import EXECUTORS, Outcomes, Runner, Task
 from poolcli.runs.inputs import Shard
 

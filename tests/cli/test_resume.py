@@ -75,7 +75,7 @@ def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> No
 
 SLOW = """
 import sys, time
-import poolcli.pooling.pool_file as module
+import poolcli.pooling.run as module
 whole = module.pool_part
 def slowly(*arguments):
     time.sleep(0.05)
@@ -124,7 +124,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     subprocess.run([*base, "-o", "whole.npy"], check=True)
     slow = (
         SLOW.replace("0.05", "0.3")
-        .replace("poolcli.pooling.pool_file", "poolcli.pooling.tiles")
+        .replace("poolcli.pooling.run", "poolcli.pooling.tiles")
         .replace("whole =", "import poolcli.formats.resumable as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
     )
     command = [sys.executable, "-c", slow, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]

@@ -39,7 +39,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
     ),
     "poolcli/runs/manifest.py": ("test_executors.py", "cli/test_manifest.py", "cli/test_resume.py"),
-    "poolcli/runs/task.py": ("test_executors.py", "cli/test_resume.py"),
+    "poolcli/runs/executors/__init__.py": ("test_executors.py", "cli/test_resume.py"),
     "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 

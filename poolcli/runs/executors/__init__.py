@@ -13,9 +13,8 @@ from poolcli.errors import FileError
 from poolcli.formats.files import checksum_of, fingerprint_of
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
-from poolcli.pooling.pool_file import Progress
 from poolcli.pooling.run import run_job
-from poolcli.pooling.tiles import Spread
+from poolcli.pooling.tiles import Progress, Spread
 from poolcli.system.signals import check_stopped
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -20,8 +20,7 @@ from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, Settings, failure, sendable
-from poolcli.pooling.pool_file import Progress
-from poolcli.pooling.tiles import Share, Spread
+from poolcli.pooling.tiles import Parts, Progress, Spread
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.runs.executors.flow import Flow, explained
 from poolcli.system.lazy_imports import Lazy, need
@@ -214,14 +213,13 @@ class _Regions:
     client: Any
     resumable: bool
 
-    def __call__(self, share: Share) -> None:
-        slots = slots_of(self.client)
-        flow: Flow[int, None] = Flow(self.client, share.parts, share.numbers, share.count, slots, self.resumable)
+    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None:
+        flow: Flow[int, None] = Flow(self.client, parts, numbers, count, slots_of(self.client), self.resumable)
         try:
             for number, found in flow.results():
                 if isinstance(found, BaseException):
                     raise explained(found)
-                share.done(number)
+                done(number)
         except BaseException:
             flow.settle()
             raise

@@ -22,7 +22,7 @@ from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.pooling.outcome import Job, Outcome, failure, sendable
-from poolcli.pooling.pool_file import Progress
+from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked

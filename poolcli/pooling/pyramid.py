@@ -1,4 +1,4 @@
-"""A pyramid is made level by level, each block of it at once.
+"""Makes a pyramid level by level, block by block.
 
 The source is read once, block by block: each block is written to the first level, and what is pooled from it to the
 second. Further levels are read from what was written, or from the source again where they are computed from that.
@@ -7,7 +7,7 @@ second. Further levels are read from what was written, or from the source again 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,34 +15,37 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poolcli.dtypes import lookup
 from poolcli.errors import FileError
-from poolcli.formats import ArrayReader, open_array
+from poolcli.formats import ArrayReader
 from poolcli.formats.checks import byte_count, human_bytes
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
-from poolcli.formats.records import ReadOptions, Source
 from poolcli.formats.zarr.documents import encoded, makings
 from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region
+from poolcli.plan.region import Ranges
 from poolcli.pooling.outcome import Settings
-from poolcli.pooling.pool_file import Progress
-from poolcli.pooling.pyramid.prepare import Pyramid
+from poolcli.pooling.pyramid_plan import Pyramid
 from poolcli.pooling.tiles import (
     HELD,
     LARGEST,
     Blocks,
-    Share,
+    Clock,
+    FileReading,
+    Progress,
+    Read,
     Spread,
     Work,
     blocks_of,
     bytes_of,
-    pool_aligned,
+    pool_block,
     pool_in_tiles,
+    pool_spread,
+    work_of,
 )
-from poolcli.pooling.timing import Clock
 from poolcli.system.signals import check_stopped
 from poolcli.version import VERSION
 
@@ -51,64 +54,39 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-Read = Callable[[Ranges], "Array"]
-
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """The source of a pyramid: an array in a file, and the order of its axes there and in the levels."""
+class LevelReading:
+    """Opens what a level is pooled from, in any process: `base`, a level that is written, or the source `file`.
 
-    source: Source
-    options: ReadOptions
-    read_layout: str
-    layout: str
-
-    def reading(self, file: ArrayReader) -> Read:
-        """Reads regions of the open source in the order of axes that the levels have."""
-        own, wanted = self.read_layout, self.layout
-
-        def read(region: Ranges) -> Array:
-            return convert_layout(file.read(tuple(region[wanted.index(letter)] for letter in own)), own, wanted)
-
-        return read
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """All that a process needs for any block of a level, of which it is given numbers. It can be pickled.
-
-    A level is pooled from `base`, a level that is there, or from the source; `copy` is the first level, which blocks of
-    the source are written to on the way.
+    `copy` is the first level, which blocks of the source are written to on the way.
     """
 
+    file: FileReading
+    read_layout: str
+    layout: str
     plan: Plan
-    engine: str
-    blocks: Blocks
-    most: int
-    write: Writer
-    origin: Origin
     base: Writer | None = None
     copy: Writer | None = None
-    may_fall_back: bool = True
-
-    def __call__(self, numbers: Sequence[int]) -> list[None]:
-        """Reads, pools and writes some blocks, one after the other."""
-        work = Work(self.plan, False, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
-        with self._reading() as read:
-            for number in numbers:
-                block = self.blocks[number]
-                self.write(block.outputs, pooled(work, read, block, self.most))
-        return [None] * len(numbers)
 
     @contextmanager
-    def _reading(self) -> Iterator[Read]:
+    def __call__(self) -> Iterator[Read]:
         base, copy = self.base, self.copy
         if base is not None:
             yield lambda region: read_region(base.path, base.sparse, region)
             return
-        with open_array(self.origin.source, self.origin.options) as file:
-            read = self.origin.reading(file)
+        with self.file() as read:
+            read = transposed(read, self.read_layout, self.layout)
             yield read if copy is None else copying(read, copy, self.plan)
+
+
+def transposed(read: Read, own: str, wanted: str) -> Read:
+    """Reads regions of the source in the order of axes that the levels have."""
+
+    def read_transposed(region: Ranges) -> Array:
+        return convert_layout(read(tuple(region[wanted.index(letter)] for letter in own)), own, wanted)
+
+    return read_transposed
 
 
 def copying(read: Read, copy: Callable[[Ranges, Array], None], plan: Plan) -> Read:
@@ -130,33 +108,6 @@ def kernels_of(plan: Plan) -> tuple[int, ...]:
     for axis in plan.axes:
         found[axis.position] = axis.windows.longest
     return tuple(found)
-
-
-def pooled(work: Work, read: Read, block: Region, most: int) -> Array:
-    """A block, in pieces where it and what it is pooled from are more than `most` bytes."""
-    import numpy as np
-
-    if block.aligned.nbytes <= most:
-        return pool_aligned(work, block, read(block.aligned.reads))[0]
-    out = np.empty(block.output_shape, work.plan.output_dtype)
-    for piece in _pieces(block, most):
-        place = zip(piece.outputs, block.outputs, strict=True)
-        inside = tuple(slice(own.start - whole.start, own.stop - whole.start) for own, whole in place)
-        out[inside] = pool_aligned(work, piece, read(piece.aligned.reads))[0]
-    return out
-
-
-def _pieces(region: Region, most: int) -> Iterator[Region]:
-    """The region halved along the axis that it reads most of, until each part is small enough, or one output."""
-    if region.aligned.nbytes <= most or max(region.output_shape) <= 1:
-        yield region
-        return
-    able = [axis for axis, length in enumerate(region.output_shape) if length > 1]
-    axis = max(able, key=lambda axis: region.input_shape[axis])
-    outputs = region.outputs[axis]
-    middle = outputs.start + (len(outputs) + 1) // 2
-    yield from _pieces(region.cut(axis, range(outputs.start, middle)), most)
-    yield from _pieces(region.cut(axis, range(middle, outputs.stop)), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +132,13 @@ def make(
     identity = _identity(pyramid, before) if settings.resume else None
     done = _Done(progress, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan))
     engine = "none"
-    origin = Origin(pyramid.source, settings.read_options, pyramid.read_layout, pyramid.layout)
-    read = origin.reading(file)
+    opening = FileReading(pyramid.source, settings.read_options)
+    read = transposed(file.read, pyramid.read_layout, pyramid.layout)
     with open_writers(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
         for number, level in enumerate(pyramid.levels):
             if level.plan is None:
                 continue
-            work = _work(level.plan, settings, clock, done)
+            work = work_of(level.plan, settings.engine, settings.threads, clock, done)
             engine = work.engine
             copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
             chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
@@ -195,9 +146,10 @@ def make(
             room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
             if spread is not None and (base or file.streams):
                 below, first = (each.writer if each else None for each in (base, copy))
-                own, may_fall_back = levels[number].writer, work.may_fall_back
-                step = Step(level.plan, engine, blocks, room, own, origin, below, first, may_fall_back)
-                _spread(spread, step, work, [levels[number], *([copy] if copy else [])])
+                for each in (levels[number], *([copy] if copy else [])):
+                    each.is_shared = True
+                reading = LevelReading(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
+                pool_spread(spread, work, reading, [levels[number]], blocks, room)
             else:
                 source = base.read if base else copying(read, copy, level.plan) if copy else read
                 _pool(work, source, levels[number], blocks, room)
@@ -236,7 +188,7 @@ class _Done:
 
 
 def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> None:
-    needed = byte_count(pyramid.header.shape, _itemsize(pyramid)) + pyramid.header.beside
+    needed = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
     if not file.streams and settings.max_memory is not None and needed > settings.max_memory:
         raise FileError(
             f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(settings.max_memory)}; "
@@ -244,23 +196,9 @@ def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> No
         )
 
 
-def _itemsize(pyramid: Pyramid) -> int:
-    from poolcli.dtypes import lookup
-
-    return lookup(pyramid.header.dtype).itemsize
-
-
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
     text = repr((VERSION, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def _work(plan: Plan, settings: Settings, clock: Clock, progress: Progress) -> Work:
-    from poolcli.engine import prepare
-
-    with clock.phase("compute"):
-        engine = prepare(plan, settings.engine)
-    return Work(plan, False, engine, settings.threads, clock, progress, settings.engine == "auto")
 
 
 def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
@@ -284,25 +222,8 @@ def _pool(work: Work, read: Read, sink: ZarrWriter, blocks: Blocks, most: int) -
         return
     for block in blocks:
         if not sink.holds(block.outputs):
-            sink(block.outputs, pooled(work, read, block, most))
+            sink(block.outputs, pool_block(work, read, block, most)[0])
         check_stopped()
-
-
-def _spread(spread: Spread, step: Step, work: Work, written: Sequence[ZarrWriter]) -> None:
-    """As `_pool`, by other processes."""
-    sink, total, pooled_bytes = written[0], bytes_of(work.plan), 0
-    for each in written:
-        each.is_shared = True
-
-    def done(number: int) -> None:
-        nonlocal pooled_bytes
-        sink.note(step.blocks[number].outputs)
-        pooled_bytes += step.blocks[number].nbytes
-        work.progress(min(pooled_bytes, total), total)
-
-    missing = (number for number, block in enumerate(step.blocks) if not sink.holds(block.outputs))
-    with work.clock.phase("compute"):
-        spread(Share(step, missing, len(step.blocks), done))
 
 
 def _copy(pyramid: Pyramid, read: Read, sink: ZarrWriter, most: int) -> None:

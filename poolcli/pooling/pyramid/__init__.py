@@ -1,1 +1,0 @@
-"""One array to an OME-Zarr store of it and of smaller levels."""
