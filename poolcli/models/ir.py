@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -79,9 +80,9 @@ LARGEST = 1 << 32  # bytes of XML
 AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece of it that comes
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
 DEEPEST = 100  # bodies within bodies
+MOST_ELEMENTS = 2**16  # of XML that are kept at a time: those of a layer, without the layers in its bodies
 CONSTANT = 8  # elements; output sizes and axes are a few integers
 CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
-ENCODINGS = ("utf-8", "utf-16", "iso-8859-1", "us-ascii", "ascii", "latin-1")
 
 
 def read_ir(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
@@ -90,42 +91,22 @@ def read_ir(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     if size > LARGEST:
         raise RequestError(f"{path}: {size:,} bytes of XML; models of up to {LARGEST:,} are read")
     reader = _Reader(path)
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.XmlDeclHandler = _check_encoding(path)
-    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse(path)
-    parser.buffer_text = True
+    parser = ElementTree.XMLParser(target=reader)  # noqa: S314  # `reader` refuses what could define entities
     try:
         with open(path, "rb") as stream:
             while data := stream.read(AT_ONCE):
-                parser.Parse(data, False)
-            parser.Parse(b"", True)
-    except expat.ExpatError as error:
+                parser.feed(data)
+            parser.close()
+    except RequestError:
+        raise
+    except ElementTree.ParseError as error:
         raise RequestError(f"{path}: not well-formed XML: {error}") from None
+    except (LookupError, ValueError):
+        raise RequestError(f"{path}: XML in an encoding that is not read; models are written in utf-8") from None
     if not reader.is_model:
         raise RequestError(f"{path}: no OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
-    if not given:
-        return layers
-    return reshaped(path, layers, given)
-
-
-def _refuse(path: str) -> Callable[..., None]:
-    def refuse(*_: object) -> None:
-        raise RequestError(f"{path}: holds a DOCTYPE or an entity, which a model never needs; remove it")
-
-    return refuse
-
-
-def _check_encoding(path: str) -> Callable[[str, str | None, int], None]:
-    """Refuses encodings that Python would have to be asked for, which it knows strange ones of."""
-
-    def check(version: str, encoding: str | None, standalone: int) -> None:
-        if encoding is not None and encoding.lower() not in ENCODINGS:
-            raise RequestError(f"{path}: not well-formed XML: encoding {encoding[:40]!r}; models are written in utf-8")
-
-    return check
+    return reshaped(path, layers, given) if given else layers
 
 
 @dataclass
@@ -133,99 +114,82 @@ class _Scope:
     """The graph of the model, or the body of a layer: identities of layers hold within it."""
 
     prefix: str
-    outer: Found | None
-    layer: Found | None = None
     found: list[tuple[int, Found]] = dataclass_field(default_factory=list)
     constants: dict[str, Mapping[str, str]] = dataclass_field(default_factory=dict)
     sources: dict[tuple[str, str], str] = dataclass_field(default_factory=dict)
     asking: set[str] = dataclass_field(default_factory=set)  # the layers whose second input is looked for
 
 
-class _Reader:
-    """Gathers layers while the parser goes through the file."""
+class _Reader(ElementTree.TreeBuilder):
+    """Gathers layers while the parser goes through the file; what was looked at is dropped from the tree."""
 
     def __init__(self, path: str) -> None:
+        super().__init__()
         self.path, self.is_model = path, False
         self.layers: list[tuple[int, Layer]] = []
-        self.scopes = [_Scope("", None)]
+        self.scopes = [_Scope("")]
+        self.open: list[tuple[Element, int]] = []  # each with how many elements were kept before it
+        self.kept = 0
+        self.names: list[str] = []  # of the layers that are open
         self.count = 0
-        self.shapes: list[Shape] | None = None
-        self.dims: list[Dim] | None = None
-        self.words: list[str] | None = None
 
-    @property
-    def scope(self) -> _Scope:
-        return self.scopes[-1]
+    def doctype(self, *_: object) -> None:
+        """Refuses what could define entities."""
+        raise RequestError(f"{self.path}: holds a DOCTYPE or an entity, which a model never needs; remove it")
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        layer = self.scope.layer
-        if tag in ("net", "layer"):
-            self.is_model = True
+    def start(self, tag: str, attributes: dict[str, str], /) -> Element:
+        """Opens a scope at a body."""
+        element = super().start(tag, attributes)
+        self.open.append((element, self.kept))
+        self.kept += 1
+        if self.kept > MOST_ELEMENTS:
+            raise RequestError(f"{self.path}: more than {MOST_ELEMENTS:,} elements within one")
+        self.is_model |= tag in ("net", "layer")
         if tag == "layer":
-            self._start_layer(attributes)
+            self.names.append(self.scopes[-1].prefix + attributes.get("name", attributes.get("id", "")))
         elif tag.endswith("body"):
-            self._start_body(tag)
-        elif tag == "edge" and attributes.get("to-layer") in self.scope.asking:
-            key = attributes["to-layer"], attributes.get("to-port", "")
-            self.scope.sources[key] = attributes.get("from-layer", "")
-        elif layer is not None and layer.kept:
-            if tag == "data":
-                layer.data = {name: value[:LONGEST_TEXT] for name, value in attributes.items()}
-            elif tag in ("input", "output"):
-                self.shapes = layer.inputs if tag == "input" else layer.outputs
-            elif tag == "port" and self.shapes is not None:
-                self.dims = []
-                if self.shapes is layer.inputs:
-                    layer.ports.append(attributes.get("id", ""))
-            elif tag == "dim" and self.dims is not None:
-                self.words = []
+            if len(self.scopes) > DEEPEST:
+                raise RequestError(f"{self.path}: more than {DEEPEST} bodies within each other")
+            outer = self.names[-1][:LONGEST_TEXT] if self.names else ""
+            self.scopes.append(_Scope(f"{outer}/{tag}/"))
+        return element
 
-    def _start_layer(self, attributes: Mapping[str, str]) -> None:
-        name, kind = attributes.get("name", attributes.get("id", "")), attributes.get("type", "")
-        layer = Found(attributes.get("id", ""), self.scope.prefix + name, kind, attributes.get("version", ""))
-        rules = KINDS.get(kind.lower())
-        layer.kept = kind == "Const" or rules is not None or kind.lower() in UNCHECKED
-        if rules and rules.asks:
-            self.scope.asking.add(layer.id)
-        self.scope.layer = layer
-
-    def _start_body(self, tag: str) -> None:
-        if len(self.scopes) > DEEPEST:
-            raise RequestError(f"{self.path}: more than {DEEPEST} bodies within each other")
-        outer = self.scope.layer
-        name = outer.name[:LONGEST_TEXT] if outer else ""
-        self.scopes.append(_Scope(f"{name}/{tag}/", outer))
-        self.shapes = self.dims = self.words = None
-
-    def text(self, words: str) -> None:
-        if self.words is not None and len(self.words) < LONGEST_TEXT:
-            self.words.append(words)
-
-    def end(self, tag: str) -> None:
-        if tag == "dim" and self.words is not None and self.dims is not None:
-            self.dims.append(_dim("".join(self.words)))
-            self.words = None
-        elif tag == "port" and self.dims is not None and self.shapes is not None:
-            self.shapes.append(tuple(self.dims))
-            self.dims = None
-        elif tag in ("input", "output"):
-            self.shapes = None
-        elif tag == "layer" and self.scope.layer is not None:
-            self._end_layer(self.scope.layer)
+    def end(self, tag: str, /) -> Element:
+        """Gathers what has ended, and drops it."""
+        element = super().end(tag)
+        _, before = self.open.pop()
+        scope = self.scopes[-1]
+        if tag == "layer":
+            self._end_layer(element, self.names.pop(), scope)
+        elif tag == "edge" and element.get("to-layer") in scope.asking:
+            scope.sources[element.get("to-layer", ""), element.get("to-port", "")] = element.get("from-layer", "")
         elif tag == "net" or (tag.endswith("body") and len(self.scopes) > 1):
-            self._end_scope()
+            self._end_scope(scope)
+        if self.open and (tag in ("layer", "edge") or not self.names):
+            self.open[-1][0].remove(element)
+            self.kept = before
+        return element
 
-    def _end_layer(self, layer: Found) -> None:
-        if layer.type == "Const":
-            if (_elements(layer.data) or 0) <= CONSTANT:
-                self.scope.constants[layer.id] = layer.data
-        elif layer.kept:
-            self.scope.found.append((self.count, layer))
+    def _end_layer(self, element: Element, name: str, scope: _Scope) -> None:
+        identity, kind = element.get("id", ""), element.get("type", "")
+        described = element.find("data")
+        data = {} if described is None else {key: value[:LONGEST_TEXT] for key, value in described.items()}
+        rules = KINDS.get(kind.lower())
+        if kind == "Const":
+            if (_elements(data) or 0) <= CONSTANT:
+                scope.constants[identity] = data
+        elif rules or kind.lower() in UNCHECKED:
+            ports, outputs = element.findall("input/port"), element.findall("output/port")
+            found = Found(
+                identity, name, kind, element.get("version", ""), data,
+                [port.get("id", "") for port in ports], list(map(_shape, ports)), list(map(_shape, outputs)),
+            )  # fmt: skip
+            scope.found.append((self.count, found))
             self.count += 1
-        self.scope.layer = None
+            if rules and rules.asks:
+                scope.asking.add(identity)
 
-    def _end_scope(self) -> None:
-        scope = self.scope
+    def _end_scope(self, scope: _Scope) -> None:
         for count, found in scope.found:
             second = scope.sources.get((found.id, found.ports[1] if len(found.ports) > 1 else ""))
             layer = layer_of(found, partial(self._integers, scope.constants.get(second or "")))
@@ -279,6 +243,11 @@ def _elements(constant: Mapping[str, str]) -> int | None:
 def number(text: str) -> int | None:
     """The number that a text of digits is; None for any other, and for one that no file is as long as."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
+
+
+def _shape(port: Element) -> Shape:
+    """The shape that a port states."""
+    return tuple(_dim((each.text or "")[:LONGEST_TEXT]) for each in port.iterfind("dim"))
 
 
 @lru_cache(maxsize=1024)

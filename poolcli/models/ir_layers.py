@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +32,7 @@ Data = Mapping[str, str]
 Made = Attributes | Whole
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Found:
     """A layer as it is gathered from the file; `ports` are the identities of its inputs."""
 
@@ -40,11 +40,10 @@ class Found:
     name: str
     type: str
     version: str
-    kept: bool = False
-    data: Data = field(default_factory=dict)
-    ports: list[str] = field(default_factory=list)
-    inputs: list[Shape] = field(default_factory=list)
-    outputs: list[Shape] = field(default_factory=list)
+    data: Data
+    ports: list[str]
+    inputs: list[Shape]
+    outputs: list[Shape]
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def test_any_damage_ends_in_an_answer_or_in_one_line(make: Kind, cli: Cli, tmp_p
 def test_encodings_that_no_model_is_in_are_refused(encoding: str, cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "m.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><net/>')
-    message = f"poolcli: {path}: not well-formed XML: encoding '{encoding}'; models are written in utf-8\n"
+    message = f"poolcli: {path}: XML in an encoding that is not read; models are written in utf-8\n"
     done = cli("check", path)
     assert (done.code, done.out, done.err) == (2, "", message)
 
@@ -186,6 +186,13 @@ def test_bodies_within_bodies_without_end_are_refused(cli: Cli, tmp_path: Path) 
     (tmp_path / "m.xml").write_text(f"<net><layers>{deep}")
     done = cli("check", tmp_path / "m.xml")
     assert (done.code, done.err) == (2, f"poolcli: {tmp_path}/m.xml: more than 100 bodies within each other\n")
+
+
+@pytest.mark.parametrize("start", ["<a>" * 70_000, '<layer id="0">' + "<a/>" * 70_000], ids=["deep", "wide"])
+def test_elements_without_end_are_refused(start: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(f"<net><layers>{start}")
+    done = cli("check", tmp_path / "m.xml")
+    assert (done.code, done.err) == (2, f"poolcli: {tmp_path}/m.xml: more than 65,536 elements within one\n")
 
 
 @pytest.mark.parametrize("padding", [0, 1000])
