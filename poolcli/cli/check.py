@@ -23,7 +23,7 @@ from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
-    from poolcli.models.compare_data import Comparison
+    from poolcli.models.elsewhere import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def check(request: CheckOptions) -> int:
 
 def _compared(finding: Finding, path: str, options: ReadOptions) -> Comparison:
     """The layer's answer to the data, and the one that is recorded; data that cannot be read are nothing to compare."""
-    from poolcli.models.compare_data import compare_data
+    from poolcli.models.elsewhere import compare_data
 
     try:
         return compare_data(finding.layer, path, options)
@@ -138,6 +138,6 @@ def _answers(found: Iterable[Finding], to: str | None) -> Iterator[Answer]:
     if not to:
         yield from ((finding, None) for finding in found)
         return
-    from poolcli.models.check import written
+    from poolcli.models.elsewhere import written
 
     yield from ((finding, written(finding.layer, to)) for finding in found)

@@ -1,101 +1,41 @@
-"""Compares declared with computed shapes of layers, and writes layers for other frameworks."""
+"""Reads a model file of any format that is known, and compares declared with computed shapes of its pooling layers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import index
+from pathlib import Path
 from typing import Literal, cast
 
 from poolcli.arguments import LARGEST, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.convert import convert
 from poolcli.explain.deviations import deviations
-from poolcli.layouts import default_layout, spatial_axes
+from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message
-from poolcli.models.dims import Pooled, pooled, without_axes, without_indices
-from poolcli.models.layer import Dim, Layer, Shape, in_words_of, is_number
-from poolcli.models.read import read_model
+from poolcli.models.layer import (
+    EXPORT_FROZEN,
+    EXPORT_KERAS,
+    EXPORT_SAVED,
+    EXPORT_TORCH,
+    Dim,
+    Layer,
+    NotOnnxError,
+    Pooled,
+    Shape,
+    in_words_of,
+    is_number,
+    pooled,
+    without_axes,
+    without_indices,
+)
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
-
-MOST_LENGTHS = 24  # that are tried for dynamic axes
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The call or layer in the words of `like`; None where there is none, which `reason` explains.
-
-    `note` says what the text holds for, where it does not follow from the layer alone.
-    """
-
-    like: str
-    text: str | None
-    reason: str | None
-    note: str | None = None
-
-
-def written(layer: Layer, like: str) -> Written:
-    """`layer` for the framework `like`. Dynamic axes are tried at lengths that meet the strides in every way."""
-    if layer.op is None or layer.invalid:
-        return Written(like, None, in_words_of(layer.framework, layer.invalid) if layer.invalid else layer.problem)
-    if layer.shape_only:
-        return Written(like, None, layer.shape_only)
-    if layer.input_shape is None:
-        return Written(like, None, "the rank of its input is not known")
-    shape, layout = layer.input_shape, layer.layout or default_layout(len(layer.input_shape))
-    places = [place for place in spatial_axes(layout) if not is_number(shape[place])]
-    if not places:
-        return _at(layer, shape, layout, like)
-    first: Written | None = None
-    lengths = _typed_lengths(layer)
-    for length in lengths:
-        one = _at(layer, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout, like)
-        first = first or one
-        if one.text is None:
-            return one
-        if one.text != first.text:
-            why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
-            return Written(like, None, marked_message(why))
-    any_length = isinstance(layer.op, BinAttributes) and layer.op.output_size in (1, (1,))
-    note = None if any_length else f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
-    told = "; ".join(each for each in (first.note if first else None, note) if each)
-    return Written(like, first.text if first else None, None, told or None)
-
-
-def _typed_lengths(layer: Layer) -> range:
-    """Lengths on which the windows fit, twice as many as the largest stride."""
-    op = layer.op
-    if not isinstance(op, SlidingAttributes):
-        return range(7, 11)
-    numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))
-               for name in ("kernel", "dilations", "strides", "pads_begin", "pads_end")}  # fmt: skip
-    least = (numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"]
-    return range(least, least + min(2 * cast("int", numbers["strides"]) + 1, MOST_LENGTHS))
-
-
-def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
-    """The layer on a shape whose spatial lengths are known."""
-    op = layer.op
-    if op is None:
-        return Written(like, None, layer.problem)
-    try:
-        made = pooled(op, shape, layout)
-    except RequestError as error:
-        return Written(like, None, in_words_of(layer.framework, error.message))
-    if made.plan is None:
-        return Written(like, None, "its windows are longer than its padded input")
-    done = convert(made.plan, like)
-    notes = []
-    if layout.endswith("C") and like != "tensorflow":
-        notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
-    if not layer.keeps_axes:
-        notes.append("the pooled axes, 1 long, are dropped after it")
-    return Written(like, done.text, None if done.text else done.reason, "; ".join(notes) or None if done.text else None)
-
+from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.suggestions import did_you_mean_file
 
 LISTED = 10  # names of layers that a message has
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
@@ -355,3 +295,110 @@ def _read_by(op: Attributes, plan: Plan, like: str, opset: int | None) -> list[s
 
 def _refusals(refusal: str | None) -> tuple[str, ...]:
     return (f"refuses it: {marked(refusal)}",) if refusal else ()
+
+
+Given = Mapping[str, tuple[int, ...]]
+GGUF = "a GGUF file, which holds weights and no layers; export the model itself: " + EXPORT_TORCH
+READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
+HEAD = 64  # bytes by which a format is told
+CORE_ML = f"a Core ML model, which is not read; check what it was converted from; {EXPORT_TORCH}"
+TENSORRT = "a TensorRT engine, which has no layers left to check; check the ONNX model that it was built from"
+NAMED = {  # files that are protobuf as ONNX is, or that have no mark
+    ".mlmodel": CORE_ML,
+    ".engine": TENSORRT,
+    ".plan": TENSORRT,
+    ".trt": TENSORRT,
+    "saved_model.pb": f"a SavedModel of TensorFlow; {EXPORT_SAVED}",
+    ".pb": f"a frozen graph of TensorFlow; {EXPORT_FROZEN}",
+    ".pdmodel": "a PaddlePaddle model, which is not read; convert it: paddle2onnx --model_dir FOLDER",
+    ".gguf": GGUF,
+}
+TEXT = bytes({*range(32, 127), *b"\t\n\r"})  # of which no model consists
+
+
+def read_model(path: str, given: Given | None = None, limit: int | None = None) -> Iterator[Layer]:
+    """The pooling layers of the model at `path`, its inputs as long as `given` says, while it is read; `limit` is the
+    memory that reading may take, in bytes.
+
+    A RequestError of one line for what is no model that can be read.
+    """
+    found = Path(path)
+    try:
+        if found.is_dir():
+            raise RequestError(f"{path}: {_folder(found)}")
+        if not found.is_file():
+            missing = "no file" if found.exists() else f"no such file{did_you_mean_file(path)}"
+            raise RequestError(f"{path}: {missing}")
+        with open(path, "rb") as stream:
+            head = stream.read(HEAD)
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}") from None
+    yield from _reader(path, head, limit)(path, given or {})
+
+
+def _folder(path: Path) -> str:
+    """What a folder is."""
+    if (path / "saved_model.pb").is_file():
+        return f"a SavedModel of TensorFlow; {EXPORT_SAVED}"
+    if path.suffix == ".mlpackage" or (path / "Data" / "com.apple.CoreML").is_dir():
+        return CORE_ML
+    return f"a folder, not a model file; {READ}"
+
+
+def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given], Iterable[Layer]]:
+    """The reader of what begins with `head`."""
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        from poolcli.models.ir import read_ir
+
+        return read_ir
+    if head[4:8] == b"TFL3":
+        from poolcli.models.tflite import read_tflite
+
+        return read_tflite
+    if head.startswith(b"PK"):
+        from poolcli.models.pt2 import read_pt2
+
+        return partial(read_pt2, limit=limit)
+    other = _other(head)
+    if other:
+        raise RequestError(f"{path}: {other}")
+    return partial(_read_onnx, limit=limit)
+
+
+def _read_onnx(path: str, given: Given, limit: int | None) -> Iterator[Layer]:
+    """The layers of an ONNX file. What it is instead is told by its name: protobuf has no mark of its own."""
+    from poolcli.models.onnx_layers import read_onnx
+
+    try:
+        yield from read_onnx(path, given, limit)
+    except NotOnnxError:
+        what = next((why for ends, why in NAMED.items() if path.lower().endswith(ends)), None)
+        if what is None:
+            raise
+        raise RequestError(f"{path}: {what}") from None
+
+
+def _other(head: bytes) -> str | None:
+    """What a file is that begins so and is no model that is read; None where it may be ONNX."""
+    if not head:
+        return "not a model: the file is empty"
+    if not head.strip(b"\0"):
+        return f"not a model: only zeros; {READ}"
+    if not head.translate(None, TEXT):
+        return f"a text file, not a model; {READ}"
+    if head[4:8] == b"ORTM":
+        return "an ONNX Runtime model (.ort); check the ONNX model that it was made from"
+    return next((why for starts, why in STARTS.items() if head.startswith(starts)), None)
+
+
+STARTS = {
+    (b"GGUF",): GGUF,
+    (b"ptrt", b"ftrt"): TENSORRT,
+    (b"\x89HDF",): f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}",
+    (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"): (
+        f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}"
+    ),
+    (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF"): f"an image, not a model; {READ}",
+    (b"\x93NUMPY",): f"an array, not a model; {READ}",
+    (b"\x7fELF", b"%PDF", b"\x1f\x8b"): f"not a model; {READ}",
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -82,29 +82,19 @@ def _inferred(
 
 def _replace(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> None:
     """Puts a stand-in in the place of each pooling; it holds the node, its opset and the stated type of its output."""
-    kinds = onnx.AttributeProto
+    make_node = onnx.helper.make_node
     stated = {value.name: value.type for value in (*graph.output, *graph.value_info)}
     constants = {each.name: each for each in graph.initializer if each.data_type == onnx.TensorProto.INT64}
     for node in graph.node:
         for _, body in bodies(node):
             _replace(body, opsets, pools, onnx)
         if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in constants:
-            _make_constant(node, constants[node.input[0]], onnx)
-        if not pools(node):
-            continue
-        stand_in = onnx.NodeProto(op_type=NAME, domain=DOMAIN, input=node.input, output=node.output)
-        stand_in.attribute.add(name="node", type=kinds.STRING, s=node.SerializeToString())
-        stand_in.attribute.add(name="opset", type=kinds.INT, i=opsets.get(key_of(node)[0], 1))
-        if node.output and node.output[0] in stated:
-            stand_in.attribute.add(name="stated", type=kinds.TYPE_PROTO, tp=stated[node.output[0]])
-        node.CopyFrom(stand_in)
-
-
-def _make_constant(node: Any, tensor: Any, onnx: Any) -> None:
-    """Turns an Identity of a constant into that: onnx does not follow what a Reshape reads through the former."""
-    made = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
-    made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR, t=tensor)
-    node.CopyFrom(made)
+            # onnx does not follow what a Reshape reads through the Identity of a constant.
+            node.CopyFrom(make_node("Constant", [], node.output, name=node.name, value=constants[node.input[0]]))
+        elif pools(node):
+            kind = {"stated": stated[node.output[0]]} if node.output and node.output[0] in stated else {}
+            held = {"node": node.SerializeToString(), "opset": opsets.get(key_of(node)[0], 1)}
+            node.CopyFrom(make_node(NAME, node.input, node.output, domain=DOMAIN, **held, **kind))
 
 
 def _forget_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after: set[str]) -> bool:
@@ -146,7 +136,7 @@ def _restore(graph: Any) -> None:
         for _, body in bodies(node):
             _restore(body)
         if node.domain == DOMAIN and node.op_type == NAME:
-            node.ParseFromString(node.attribute[0].s)
+            node.ParseFromString(next(each.s for each in node.attribute if each.name == "node"))
 
 
 @lru_cache(1)
@@ -168,8 +158,10 @@ def _register(compute: Compute) -> None:
         if stated is not None and stated.tp.tensor_type.HasField("shape"):
             known = tuple(map(dim, stated.tp.tensor_type.shape.dim))
             found = merged({"": known}, {"": found} if found else {})[""]
-        for place, made in enumerate(_types(onnx, kind, found, context.get_num_outputs())):
-            context.set_output_type(place, made)
+        lengths = None if found is None else [None if length == "?" else length for length in found]
+        for place in range(context.get_num_outputs()):  # the second are indices
+            element = onnx.TensorProto.INT64 if place else kind.tensor_type.elem_type
+            context.set_output_type(place, onnx.helper.make_tensor_type_proto(element, lengths))
 
     schema = schema_type(
         NAME,
@@ -181,19 +173,3 @@ def _register(compute: Compute) -> None:
     )
     schema.set_type_and_shape_inference_function(infer_node)
     onnx.defs.register_schema(schema)
-
-
-def _types(onnx: Any, kind: Any, shape: Shape | None, count: int) -> Iterator[Any]:
-    """The types of the outputs: of the input's elements, and indices."""
-    for place in range(count):
-        made = onnx.TypeProto()
-        made.tensor_type.elem_type = onnx.TensorProto.INT64 if place else kind.tensor_type.elem_type
-        if shape is not None:
-            made.tensor_type.shape.SetInParent()
-        for length in shape or ():
-            added = made.tensor_type.shape.dim.add()
-            if isinstance(length, int):
-                added.dim_value = length
-            elif length and length != "?":
-                added.dim_param = length
-        yield made

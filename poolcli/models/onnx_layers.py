@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
 from poolcli.errors import RequestError
-from poolcli.models.dims import pooled
 from poolcli.models.layer import (
     InvalidError,
     Layer,
@@ -22,6 +21,7 @@ from poolcli.models.layer import (
     is_pooling,
     made,
     meant,
+    pooled,
     spatial_layout,
 )
 from poolcli.models.onnx_graph import WHY, Node, key_of, load, text

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.message_fields import field, on_command_line, printable
-from poolcli.models.check import Finding, Written
-from poolcli.models.compare_data import Comparison
+from poolcli.models.check import Finding
+from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
 from poolcli.report.as_json import SCHEMA_VERSION, to_json
 from poolcli.report.plan import plain_table

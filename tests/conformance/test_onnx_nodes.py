@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from poolcli.engine import run
+from poolcli.models.check import read_model
 from poolcli.models.layer import Layer
-from poolcli.models.read import read_model
 from poolcli.plan import make_plan
 
 MODULES = ("averagepool", "globalaveragepool", "globalmaxpool", "lppool", "maxpool", "maxunpool")

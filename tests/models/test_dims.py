@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
-from poolcli.models.dims import pooled
+from poolcli.models.layer import pooled
 from tests.profiles import sized
 
 NUMBERS = {

@@ -12,12 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_protobuf
-from poolcli.models.read import read_model
+from poolcli.models import onnx_graph
+from poolcli.models.check import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
 
-LONG = "n" * onnx_protobuf.SMALL  # makes a graph longer than what is copied as it is
+LONG = "n" * onnx_graph.SMALL  # makes a graph longer than what is copied as it is
 
 
 def mixed(path: Path) -> Path:
