@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-
-class Counted(Protocol):
-    """What indices count: so many elements."""
-
-    @property
-    def modulus(self) -> int: ...
-
-
-class Reduced(Protocol):
-    """Whether elements are added and divided, or one of them is picked."""
-
-    @property
-    def divides(self) -> bool: ...
-    @property
-    def picks(self) -> bool: ...
-
-
-class Planned(Protocol):
-    """A pooling whose attributes are numbers for each axis: an operator by poolcli's name, with what it counts."""
-
-    @property
-    def op(self) -> str: ...
-    @property
-    def reducer(self) -> Reduced: ...
-    @property
-    def attributes(self) -> Mapping[str, object]: ...
-    @property
-    def axes(self) -> Sequence[object]: ...
-    @property
-    def divisor_override(self) -> int | None: ...
-    @property
-    def index(self) -> Counted | None: ...
+if TYPE_CHECKING:
+    from poolcli.plan import Plan
 
 
 IndexBase = Literal["axis", "channels_last"]
@@ -92,7 +62,7 @@ class Dialect:
     name: str
     title: str
     operators: Mapping[str, There]
-    write: Callable[[Planned], str]
+    write: Callable[[Plan], str]
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
     ceil: Literal["ceil", "ceil_torch"]
@@ -106,45 +76,45 @@ class Dialect:
     symmetric_pads: bool = False
     compared: tuple[str | None, ...] = (None,)
     retired: bool = False
-    wholes: Mapping[str, Callable[[Planned], str]] = field(default_factory=dict)
+    wholes: Mapping[str, Callable[[Plan], str]] = field(default_factory=dict)
     refuses: Callable[[Call], str | None] = nothing_more
-    cannot_write: Callable[[Planned], str | None] = nothing_more
+    cannot_write: Callable[[Plan], str | None] = nothing_more
 
 
 MOST_AXES = 3  # spatial axes for which the frameworks have operators
 
 
-def numbers(plan: Planned, name: str) -> list[int]:
+def numbers(plan: Plan, name: str) -> list[int]:
     """The numbers of an attribute, one for each axis."""
     return cast("list[int]", plan.attributes[name])
 
 
-def joined(plan: Planned, name: str) -> str:
+def joined(plan: Plan, name: str) -> str:
     """The numbers of an attribute as `2,2`."""
     return ",".join(map(str, numbers(plan, name)))
 
 
-def argument(plan: Planned, name: str) -> str:
+def argument(plan: Plan, name: str) -> str:
     """The numbers of an attribute as an argument in Python: one where all are equal."""
     found = numbers(plan, name)
     return str(found[0]) if len(set(found)) == 1 else str(tuple(found))
 
 
-def is_dilated(plan: Planned) -> bool:
+def is_dilated(plan: Plan) -> bool:
     """Whether any axis is dilated."""
     return max(numbers(plan, "dilations")) > 1
 
 
-def is_ceil(plan: Planned) -> bool:
+def is_ceil(plan: Plan) -> bool:
     """Whether lengths are rounded up."""
     return plan.attributes["rounding_type"] == "ceil"
 
 
-def counts_pads(plan: Planned) -> bool:
+def counts_pads(plan: Plan) -> bool:
     """Whether padding is counted in the divisor."""
     return plan.attributes["exclude_pad"] is False
 
 
-def too_many_axes(plan: Planned, title: str) -> str | None:
+def too_many_axes(plan: Plan, title: str) -> str | None:
     """Why a plan of more axes than frameworks have operators for cannot be written."""
     return f"{title} has pooling for 1 to {MOST_AXES} spatial axes only" if len(plan.axes) > MOST_AXES else None

@@ -8,10 +8,10 @@ from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import Dialect, There, counts_pads, is_ceil, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.dialects.dialect import Planned
+    from poolcli.plan import Plan
 
 
-def write(plan: Planned) -> str:
+def write(plan: Plan) -> str:
     """The operator with the letters of its specification."""
     parts = [f"{letter}={joined(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip

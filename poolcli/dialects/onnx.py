@@ -10,12 +10,12 @@ from poolcli.dialects.dialect import Call, Dialect, There, counts_pads, is_ceil,
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
-    from poolcli.dialects.dialect import Planned
+    from poolcli.plan import Plan
 
 WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
-def write(plan: Planned) -> str:
+def write(plan: Plan) -> str:
     """The node as `onnx.helper` makes it."""
     parts = [f"kernel_shape={numbers(plan, 'kernel')}", f"strides={numbers(plan, 'strides')}"]
     if plan.attributes["auto_pad"] == "explicit":
@@ -32,7 +32,7 @@ def write(plan: Planned) -> str:
     return f'onnx.helper.make_node("{ONNX.operators[plan.op].name}", ["x"], ["y"], {", ".join(parts)})'
 
 
-def _node(name: str) -> Callable[[Planned], str]:
+def _node(name: str) -> Callable[[Plan], str]:
     return lambda plan: f'onnx.helper.make_node("{name}", ["x"], ["y"])'
 
 
@@ -42,7 +42,7 @@ def refuses(call: Call) -> str | None:
     return None if isinstance(p, int) else f"the p of LpPool is a whole number, not {p}; use {field('like', 'pytorch')}"
 
 
-def cannot_write(plan: Planned) -> str | None:
+def cannot_write(plan: Plan) -> str | None:
     """ONNX Runtime reads SAME_* otherwise than the text under dilation and where the kernel is below the stride."""
     same = str(plan.attributes.get("auto_pad")).startswith("same")
     gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))

@@ -8,10 +8,10 @@ from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
 from poolcli.dialects.dialect import Dialect, There, is_dilated, joined, too_many_axes
 
 if TYPE_CHECKING:
-    from poolcli.dialects.dialect import Planned
+    from poolcli.plan import Plan
 
 
-def write(plan: Planned) -> str:
+def write(plan: Plan) -> str:
     """The layer as an IR has it."""
     a, there = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
@@ -32,13 +32,13 @@ def write(plan: Planned) -> str:
     return f"{there.name} {version}: <data {data}/>"
 
 
-def _index_type(plan: Planned) -> object:
+def _index_type(plan: Plan) -> object:
     """i32 where that holds the indices: the CPU plugin runs no AdaptiveMaxPool with i64, the default."""
     fits = plan.index is not None and plan.index.modulus <= 2**31
     return "i32" if fits else plan.attributes["index_element_type"]
 
 
-def _version(plan: Planned) -> str:
+def _version(plan: Plan) -> str:
     """The first version of the operator that has what the plan needs."""
     if plan.reducer.divides and is_dilated(plan):
         return "opset16"

@@ -8,10 +8,10 @@ from poolcli.dialects.dialect import Call, Dialect, There, argument, counts_pads
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
-    from poolcli.dialects.dialect import Planned
+    from poolcli.plan import Plan
 
 
-def write(plan: Planned) -> str:
+def write(plan: Plan) -> str:
     """The call of the function."""
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:

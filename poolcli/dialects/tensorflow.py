@@ -9,12 +9,12 @@ from poolcli.dialects.dialect import Call, Dialect, There, numbers, too_many_axe
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
-    from poolcli.dialects.dialect import Planned
+    from poolcli.plan import Plan
 
 ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
-def write(plan: Planned) -> str:
+def write(plan: Plan) -> str:
     """The call of the function, with the layout that its numbers are for."""
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     pads = list(zip(numbers(plan, "pads_begin"), numbers(plan, "pads_end"), strict=True))
@@ -24,7 +24,7 @@ def write(plan: Planned) -> str:
     return f"tf.nn.{name}{rank}d(x, {sizes}, {padding}, data_format={ORDERS[rank]})"
 
 
-def _reduction(name: str) -> Callable[[Planned], str]:
+def _reduction(name: str) -> Callable[[Plan], str]:
     return lambda plan: f"tf.{name}(x, {[*range(1, 1 + len(plan.axes))]}, keepdims=True)"
 
 
@@ -43,7 +43,7 @@ def refuses(call: Call) -> str | None:
     return None
 
 
-def cannot_write(plan: Planned) -> str | None:
+def cannot_write(plan: Plan) -> str | None:
     """Over three axes SAME moves its windows where the kernel is shorter than the stride."""
     gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:

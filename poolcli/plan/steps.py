@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from poolcli.windows import Bins, Sliding, ceil_div
+from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
 
 if TYPE_CHECKING:
     from poolcli.plan.plan import AxisPlan, Plan
@@ -114,9 +114,7 @@ def _plural(noun: str, count: int) -> str:
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    shown = sorted({0, min(1, w.output - 1), w.output - 1})
-    windows = tuple(window(axis, o) for o in shown)
-    sliding = isinstance(w, Sliding)
+    windows = tuple(window(axis, o) for o in _shown(w))
     return AxisExplanation(
         name=axis.name,
         steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
@@ -126,11 +124,16 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         unused=w.unused,
         overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
         empty=w.empty_windows,
-        lengths=() if sliding or not isinstance(w, Bins) or w.equal_to else _lengths(w),
+        lengths=_lengths(w) if isinstance(w, Bins) and not w.equal_to else (),
         equal_to=w.equal_to if isinstance(w, Bins) else None,
         dilation=w.dilation if isinstance(w, Sliding) else 1,
         padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
     )
+
+
+def _shown(w: AxisWindows) -> list[int]:
+    """The first two windows and the last one."""
+    return sorted({0, min(1, w.output - 1), w.output - 1})
 
 
 def _overhanging(w: Sliding) -> int:
@@ -151,11 +154,10 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
         wanted = ceil_div(w.size, w.stride)
         total = (wanted - 1) * w.stride + w.extent - w.size
         steps.append(f"{auto_pad} pads for ceil({w.size} / {w.stride}) = {wanted} outputs")
-        steps.append(f"padding in all: ({wanted} - 1) * {w.stride} + {w.extent} - {w.size} = {total}"
-                     + (", at least 0" if total < 0 else ""))  # fmt: skip
-        extra = (
-            ", the odd one " + ("after" if auto_pad == "same_upper" else "before") if total > 0 and total % 2 else ""
-        )
+        floor = ", at least 0" if total < 0 else ""
+        steps.append(f"padding in all: ({wanted} - 1) * {w.stride} + {w.extent} - {w.size} = {total}{floor}")
+        side = "after" if auto_pad == "same_upper" else "before"
+        extra = f", the odd one {side}" if total > 0 and total % 2 else ""
         steps.append(f"split: {w.pad_begin} before, {w.pad_end} after{extra}")
     elif auto_pad == "valid":
         steps.append("valid: no padding")
@@ -180,7 +182,7 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
 
 def _bin_steps(w: Bins) -> list[str]:
     steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
-    for i in sorted({0, min(1, w.output - 1), w.output - 1}):
+    for i in _shown(w):
         low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)
         steps.append(
             f"bin {i}: {i * w.size}/{w.output} = {_mixed(*low, w.output)}, down to {w.start(i)}; "
