@@ -1,4 +1,4 @@
-"""A framework as a record: its defaults, limits, and how calls are written. A new framework is a file with one."""
+"""The record that describes a framework: its defaults, its limits, and how a call is written in it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ IndexBase = Literal["axis", "channels_last"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class There:
-    """An operator as a framework has it: its name there, and its limits.
+    """An operator in a framework: its name there, and which attributes it takes.
 
-    `variant` names the arithmetic where the framework has one of its own.
+    `variant` names the framework's own arithmetic, if it has one.
     """
 
     name: str
@@ -30,7 +30,7 @@ class There:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Sliding windows as they are about to be planned, pads resolved; numbers are per spatial axis."""
+    """Sliding windows with a number for each spatial axis; `auto_pad` has been applied to the pads."""
 
     operator: str
     axes: str
@@ -50,13 +50,13 @@ def nothing_more(call: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """One framework's rules. Fields that are lists of words hold the words that are legal in it.
+    """The rules of one framework; `rounding_types` and `auto_pads` are the words that it knows.
 
-    `operators`: those that it has, by poolcli's names; one that is missing is refused. `refuses(call)` says why the
-    framework takes no such windows, `cannot_write(plan)` why a plan that follows its rules is yet nothing that it
-    computes; None where nothing stands against it. `write(plan)` is the call in its own words; `wholes` writes adaptive
-    ones with one output, as operators over axes of any length. `compared` are the rounding words under which a
-    comparison shows it. `retired` ones are shown last and proposed to nobody.
+    `operators` are those that it has, by poolcli's names; others are refused. `refuses(call)` says why the framework
+    takes no such windows, `cannot_write(plan)` why it cannot compute a plan that follows its rules; None means that it
+    can. `write(plan)` is the call as the framework's users write it; `wholes` are calls of global pooling, for inputs
+    of any size. `compared` are the rounding types with which comparisons show it. `retired` frameworks are shown last
+    and are never proposed.
     """
 
     name: str
@@ -95,7 +95,7 @@ def joined(plan: Plan, name: str) -> str:
 
 
 def argument(plan: Plan, name: str) -> str:
-    """The numbers of an attribute as an argument in Python: one where all are equal."""
+    """The numbers of an attribute as a Python argument: a single number if all are equal."""
     found = numbers(plan, name)
     return str(found[0]) if len(set(found)) == 1 else str(tuple(found))
 
@@ -106,7 +106,7 @@ def is_dilated(plan: Plan) -> bool:
 
 
 def is_ceil(plan: Plan) -> bool:
-    """Whether lengths are rounded up."""
+    """Whether output lengths are rounded up."""
     return plan.attributes["rounding_type"] == "ceil"
 
 
@@ -116,5 +116,5 @@ def counts_pads(plan: Plan) -> bool:
 
 
 def too_many_axes(plan: Plan, title: str) -> str | None:
-    """Why a plan of more axes than frameworks have operators for cannot be written."""
+    """Why a plan of more than three spatial axes cannot be written."""
     return f"{title} has pooling for 1 to {MOST_AXES} spatial axes only" if len(plan.axes) > MOST_AXES else None

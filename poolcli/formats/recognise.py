@@ -175,7 +175,7 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
             raise unexpected(error, path) from error
     from poolcli.system.subprocesses import run_in_subprocess
 
-    return run_in_subprocess(path, look)()
+    return run_in_subprocess(path, look)
 
 
 def _is_worker() -> bool:

@@ -71,7 +71,7 @@ def _inferred(
 
     found = None
     with suppress(FileError):  # the process ended without an answer
-        found = run_in_subprocess(path, look)()
+        found = run_in_subprocess(path, look)
     if found is None or len(found) > limit // UNPACKED:
         raise RequestError(
             f"{path}: inferring its shapes takes more memory than the limit, {human_bytes(limit)}, or does not end; "

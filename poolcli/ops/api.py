@@ -1,4 +1,4 @@
-"""What the record of every operator can do: plan, and run."""
+"""What operators share: how records plan and run, messages about unknown keywords, and docstrings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
-# What PyTorch, TensorFlow, Keras, ONNX, scikit-image and SciPy call a keyword, and what it is called here.
+# The names of keywords in PyTorch, TensorFlow, Keras, ONNX, scikit-image and SciPy, by their names here.
 OTHER_NAMES = {
     "kernel": ("kernel_size", "kernel_shape", "ksize", "pool_size", "block_size", "window_shape", "filter_size", "k"),
     "strides": ("stride", "step", "steps", "s"),
@@ -53,9 +53,7 @@ KEYS = (int, float, str, bool, type(None))
 
 
 class RunOptions(TypedDict, total=False):
-    """Keywords of everything that runs: names of axes, result type, numbers that stand for no value, result array,
-    engine and threads.
-    """
+    """Keywords of every function and of every call of a record."""
 
     layout: str | None
     dtype: DType | None
@@ -86,7 +84,7 @@ class PickingOptions(PickingBinOptions, total=False):
 
 
 class Runs:
-    """What every record can do."""
+    """The methods of every record."""
 
     def plan(
         self: Any,
@@ -97,11 +95,30 @@ class Runs:
         output_dtype: object = None,
         missing: float | Sequence[float] | None = None,
     ) -> Plan:
-        """The Plan for an input of this shape, dtype and layout, in which some numbers may be `missing`; nothing is
-        computed.
+        """Plan the pooling of an input without computing it.
 
-        Raises RequestError when the attributes do not fit the shape or dtype.
+        Parameters
+        ----------
+        shape : sequence of int
+        dtype : str or dtype, default "float32"
+        layout : str, optional
+            One letter per axis, such as "NHWC"; default N, C and spatial axes.
+        output_dtype : str or dtype, optional
+            Type of the result; default `dtype`.
+        missing : float or sequence of float, optional
+            Nodata values, excluded from every window.
 
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        RequestError
+            If the attributes do not fit the shape or the type.
+
+        Examples
+        --------
         >>> from poolcli import AvgPool
         >>> AvgPool(kernel=3, strides=2, pads_begin=1, pads_end=1).plan((1, 64, 112, 112)).output_shape
         (1, 64, 56, 56)
@@ -113,15 +130,15 @@ class Runs:
 
 
 class Single(Runs):
-    """Gives values alone."""
+    """A record whose result is an array."""
 
     def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Array:
-        """The pooled `x`; keywords as in the function of the operator."""
+        """Pool `x`; keywords as in the function of the operator."""
         return run(self, x, False, **options)[0]
 
 
 class Picking(Runs):
-    """Gives values, and their indices where they are asked for."""
+    """A record whose result is an array, or two with `return_indices`."""
 
     @overload
     def __call__(self, x: Given, *, return_indices: Literal[False] = False, **options: Unpack[RunOptions]) -> Array: ...
@@ -137,7 +154,7 @@ class Picking(Runs):
     def __call__(
         self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]:
-        """The pooled `x`, and where its elements were when `return_indices` is true; keywords as in the function."""
+        """Pool `x`; keywords as in the function of the operator."""
         return asked_for(run(self, x, return_indices, **options))
 
 
@@ -152,7 +169,7 @@ def run(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> tuple[Array, Array | None]:
-    """The pooled `x`, and where its elements were where that is asked for; keywords are those of RunOptions."""
+    """The pooled `x`, and its indices or None; keywords are those of RunOptions."""
     if layout is not None or out is not None or threads is not None:
         _check(layout, out, threads)
     array = as_array(x)
@@ -169,7 +186,7 @@ def run(
 
 
 def warn_of_layout(shape: tuple[int, ...]) -> None:
-    """Warns if an array without a layout looks as if its channels were last."""
+    """Warns if the last axis of an array without a layout looks like channels."""
     layout = default_layout(len(shape))
     others = [other for other in other_layouts(layout, shape) if other.endswith("C")]
     if others:
@@ -179,7 +196,7 @@ def warn_of_layout(shape: tuple[int, ...]) -> None:
 
 
 def _level_of_caller() -> int:
-    """How many calls up the first frame outside of this package is."""
+    """The stack level of the first caller outside of this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "poolcli":
         level, frame = level + 1, frame.f_back
@@ -188,13 +205,13 @@ def _level_of_caller() -> int:
 
 def suggests_names(function: Callable[P, R], title: str = "") -> Callable[P, R]:
     """The function, whose TypeError about an unknown keyword names the one that is meant; `title` is for methods."""
-    names = [name for name in _names_of(function) if name != "self"]
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         try:
             return function(*args, **keywords)
         except TypeError:
+            names = [name for name in _names_of(function) if name != "self"]
             for name, value in keywords.items():
                 if name not in names:
                     raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
@@ -215,7 +232,7 @@ def documented_as(other: Callable[..., Any]) -> Callable[[Function], Function]:
         if function.__doc__ and other.__doc__:  # python -OO drops both
             theirs, own = _sections(other.__doc__), _sections(function.__doc__)
             entries = _entries(theirs["Parameters"]) | _entries(own.get("Parameters", ""))
-            parameters = dict.fromkeys(entries[name] for name in _names_of(function))
+            parameters = {entries[name]: None for name in _names_of(function)}  # of several names once
             own["Parameters"] = "\n".join(("Parameters\n----------", *parameters))
             function.__doc__ = "\n\n".join((theirs | own).values())
         return function
@@ -261,7 +278,7 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
 
 
 def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
-    """Values alone, or with their indices where they were asked for."""
+    """Values alone, or with their indices if there are any."""
     values, indices = found
     return values if indices is None else (values, indices)
 
@@ -304,7 +321,7 @@ _kept_call = lru_cache(maxsize=64)(_new_call)  # planning takes longer than pool
 
 
 def _check(layout: object, out: object, threads: object) -> None:
-    """Refuses keywords of other types than they are read as."""
+    """Refuses keywords of a wrong type."""
     if layout is not None and not isinstance(layout, str):
         raise RequestError(f"layout is {layout!r}, a word such as 'NCHW' is needed")
     if out is not None:

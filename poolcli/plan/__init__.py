@@ -1,4 +1,4 @@
-"""From attributes and shapes to a plan: everything that is known before an element is read."""
+"""From attributes and shapes to a plan: everything that is known before data is read."""
 
 from poolcli.plan.make import make_plan
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan

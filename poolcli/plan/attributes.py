@@ -1,7 +1,7 @@
-"""The attributes of pooling as a person gives them, before any shape is known: one record a geometry.
+"""The attributes of operators as they are given, before a shape is known.
 
-An operator is a record of these with a name and a reducer (`poolcli.ops`). Every field says how it is read; a value
-that no shape could make right is refused when the record is made.
+An operator (`poolcli.ops`) is one of these records with a name and a reducer. The metadata of each field say how its
+value is read; values that are wrong for every shape are refused when the record is created.
 """
 
 from __future__ import annotations
@@ -32,20 +32,32 @@ from poolcli.message_fields import field as shown
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How the elements of a window become one number.
+    """How the elements of a window become one number: by comparing them, by votes, or by a sum.
 
-    Either elements are compared and one of them wins, or they vote, or something of each is added up. Nothing asks a
-    reducer for its name: what a new one does follows from its fields. An engine refuses a reducer whose fields say none
-    of this, or that sets a field which the engine does not read.
+    Its fields alone decide what is computed, never its name. An engine refuses a reducer that has not exactly one of
+    `better`, `votes` and `adds`, or that sets a field which the engine does not read.
 
-    `better(a, b)`: whether a wins over b; None where nothing is compared so. `votes`: whether the value that occurs
-    most often is taken, of equally frequent ones the smallest; of whole numbers only, and of nothing there is none.
-    `adds`: whether elements, or powers of them, are added up.
-    `nothing`: of the limits of a type, the one that loses against every element, 0 the lowest, 1 the highest.
-    `divides`: whether the sum is divided by what the plan counts. `power`: elements are added as abs(x)**power and the
-    root is taken of the sum; None adds them as they are; `signed` adds x**power instead, and multiplies by the whole
-    kernel before the root is taken. `result`: `element` is one of the window's, `number` lies between them (rounded
-    half to even where the type is an integer's), `float` lies beyond them and needs a float type.
+    Attributes
+    ----------
+    name, noun : str
+        Its name, and that of its result in a sentence.
+    result : {"element", "number", "float"}
+        An element of the window; a number between them, rounded half to even for integer types; or any number, which
+        needs a float type.
+    better : function, optional
+        `better(a, b)`: whether a wins over b.
+    nothing : {0, 1}
+        The limit of a type that loses against every element: 0 the lowest, 1 the highest.
+    divides : bool
+        Whether the sum is divided by the count of the plan.
+    power : float, optional
+        Adds abs(x)**power and takes the root of the sum; None adds x.
+    signed : bool
+        Adds x**power, and multiplies by the kernel size before the root is taken.
+    votes : bool
+        Takes the most frequent value, of equally frequent ones the smallest; for integers and bool.
+    adds : bool
+        Adds elements or their powers.
     """
 
     name: str
@@ -67,7 +79,7 @@ class Reducer:
 
 @lru_cache(maxsize=64)
 def is_known(reducer: Reducer, read: frozenset[str]) -> bool:
-    """Whether the fields that an engine reads say how the elements become one number, and no other field is set."""
+    """Whether an engine that reads these fields can compute the reducer."""
     ways = (reducer.better is not None, reducer.votes, reducer.adds)
     others = (own for own in fields(reducer) if own.name not in read)
     return sum(ways) == 1 and all(getattr(reducer, own.name) == own.default for own in others)
@@ -79,9 +91,9 @@ MAXIMUM = Reducer("max", "maximum", "element", better=operator.gt)
 
 @dataclass(frozen=True)
 class Operator:
-    """What every operator has: its name, what it is called in a sentence, and what becomes of a window's elements.
+    """The base of all records: the name of the operator, its title in sentences, and its reducer.
 
-    An operator that no framework has takes the limits of the one that it names in `rules_of`.
+    An operator that no framework has takes the limits of the operator `rules_of`.
     """
 
     name: ClassVar[str]
@@ -95,7 +107,7 @@ class Operator:
             object.__setattr__(self, own.name, value)
 
     def reduction(self, dialect: Dialect) -> Reducer:
-        """What becomes of the elements under the rules of `dialect`."""
+        """The reducer under the rules of `dialect`."""
         return self.reducer
 
 
@@ -118,7 +130,7 @@ def with_both_ends(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SlidingAttributes(Operator):
-    """Sliding windows. One number serves every axis; None is the dialect's default."""
+    """Attributes of sliding windows. A single number is for every axis; None is the dialect's default."""
 
     kernel: PerAxis = field(metadata=read(numbers_from(1)))
     strides: PerAxis | None = field(default=None, metadata=read(optional(numbers_from(1))))
@@ -141,7 +153,7 @@ class SlidingAttributes(Operator):
 
 @dataclass(frozen=True)
 class DividingAttributes(SlidingAttributes):
-    """Of sums that are divided: what the divisor counts."""
+    """With the attributes of averages: what the divisor counts."""
 
     exclude_pad: bool | None = field(default=None, metadata=read(optional(flag)))
     divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
@@ -149,7 +161,7 @@ class DividingAttributes(SlidingAttributes):
 
 @dataclass(frozen=True)
 class PickingAttributes(SlidingAttributes):
-    """Of elements that win: what the indices count from, and their type."""
+    """With the attributes of indices: the first axis that they count over, and their type."""
 
     axis: int | None = field(default=None, metadata=read(optional(whole_number)))
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
@@ -157,7 +169,7 @@ class PickingAttributes(SlidingAttributes):
 
 @dataclass(frozen=True)
 class BinAttributes(Operator):
-    """Adaptive windows: the output's spatial size."""
+    """Attributes of adaptive windows: the spatial size of the output."""
 
     output_size: PerAxis = field(metadata=read(numbers_from(1)))
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
@@ -165,11 +177,11 @@ class BinAttributes(Operator):
 
 @dataclass(frozen=True)
 class PickingBinAttributes(BinAttributes):
-    """The same of elements that win: the type of the indices."""
+    """With the type of indices."""
 
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
 Attributes = SlidingAttributes | BinAttributes
-# The fields that geometries and reducers share; what an operator has beyond them is its own.
+# The fields of more than one operator; others, such as the p of LpPool, belong to one.
 SHARED = {own.name for record in (DividingAttributes, PickingAttributes) for own in fields(record)}

@@ -1,4 +1,4 @@
-"""From an operator, a shape and a type to the plan."""
+"""From an operator, a shape and a type to the plan: layouts, types, indices and windows without input."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
 def _nothing(
     reducer: Reducer, axes: Sequence[AxisPlan], empty: int, override: int | None, source: DType, target: DType
 ) -> Iterator[Fact]:
-    """What windows without input give; refused where the type has no value for it."""
+    """The result of windows without input; refused if the type has no value for it."""
     if not empty:
         return
     none = f"{'1 window holds' if empty == 1 else f'{empty} windows hold'} no input element"
@@ -161,7 +161,7 @@ def _nothing(
 
 
 def _left_out(reducer: Reducer, missing: Missing, target: DType) -> Iterator[Fact]:
-    """What becomes of missing elements."""
+    """The result of windows whose elements are all missing."""
     if not missing:
         return
     numbers = " and ".join(f"{number:.9g}" if isinstance(number, float) else str(number) for number in missing)

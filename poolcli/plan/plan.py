@@ -1,4 +1,4 @@
-"""The plan: everything that is known about a pooling before a single element is read."""
+"""The plan: everything that is known about a pooling before data is read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a person should know about a plan, with its kind to decide by.
+    """A note for the user about a plan.
 
-    `message` is the sentence with its fields marked, for `poolcli.message_fields` to spell; `str` names them as Python
-    does. `result` is what a window without input gives.
+    `message` has its fields marked, for `poolcli.message_fields` to spell; `str` spells them as in Python. `result` is
+    the result of a window without input.
     """
 
     kind: Literal["file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "missing"]
@@ -84,11 +84,11 @@ class Plan:
     empty_windows : int
         Windows without any input element.
     facts : tuple of Fact
-        What the notes say, with fields to decide by.
+        The notes with their kinds.
     missing : tuple
         Nodata values, excluded from every window.
     given : record or None
-        Attributes as they were given, before a shape and a dialect made numbers of them.
+        Attributes as they were given, before defaults and shapes were applied.
     """
 
     op: str
@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def doubts(self) -> tuple[Fact, ...]:
-        """Whether a guessed layout may well be another: for whoever did not choose it, as the header of a file."""
+        """A note if the assumed layout may be wrong; empty if it was given or is likely."""
         others = other_layouts(self.layout, self.input_shape) if self.guessed else ()
         if not others:
             return ()
@@ -130,7 +130,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the plan, a sentence each."""
+        """Notes for the user, a sentence each."""
         return tuple(map(str, self.facts))
 
     def explain(self) -> Explanation:

@@ -1,9 +1,10 @@
-"""A region: some of a plan's outputs, and so the task of one tile, one chunk or one process."""
+"""A region: the part of a plan's outputs that one tile, chunk or process computes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from poolcli.dtypes import lookup
@@ -12,20 +13,20 @@ from poolcli.plan.plan import Plan
 Ranges = tuple[range, ...]  # of an array: the indices along each axis of the layout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Region:
-    """A whole plan and a range of its outputs along each axis of the layout.
+    """A plan and a range of its outputs along each axis of the layout.
 
-    Whatever depends on lengths (a kernel, an order of additions) is chosen by the whole plan, so that regions that
-    begin at multiples of `grains` give the bits of the whole.
+    The kernel and the order of additions are chosen by the whole plan, so that a region that begins at multiples of
+    `grains` gives the same bits as the whole.
     """
 
     plan: Plan
     outputs: Ranges
 
-    @property
+    @cached_property
     def reads(self) -> Ranges:
-        """The input that the outputs are computed from, along each axis."""
+        """The range of input indices along each axis that the outputs are computed from."""
         found = list(self.outputs)
         for axis in self.plan.axes:
             found[axis.position] = axis.windows.reads(self.outputs[axis.position])
@@ -33,23 +34,23 @@ class Region:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of what it reads."""
+        """The shape of the input that it reads."""
         return tuple(map(len, self.reads))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The shape of what it computes."""
+        """The shape of its outputs."""
         return tuple(map(len, self.outputs))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what it reads and computes together."""
+        """The bytes of its input and its outputs together."""
         read, computed = prod(self.input_shape), prod(self.output_shape)
         return read * lookup(self.plan.dtype).itemsize + computed * lookup(self.plan.output_dtype).itemsize
 
     @property
     def grains(self) -> tuple[int, ...]:
-        """Along each axis, the multiple of outputs at which it may be cut."""
+        """The step along each axis between outputs at which it may be cut."""
         found = [1] * len(self.outputs)
         for axis in self.plan.axes:
             found[axis.position] = axis.windows.grain
@@ -57,14 +58,12 @@ class Region:
 
     @property
     def aligned(self) -> Region:
-        """The region with the outputs before it that make it begin at multiples of its grains, and so have the bits of
-        the whole.
-        """
+        """The region, extended to begin at multiples of its grains."""
         cuts = zip(self.outputs, self.grains, strict=True)
         return Region(self.plan, tuple(range(span.start // grain * grain, span.stop) for span, grain in cuts))
 
     def cut(self, axis: int, outputs: range) -> Region:
-        """The region of other outputs along `axis`."""
+        """The region with these outputs along `axis`."""
         return Region(self.plan, (*self.outputs[:axis], outputs, *self.outputs[axis + 1 :]))
 
 
@@ -74,7 +73,7 @@ def whole(plan: Plan) -> Region:
 
 
 def parts_of(region: Region, most: int) -> Iterator[Region]:
-    """The region in parts that lie one behind the other in C order, each with its input at most about `most` bytes."""
+    """Cuts the region into parts in C order, each of about `most` bytes with its input."""
     if prod(region.output_shape):
         yield from _parts(region, 0, most)
 

@@ -1,4 +1,4 @@
-"""From attributes, dialect and sizes to the windows of each axis. Every refusal of attributes is here."""
+"""From attributes, dialect and sizes to the windows of each axis, or a refusal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_PADS = 2**31  # that a message proposes
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The plan of each axis, the attributes as they are used, and what a person should know about them."""
+    """The plan of each axis, the attributes with defaults filled in, what sums are divided by, and notes."""
 
     axes: tuple[AxisPlan, ...]
     attributes: dict[str, object]

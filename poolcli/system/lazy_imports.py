@@ -12,7 +12,7 @@ from typing import Any
 
 from poolcli.errors import PoolError, RequestError
 
-# What each is called on the package index.
+# Import name: what to install.
 HEAVY = {
     "dask": "'dask[array]'",
     "distributed": "distributed",
@@ -36,7 +36,7 @@ _waited = threading.local()
 
 
 def seconds_loading() -> float:
-    """What this thread has spent on importing packages, or on waiting for another thread that does."""
+    """Seconds that this thread has spent on imports, or on waiting for imports of another thread."""
     seconds: float = getattr(_waited, "seconds", 0.0)
     return seconds
 
@@ -47,12 +47,12 @@ def loading() -> Iterator[None]:
     before, start = seconds_loading(), perf_counter()
     try:
         yield
-    finally:  # of one within another, the outer one counts
+    finally:  # of nested blocks the outer one counts
         _waited.seconds = before + perf_counter() - start
 
 
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
-    """The modules; where packages are missing, an error of this `kind` that says why they are needed and names them.
+    """Imports modules; if packages are missing, raises an error of this `kind` that names them and says why.
 
     >>> (json,) = need("json", why="reports need json")
     >>> need("json", "no_such_package", why="this needs two packages")
@@ -74,7 +74,7 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
 
 
 class Lazy:
-    """Stands for a module at the top of another, and is imported when the first of its names is used."""
+    """A module that is imported when one of its names is used first."""
 
     __slots__ = ("_module", "_name")
 
@@ -89,9 +89,7 @@ class Lazy:
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Switches the cyclic garbage collector off: nearly all objects of imports and compilation live on, and to scan
-    them took an eighth of the time.
-    """
+    """Switches the cyclic garbage collector off during imports and compilation, of whose time scans took an eighth."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Limits to memory, which readers hold themselves to, and to CPU time, by which the system ends a worker."""
+"""Memory limits (`--max-memory`, RLIMIT_DATA) and the limit of CPU time in calls of native libraries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
-LEAST_SECONDS = 60.0  # seconds of computing
-BYTES_PER_SECOND = 2**18  # bytes for which there is another one: a hundredth of what the slowest filters do
+LEAST_SECONDS = 60.0  # of CPU time for any file
+BYTES_PER_SECOND = 2**18  # bytes that give another second: a hundredth of the speed of the slowest filters
 
 _may_be_ended = False
 
@@ -27,8 +27,8 @@ def allow_cpu_limit() -> None:
 def limit_cpu_time(size: int) -> Iterator[None]:
     """Kills a worker by SIGVTALRM after 60 s + size / 2**18 s of CPU time in a library call.
 
-    Neither signal handlers nor threads of Python run while a C library computes, so the system ends the process. Only
-    processes of poolcli are ended so, whose parent reports what happened.
+    Python runs neither signal handlers nor other threads while a C library holds the interpreter, so the system has to
+    end the process. Only workers of poolcli are ended, whose parent reports it.
     """
     if not (_may_be_ended and hasattr(signal, "setitimer")):
         yield
@@ -42,7 +42,7 @@ def limit_cpu_time(size: int) -> Iterator[None]:
 
 @contextmanager
 def data_limit(count: int) -> Iterator[None]:
-    """Lets this process take so many bytes of memory more; what is done inside then fails as Python or C++ fail."""
+    """Sets RLIMIT_DATA to the current size + `count` bytes; allocations above it fail, with a MemoryError in Python."""
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
@@ -69,7 +69,7 @@ def parse_size(text: str, option: str) -> int:
 
 
 def memory_budget(asked: str | None) -> int | None:
-    """`--max-memory` in bytes; half of what is free without one. None where the system does not say what is free."""
+    """`--max-memory` in bytes, by default half of the free memory; None if the free memory is not known."""
     if asked is not None:
         return parse_size(asked, field("max_memory"))
     found = list(_free())
@@ -77,7 +77,7 @@ def memory_budget(asked: str | None) -> int | None:
 
 
 def _free() -> Iterator[int]:
-    """What the machine, the control group and the process's own limit leave."""
+    """Free bytes according to the machine, the control group and the process's own limit."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         yield int(next(line.split()[1] for line in lines if line.startswith("MemAvailable"))) * 1024

@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM end the program through one exception, so that temporary files are removed on the way out.
 
-A library may swallow an exception, in a callback of its own: so the signal is remembered as well, and whatever goes on
-working asks `check_stopped` from time to time. Python itself would report what was swallowed; it is kept from that.
+A library may swallow the exception in a callback, so the signal is stored as well, and long work calls `check_stopped`
+from time to time. Python's own report of the swallowed exception is suppressed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
-AT_ONCE = 1.0  # seconds in which a signal that comes again is the same one, sent to a group and to its processes
+AT_ONCE = 1.0  # seconds in which a repeated signal counts as the first: terminals signal groups and processes
 
-_heard: tuple[int, float] | None = None  # the first signal, and when it came
+_heard: tuple[int, float] | None = None  # the first signal and its time
 
 
 class Stopped(BaseException):
@@ -32,7 +32,7 @@ class Stopped(BaseException):
 
 
 def install_handlers() -> None:
-    """SIGINT ends with 130, SIGTERM with 143; a second signal, when the first has been given time, ends at once."""
+    """SIGINT ends the program with 130, SIGTERM with 143; a second signal after `AT_ONCE` ends it immediately."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -40,12 +40,12 @@ def install_handlers() -> None:
 
 
 def is_own_process() -> bool:
-    """Whether this process is the program or a worker of it, and not one of somebody's that imports poolcli."""
+    """Whether this process is the program or one of its workers, not another program that imports poolcli."""
     return sys.unraisablehook is _report
 
 
 def remove_handlers() -> None:
-    """From here on a signal ends the process as the system does it, unless it is ending for one already."""
+    """Restores the default handlers; signals are ignored if the process is ending because of one."""
     global _heard
     for number in SIGNALS:
         if signal.getsignal(number) is _stop:
@@ -55,7 +55,7 @@ def remove_handlers() -> None:
 
 
 def check_stopped() -> None:
-    """Raises what a signal has asked for, if one has."""
+    """Raises Stopped if a signal has arrived."""
     if _heard is not None:
         number = _heard[0]
         raise Stopped(128 + number, SIGNALS[signal.Signals(number)])
@@ -63,7 +63,7 @@ def check_stopped() -> None:
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Lets signals wait until the end: what is begun inside is finished, or known to whoever has to end it."""
+    """Delays SIGINT and SIGTERM to the end of the block, for steps that must not be interrupted halfway."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

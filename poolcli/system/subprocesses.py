@@ -12,20 +12,19 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.message_fields import field
 from poolcli.system.limits import allow_cpu_limit
 from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
-# A fork starts in milliseconds, with all modules in place; elsewhere than on Linux it is not safe.
 ENDLESS = "SIGVTALRM"
 DAMAGED = (
     "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
     "compression"
 )
-# How a process came to its end, by the signal that ended it, and why.
+# How and why a subprocess ended, by the signal that ended it.
 ENDINGS = {
     ENDLESS: ("found no end of it", "the file is damaged"),
     "SIGKILL": (
@@ -33,22 +32,23 @@ ENDINGS = {
         f"the memory may be too small for it: try fewer {field('jobs')} or less {field('max_memory')}",
     ),
 }
+# A fork starts in milliseconds with all modules imported; it is safe on Linux only.
 CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 def start(target: Callable[..., None], *arguments: object) -> Any:
-    """A process that runs `target`; it ends with this one, which alone hears SIGINT from a terminal."""
+    """Starts a daemon process that runs `target` and ignores SIGINT, which the parent handles."""
     process = CONTEXT.Process(target=_begin, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
     with signals_blocked(), warnings.catch_warnings():
-        # Python warns of forks beside other threads; poolcli has none when it forks.
+        # Python warns about forks in multi-threaded processes; poolcli has no threads when it forks.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     return process
 
 
 def _begin(target: Callable[..., None], *arguments: object) -> None:
-    """The life of a process, until which its signals wait; one that stops it, wherever in it, is no error to print."""
+    """Main function of a subprocess: sets the signal handlers, which `start` has blocked, and calls `target`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -59,11 +59,11 @@ def _begin(target: Callable[..., None], *arguments: object) -> None:
         code = 0
     except Stopped as stop:
         code = stop.exit_code
-    os._exit(code)  # HDF5 can crash in what it does at exit, after all is done
+    os._exit(code)  # without exit handlers: those of HDF5 can crash
 
 
 class Ending(NamedTuple):
-    """How a process came to its end, and why; whether it would do so each time."""
+    """How and why a subprocess ended, and whether another attempt would end the same way."""
 
     how: str
     why: str
@@ -71,7 +71,7 @@ class Ending(NamedTuple):
 
 
 def ending(process: Any) -> Ending:
-    """How a process came to its end."""
+    """Waits for a subprocess and says how it ended."""
     process.join()
     code = process.exitcode or 0
     name = signal.Signals(-code).name if code < 0 else ""
@@ -82,26 +82,20 @@ def ending(process: Any) -> Ending:
 Result = TypeVar("Result")
 
 
-def run_in_subprocess(path: str, look: Callable[[], Result]) -> Callable[[], Result]:
-    """Begins to look into the file at `path`, and returns at once; the function that comes back waits for what `look`
-    returns or raises: a PoolError, also for a crash or an odd exception."""
+def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
+    """Calls `look`, which reads the file at `path`, in a subprocess; raises PoolError for every error and crash."""
     here, there = CONTEXT.Pipe(duplex=False)
     process = start(_send, there, path, look)
     there.close()
-
-    def found() -> Result:
-        try:
-            succeeded, content = here.recv()
-        except EOFError:
-            end = ending(process)
-            raise FileError(f"{path}: the process that looked into it {end.how}; {end.why}") from None
-        process.join()
-        if not succeeded:
-            raise content
-        seen: Result = content
-        return seen
-
-    return found
+    try:
+        succeeded, content = here.recv()
+    except EOFError:
+        end = ending(process)
+        raise FileError(f"{path}: the process that looked into it {end.how}; {end.why}") from None
+    process.join()
+    if not succeeded:
+        raise content
+    return cast("Result", content)
 
 
 def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
@@ -117,13 +111,13 @@ _OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
 
 
 def token_of(process: int) -> str:
-    """The owner that a process of this place is, which is running."""
+    """The token of a running process: its host and process namespace, its number and its start time."""
     return f"{_place()}-{process}-{_short(_start_time(process))}"
 
 
 @cache
 def process_token() -> str:
-    """The owner that this process is."""
+    """The token of this process."""
     return token_of(os.getpid())
 
 
@@ -132,7 +126,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_exited(owner: str) -> bool:
-    """Whether the process is known to have ended; False for what is no owner at all."""
+    """Whether the process with this token has ended; False for processes of other hosts, and for other text."""
     match = _OWNER.fullmatch(owner)
     if match is None or match[1] != _place():
         return False
@@ -142,7 +136,7 @@ def has_exited(owner: str) -> bool:
 
 @cache
 def _place() -> str:
-    """The host and the namespace of processes; what the system does not tell is the same for all."""
+    """A hash of the host name, the machine's id and the process namespace, as far as they are known."""
     machine = _read("/etc/machine-id")
     try:
         space = os.readlink("/proc/self/ns/pid")
@@ -152,15 +146,15 @@ def _place() -> str:
 
 
 def _start_time(process: int) -> str:
-    """When a process began: the boot, and the time since; '' where the system does not tell."""
-    if not _knows_this_place():
+    """The id of the boot and the start time of a process since then; empty if /proc does not show it."""
+    if not _proc_is_ours():
         return ""
     fields = _read(f"/proc/{process}/stat").rpartition(")")[2].split()  # a name may hold anything
     return _read("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
 
 
-def _knows_this_place() -> bool:
-    """Whether /proc has the numbers of this namespace, and not those of one around it."""
+def _proc_is_ours() -> bool:
+    """Whether /proc shows this process namespace, and not an outer one."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
