@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.errors import PoolError, RequestError
+from poolcli.version import VERSION
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,11 +33,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from poolcli.cli.program import command_named, made, program, version_line
-
-    if words in (["--version"], ["-V"]):  # scripts ask for it: no command is made for it
-        print(version_line())
+    if words in (["--version"], ["-V"]):  # scripts ask for it: nothing is loaded for it
+        print(f"poolcli {VERSION}")
         return 0
+    from poolcli.cli.program import command_named, made, program
+
     if not words and not any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
         with redirect_stdout(sys.stderr):
             _main(program(), ["--help"], "poolcli", words)

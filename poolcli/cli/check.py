@@ -1,7 +1,5 @@
 """The `check` command: the pooling layers of a model file."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,11 +7,10 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from poolcli.cli.options import Against, AllowExternal, MaxMemory, Reporting, To
-from poolcli.cli.program import EXPLAIN, Command, Typed, app, examples, takes
-from poolcli.cli.reading import data_options
+from poolcli.cli.options import AllowExternal, MaxMemory, Reporting, To
+from poolcli.cli.program import EXPLAIN, argument, command, option
+from poolcli.cli.settings import data_options
+from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
@@ -26,38 +23,33 @@ if TYPE_CHECKING:
     from poolcli.models.elsewhere import Comparison
 
 
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Reporting):
     """What `check` takes."""
 
-    # fmt: off
-    model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed."),
-        Typed(example="model.onnx"),
-    ]
-    input_shape: Annotated[
-        list[str],
-        typer.Option("--input-shape", metavar="S", rich_help_panel=EXPLAIN, show_default=False,
-                     help="Shape of an input: NAME=1,3,640,640; repeat it for several."),
-        Typed(example="x=1,3,640,640"),
-    ] = dataclass_field(default_factory=list)
-    against: Against = None
+    model: Annotated[str, argument(
+        "MODEL", example="model.onnx", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
+    )]
+    input_shape: Annotated[list[str], option(
+        "--input-shape", metavar="S", panel=EXPLAIN, example="x=1,3,640,640",
+        help="Shape of an input: NAME=1,3,640,640; repeat it for several.",
+    )] = dataclass_field(default_factory=list)
+    against: Annotated[str | None, option(
+        "--against", metavar="NAME", panel=EXPLAIN, words=tuple(DIALECTS),
+        help="Mark layers that this framework would compute differently.",
+    )] = None
     to: To = None
-    layer: Annotated[
-        str | None,
-        typer.Option("--layer", metavar="NAME", help="Only the layer of this name.", rich_help_panel=EXPLAIN),
-        Typed(example="pool1"),
-    ] = None
-    run: Annotated[
-        str | None,
-        typer.Option("--run", metavar="DATA", rich_help_panel=EXPLAIN,
-                     help="Pool the input in an .npz or .h5 as --layer does; compare with its output."),
-        Typed(example="data.npz"),
-    ] = None
-    # fmt: on
+    layer: Annotated[str | None, option(
+        "--layer", metavar="NAME", panel=EXPLAIN, example="pool1", help="Only the layer of this name.",
+    )] = None
+    run: Annotated[str | None, option(
+        "--run", metavar="DATA", panel=EXPLAIN, example="data.npz",
+        help="Pool the input in an .npz or .h5 as --layer does; compare with its output.",
+    )] = None
     allow_external: AllowExternal = False
     max_memory: MaxMemory = None
+# fmt: on
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -76,19 +68,14 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-@app.command(
+@command(
     "check",
-    cls=Command,
-    add_help_option=False,
-    options_metavar="[OPTIONS]",
-    epilog=examples(
-        "poolcli check samples/backbone.xml",
-        "poolcli check samples/backbone.xml --against pytorch",
-        "poolcli check samples/backbone.xml --to pytorch --json",
-        exit_codes="Exit codes: 0 nothing is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
-    ),
+    CheckOptions,
+    "poolcli check samples/backbone.xml",
+    "poolcli check samples/backbone.xml --against pytorch",
+    "poolcli check samples/backbone.xml --to pytorch --json",
+    exit_codes="Exit codes: 0 nothing is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
 )
-@takes(CheckOptions)
 def check(request: CheckOptions) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
     if request.run and request.layer is None:
@@ -123,7 +110,7 @@ def check(request: CheckOptions) -> int:
     return 1 if tally.wrong or (comparison and comparison.off) else 0
 
 
-def _compared(finding: Finding, path: str, options: ReadOptions) -> Comparison:
+def _compared(finding: Finding, path: str, options: "ReadOptions") -> "Comparison":
     """The layer's answer to the data, and the one that is recorded; data that cannot be read are nothing to compare."""
     from poolcli.models.elsewhere import compare_data
 

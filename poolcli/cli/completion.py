@@ -12,7 +12,7 @@ import typer
 _PLAIN = re.compile(r"[\w/.@%+=,-]+")
 
 
-def inputs(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_inputs(ctx: typer.Context, incomplete: str) -> list[str]:
     """`FILE:ARRAY` for each array of the file whose name and colon are typed; nothing leaves the word to the shell."""
     placed = ctx.params.get("inputs") or [value for value in ctx.params.values() if isinstance(value, str)]
     words = [*placed, incomplete]
@@ -24,7 +24,7 @@ def inputs(ctx: typer.Context, incomplete: str) -> list[str]:
     return [word for word in found if word.startswith(incomplete) and _PLAIN.fullmatch(word.replace(":", ""))]
 
 
-def arrays(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_arrays(ctx: typer.Context, incomplete: str) -> list[str]:
     """The arrays in the inputs that the line names already."""
     paths = ctx.params.get("inputs") or [ctx.params.get("source") or ctx.params.get("shape") or ""]
     return [key for path in paths for key in _keys(path) if key.startswith(incomplete)]

@@ -1,18 +1,28 @@
-"""What goes to standard error: refusals, as they are typed on the command line, and words of progress."""
+"""What goes to standard error: errors with their remedies, words about what takes time, and the progress bar."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TextIO
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 from poolcli.errors import PoolError
 from poolcli.message_fields import on_command_line, printable
 
+if TYPE_CHECKING:
+    from poolcli.pooling.outcome import Outcome
+
 NAMED = 3  # files in a message about several
 RED, CYAN, PLAIN = "\033[1;31m", "\033[36m", "\033[0m"
+SOON = 0.5  # seconds before a bar appears
+BETWEEN = 0.1  # seconds from one drawing to the next
+LONGEST_NAME = 30  # characters of a path beside a bar
+
+Step = Callable[["Outcome"], None]
+Bytes = Callable[[int, int], None]
 
 
 def complain(error: PoolError) -> None:
@@ -20,32 +30,18 @@ def complain(error: PoolError) -> None:
     _complain(error.typed)
 
 
-@dataclass(slots=True)
-class _Alike:
-    """Errors that say the same: the first one, the first places, and how many places there are."""
-
-    first: str
-    places: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, place: str | None) -> None:
-        if place is not None:
-            self.count += 1
-            self.places += [place] if self.count <= NAMED else []
-
-
 def complain_of_all(errors: Iterable[PoolError]) -> None:
     """Writes the errors of a run over several files: those that say the same of several files once."""
-    alike: dict[str, _Alike] = {}
+    alike: dict[str, tuple[str, int, list[str]]] = {}  # the first message, how many there are, and the first places
     for error in errors:
         same = error.message if error.place is None else error.bare
-        alike.setdefault(same, _Alike(error.message)).add(error.place)
-    for bare, found in alike.items():
-        if found.count < 2:
-            _complain(on_command_line(found.first))
-            continue
-        more = f" and {found.count - NAMED} more" if found.count > NAMED else ""
-        _complain(on_command_line(f"{', '.join(found.places)}{more}: {bare}"))
+        first, count, places = alike.get(same, (error.message, 0, []))
+        if error.place is not None:
+            count, places = count + 1, [*places, error.place][:NAMED]
+        alike[same] = first, count, places
+    for bare, (first, count, places) in alike.items():
+        more = f" and {count - NAMED} more" if count > NAMED else ""
+        _complain(on_command_line(first if count < 2 else f"{', '.join(places)}{more}: {bare}"))
 
 
 def refuse(error: PoolError, arguments: Sequence[str]) -> None:
@@ -97,3 +93,74 @@ def _wrapped(text: str, columns: int) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+@contextmanager
+def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
+    """Two callables: one more of `total` inputs has ended; so many of so many bytes of the only one are done.
+
+    They draw a bar where standard error is a terminal that can redraw a line.
+    """
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield (lambda outcome: None), (lambda done, whole: None)
+        return
+    bar = _Bar(first, total)
+    try:
+        yield bar.step, bar.bytes
+    finally:
+        if bar.shown is not None:
+            bar.shown.stop()
+
+
+class _Bar:
+    """A bar of Rich that appears after a while, drawn by this thread alone: workers are forked beside no other."""
+
+    def __init__(self, first: str, total: int) -> None:
+        self.shown: Any = None
+        self._name, self._total, self._done, self._failed = first, total, 0, 0
+        self._start, self._drawn = time.monotonic(), 0.0
+
+    def step(self, outcome: Outcome) -> None:
+        self._name = outcome.job.source.path
+        self._done += 1
+        self._failed += outcome.error is not None
+        if self._total > 1:
+            self._draw(self._done, self._total)
+
+    def bytes(self, done: int, total: int) -> None:
+        if self._total == 1:
+            self._draw(done, total)
+
+    def _draw(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._start < SOON or now - self._drawn < BETWEEN:
+            return
+        self._drawn = now
+        if self.shown is None:
+            self.shown = self._made()
+            self.shown.add_task("", total=total)
+        failed = f"{self._failed} failed" if self._failed else ""
+        rate, name = f"{done / (now - self._start):.3g}/s", printable(self._name)
+        name = name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"  # the end tells files apart
+        self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, rate=rate)
+        self.shown.start()
+        self.shown.refresh()
+
+    def _made(self) -> Any:
+        from rich import progress as rich
+
+        from poolcli.report.console import console
+
+        several = (
+            rich.MofNCompleteColumn(),
+            rich.TextColumn("{task.fields[rate]}"),
+            rich.TextColumn("{task.fields[failed]}", style="bold red"),
+        )
+        one = (rich.DownloadColumn(binary_units=True), rich.TransferSpeedColumn())
+        columns = (
+            rich.BarColumn(bar_width=20),
+            *(several if self._total > 1 else one),
+            rich.TimeRemainingColumn(),
+            rich.TextColumn("{task.fields[name]}", markup=False),
+        )
+        return rich.Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False)

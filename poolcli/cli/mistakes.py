@@ -37,7 +37,7 @@ def usage_error(error: Any, name: str, words: Sequence[str]) -> RequestError:
     if kind == "MissingParameter":
         taken = {each.name: each for each in made(name).taken}
         missing = taken[error.param.name]
-        return RequestError(f"{name} needs {field(missing.name)}, for example {missing.example}")
+        return RequestError(f"{name} needs {field(missing.name)}, for example {missing.setting}")
     return RequestError(f"{error.format_message()}; poolcli {name} --help shows how it is used")
 
 
@@ -157,7 +157,7 @@ def _meant(plain: str, own: Collection[str], typed: str | None, command: str, wo
 
 def _is_word(flag: str, typed: str | None, command: str) -> bool:
     """Whether what was typed is one of the words of an option, or the option takes any value."""
-    words = next((each.typed.words for each in made(command).taken if flag in each.names), ())
+    words = next((each.words for each in made(command).taken if flag in each.names), ())
     try:
         return not words or typed is None or bool(one_of("", dtype_from_alias(typed) or typed, words))
     except RequestError:
@@ -245,11 +245,11 @@ def _placed(command: str, plain: str, taken: Sequence[Parameter], words: Sequenc
         metavar = each.metavar
         if each.flags:
             continue
-        if plain in each.typed.words:
+        if plain in each.words:
             return f"; write poolcli {command} {plain}"
         if len(plain) > 1 and plain in (each.name, each.name.rstrip("s"), metavar.lower()):
             kept = [word for word in words[1:] if word.strip("-").lower().replace("_", "-") != plain]
-            line = shlex.join(kept) if len(kept) < len(words) - 1 and kept else each.example
+            line = shlex.join(kept) if len(kept) < len(words) - 1 and kept else each.setting
             return f"; {metavar} is a positional argument: poolcli {command} {line}"
     return ""
 

@@ -1,4 +1,4 @@
-"""What the help says of each operator: one row each."""
+"""What the help says of each operator, and what else people call it: one row each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from poolcli.message_fields import field
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One line of help, examples of its use, what the elements are called that it picks, and what else people call it.
+    """One line of help, examples of its use, and what else people call the operator.
 
     The names that frameworks give it need no row: `AvgPool-14`, `avg_pool2d` and `AveragePooling2D` are read as avg.
     """
 
     text: str
     examples: tuple[str, ...]
-    elements: str = ""
     also: tuple[str, ...] = ()
 
 
@@ -31,7 +30,7 @@ OPERATOR_WORDS = {
             "poolcli avg samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad",
             "poolcli avg samples -o small/ -k 2 -s 2",
         ),
-        also=("average", "mean"),
+        ("average", "mean"),
     ),
     "max": Words(
         "Maximum of every window; argmax with --indices (MaxPool).",
@@ -40,8 +39,7 @@ OPERATOR_WORDS = {
             "poolcli max samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
             "poolcli max samples -o small/ -k 2 -s 2",
         ),
-        "maxima",
-        also=("maximum",),
+        ("maximum",),
     ),
     "min": Words(
         "Minimum of every window; argmin with --indices.",
@@ -50,8 +48,7 @@ OPERATOR_WORDS = {
             "poolcli min samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
             "poolcli min samples -o small/ -k 2 -s 2",
         ),
-        "minima",
-        also=("minimum",),
+        ("minimum",),
     ),
     "mode": Words(
         "Most frequent value (mode) of every window, for label maps.",
@@ -60,7 +57,7 @@ OPERATOR_WORDS = {
             "poolcli mode samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
             "poolcli mode samples/volume.h5 -o y.npy -k 3 -s 3",
         ),
-        also=("majority",),
+        ("majority",),
     ),
     "lp": Words(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
@@ -69,7 +66,7 @@ OPERATOR_WORDS = {
             "poolcli lp samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
             "poolcli lp samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
         ),
-        also=("norm", "lpnorm"),
+        ("norm", "lpnorm"),
     ),
     "adaptive-avg": Words(
         "Average to a given output size (OpenVINO AdaptiveAvgPool).",
@@ -78,7 +75,7 @@ OPERATOR_WORDS = {
             "poolcli adaptive-avg samples/astronaut.png -o small.png --output-size 64,64",
             "poolcli adaptive-avg samples -o small/ --output-size 8",
         ),
-        also=("adaptive-average", "adaptive-mean", "adaptive"),
+        ("adaptive-average", "adaptive-mean", "adaptive"),
     ),
     "adaptive-max": Words(
         "Maximum to a given output size (OpenVINO AdaptiveMaxPool).",
@@ -87,8 +84,7 @@ OPERATOR_WORDS = {
             "poolcli adaptive-max samples/astronaut.png -o small.png --output-size 64,64",
             "poolcli adaptive-max samples/volume.h5 -o y.h5 --output-size 4,8,8",
         ),
-        "maxima",
-        also=("adaptive-maximum",),
+        ("adaptive-maximum",),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What a run says: a report of each job as it ends, and the sum of all."""
+"""What a run says: a report of each job as it ends, the sum of all, and previews of input and output."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from poolcli.cli.checks import TERMINAL, TEXT
 from poolcli.cli.messages import complain, complain_of_all, say
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Outcome, Tally
+from poolcli.pooling.outcome import Outcome, Settings, Tally
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from poolcli.cli.pool import PoolOptions
+
+PREVIEWED = 4  # of several inputs
+TALLEST = 24  # lines, of a terminal that is not known to be taller
+SMALLEST, FOUR, NINE = 20, 24, 60  # columns: of a preview at all, and of that with four and with nine channels
 
 
 class Reporter:
@@ -87,3 +94,55 @@ class Reporter:
         if self._planned:
             show(shapes_view(self._planned), sys.stdout)
         show(summary_view(self.tally, self._request.dry_run), sys.stdout)
+
+
+def show_previews(request: PoolOptions, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
+    """Prints what jobs have read and written where it will be seen, or writes it; `count` jobs there were in all.
+
+    Of several each stands under its name.
+    """
+    wanted = request.preview
+    ran = [outcome for outcome in outcomes if outcome.error is None and outcome.engine]
+    if wanted is None or not ran:
+        return
+    if wanted not in (TERMINAL, TEXT):
+        _write(wanted, ran[0], settings, request.overwrite)
+        return
+    from poolcli.report.console import console
+
+    screen = console(sys.stdout)
+    if wanted == TERMINAL and not screen.is_terminal:
+        return
+    for i, outcome in enumerate(ran):
+        if i or (count == 1 and not request.quiet):
+            print()
+        if count > 1:
+            print(printable(str(outcome.job.source)))
+        _show(screen, outcome, settings)
+    if count > len(outcomes):
+        print(f"\nthe first {len(outcomes)} of {count} are shown")
+
+
+def _write(path: str, outcome: Outcome, settings: Settings, overwrite: bool) -> None:
+    from poolcli.explain.preview import as_png, preview_of
+
+    preview = preview_of(outcome, settings.read_options, 9)
+    if preview:
+        from poolcli.formats.atomic import byte_stream
+
+        with byte_stream(path, overwrite) as stream:
+            stream.write(as_png(preview))
+
+
+def _show(screen: Console, outcome: Outcome, settings: Settings) -> None:
+    from poolcli.explain.preview import preview_of
+    from poolcli.report.console import show
+    from poolcli.report.preview import preview_view
+
+    tiles = 9 if screen.width >= NINE else 4 if screen.width >= FOUR else 1
+    preview = preview_of(outcome, settings.read_options, tiles)
+    if preview:
+        lines = max(4, (screen.height if screen.is_terminal else TALLEST) - 4)
+        colour = screen.color_system is not None and not screen.no_color
+        blocks = "utf" in (sys.stdout.encoding or "").lower()
+        show(preview_view(preview, max(SMALLEST, screen.width), lines, colour, blocks), sys.stdout)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poolcli.cli.attributes import attributes_of, operator_of
-from poolcli.cli.messages import say
-from poolcli.cli.outcomes import Reporter
-from poolcli.cli.preview import MOST, check_preview, show_previews
-from poolcli.cli.progress import progress
-from poolcli.cli.reading import refuse_width_by_height
-from poolcli.cli.settings import dataset_of, settings_of
-from poolcli.cli.unknown_inputs import refuse_unknown_inputs
-from poolcli.cli.unused_options import refuse_without_effect
+from poolcli.cli import checks
+from poolcli.cli.messages import progress, say
+from poolcli.cli.outcomes import PREVIEWED, Reporter, show_previews
+from poolcli.cli.settings import settings_of
+from poolcli.cli.values import attributes_of, operator_of
 from poolcli.engine.compiled import load
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
@@ -25,7 +20,7 @@ from poolcli.formats.files import is_url
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
+from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.runs.run_all import choose_executor, run_all, shared_out
@@ -38,21 +33,20 @@ if TYPE_CHECKING:
 def pool(name: str, request: PoolOptions) -> int:
     """Runs an operator over the inputs; returns the exit code."""
     op = operator_of(name, attributes_of(name, request))
-    refuse_unknown_inputs(name, request)
+    checks.refuse_unknown_inputs(name, request)
+    checks.refuse_contradictions(request)
     settings = settings_of(request)
     shard = parse_shard(request.shard)
-    found = find_inputs(
-        request.inputs, dataset_of(request), request.recursive, request.files_from, request.output, shard or WHOLE
-    )
+    dataset = request.dataset[0] if len(request.dataset) == 1 else None
+    found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output, shard or WHOLE)
     settings = _as_part(settings, shard, found.several, request)
-    refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
-    check_preview(request, found.several)
+    checks.refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
+    checks.refuse_preview(request, found.several)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
-    refuse_without_effect(request, jobs)
-    _refuse_terminal(request)
-    _refuse_existing(jobs, settings)
+    checks.refuse_without_effect(request, jobs)
+    checks.refuse_existing(jobs, settings)
     if not request.quiet:
         load.announce = say
     reporter = Reporter(request, op, found.several, found.passed_over)
@@ -71,7 +65,7 @@ def _run(
     jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: Reporter
 ) -> list[Outcome]:
     """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
-    previewed = jobs[:MOST] if request.preview else []
+    previewed = jobs[:PREVIEWED] if request.preview else []
     seen: dict[Job, Outcome] = {}
     count, settings = shared_out(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
@@ -119,31 +113,6 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
         raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
     # What a host has free must not decide where the array is cut: all must cut alike.
     return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
-
-
-def _refuse_existing(jobs: Sequence[Job], settings: Settings) -> None:
-    if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
-        return
-    if settings.part and any(is_url(job.output) for job in jobs):
-        return  # where other shards may have begun: whether a store is there is looked at when the work begins
-    existing = existing_outputs(jobs)
-    first, others = next(existing, None), sum(1 for _ in existing)
-    if first is not None:
-        more = f" (and {others} more)" if others else ""
-        raise RequestError(
-            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
-            f"or another {field('output')}"
-        )
-
-
-def _refuse_terminal(request: PoolOptions) -> None:
-    """What is no text must not come to a terminal."""
-    for name in ("output", "indices"):
-        if getattr(request, name) == "-" and not request.dry_run and sys.stdout.isatty():
-            raise RequestError(
-                f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
-                f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}"
-            )
 
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:

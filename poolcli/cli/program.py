@@ -1,10 +1,10 @@
-"""The program as Typer has it: the table of commands, of which the one that is named is made, and what each takes."""
+"""The Typer program: the table of commands, how a command and its options are declared, and what the help shows."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -24,22 +24,32 @@ POOL, ARRAYS, CHECK, MAINTAIN = "Pool files", "Pyramids and shards", "Explain an
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS = (
     "Usual options", "Windows", "Result", "Explain", "Files", "Run and report",
 )  # fmt: skip
-# Options that stand for a setting of another one, and what they are for true and for false.
+# Flags of other frameworks that stand for a setting: its option, and what is typed for true and for false.
 SETTINGS: dict[str, tuple[str, str, str]] = {
     "--ceil-mode": ("rounding_type", "--rounding-type=ceil", "--rounding-type=floor"),
     "--count-include-pad": ("exclude_pad", "--include-pad", "--exclude-pad"),
 }
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-
-
-def examples(*lines: str, exit_codes: str = EXIT_CODES) -> str:
-    """The end of a command's help."""
-    return "\n\n".join(filter(None, ("\n".join(("Examples:", *lines)), exit_codes)))
+# The table of commands: the module of `poolcli.cli` that declares each, its panel in the help, and what it does.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    **{op: ("pool", POOL, words.text) for op, words in OPERATOR_WORDS.items()},
+    "pyramid": ("pyramid", ARRAYS, "Write an array and ever smaller levels of it as an OME-Zarr store."),
+    "merge": ("maintenance", ARRAYS, "Combine the shards of a finished run."),
+    "shape": ("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
+    "chain": ("shape", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
+    "check": ("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),
+    "compare": ("arrays", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
+    "identify": ("arrays", CHECK, "Find which pooling turns one array into another."),
+    "info": ("arrays", CHECK, "List the arrays in files, with shapes and types."),
+    "cache": ("maintenance", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Typed:
-    """How the words of an option are read, beyond what Typer knows of it.
+class Parameter:
+    """An option or an argument of a command, with what messages and the reading of values need beyond Typer.
+
+    What is declared:
 
     also: what other frameworks call the option, without dashes
     words: the values that it takes, in any case and in their usual short forms
@@ -47,6 +57,9 @@ class Typed:
     numbers: whether it takes a number for each axis, as in 2,3
     writes: whether it takes the path of an output
     alone, value: what it stands for without a value, and the pattern of a value that may follow
+
+    What Typer has made of it: its name, the type of a value, whether it may be given several times, and the flags that
+    turn it on and off, of which an argument has none.
     """
 
     also: str = ""
@@ -56,50 +69,12 @@ class Typed:
     writes: bool = False
     alone: str = ""
     value: str = ""
-
-    def complete(self, incomplete: str) -> list[str]:
-        """The words that begin so, for a shell."""
-        return [word for word in self.words if word.startswith(incomplete.lower())]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A command: the module of `poolcli.cli` that registers it with `app`, its panel in the help, and what it does."""
-
-    module: str
-    panel: str
-    text: str
-
-
-COMMANDS = {
-    **{op: Row("pool", POOL, words.text) for op, words in OPERATOR_WORDS.items()},
-    "pyramid": Row("pyramid", ARRAYS, "Write an array and ever smaller levels of it as an OME-Zarr store."),
-    "merge": Row("merge", ARRAYS, "Combine the shards of a finished run."),
-    "shape": Row("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
-    "chain": Row("chain", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
-    "check": Row("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),
-    "compare": Row("compare", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
-    "identify": Row("identify", CHECK, "Find which pooling turns one array into another."),
-    "info": Row("info", CHECK, "List the arrays in files, with shapes and types."),
-    "cache": Row("cache", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """What a command takes: its options with the flags that turn them on and off, and its arguments, which have none.
-
-    `kind` is the type of a value, `many` says that it may be given several times.
-    """
-
-    name: str
-    kind: type
-    many: bool
-    default: Any
-    metavar: str
-    typed: Typed
-    flags: tuple[str, ...]
-    off: tuple[str, ...]
+    name: str = ""
+    kind: type = str
+    many: bool = False
+    metavar: str = ""
+    flags: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
     @property
     def is_flag(self) -> bool:
@@ -107,24 +82,63 @@ class Parameter:
         return self.kind is bool
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Every flag, those of other frameworks included."""
-        return (*self.flags, *self.off, *(f"--{name}" for name in self.typed.also.split()))
+    def other_names(self) -> tuple[str, ...]:
+        """The flags of other frameworks."""
+        return tuple(f"--{name}" for name in self.also.split())
 
     @property
-    def example(self) -> str:
+    def names(self) -> tuple[str, ...]:
+        """Every flag, those of other frameworks included."""
+        return (*self.flags, *self.off, *self.other_names)
+
+    @property
+    def setting(self) -> str:
         """How it may be given, for a message."""
-        value = self.typed.example or next(iter(self.typed.words), "X")
+        value = self.example or next(iter(self.words), "X")
         return field(self.name, value) if self.flags else value
+
+    def complete(self, incomplete: str) -> list[str]:
+        """The words that begin so, for a shell."""
+        return [word for word in self.words if word.startswith(incomplete.lower())]
+
+
+def option(
+    *flags: str,
+    panel: str,
+    help: str,  # noqa: A002  # as Typer calls it
+    complete: Any = None,
+    hidden: bool = False,
+    **declared: Any,
+) -> Any:
+    """A `typer.Option` with the fields of a `Parameter`; a hidden one is advanced: only `--help-all` shows it."""
+    return _with(typer.Option, declared, complete, *flags, rich_help_panel=panel, hidden=hidden, help=help)
+
+
+def argument(metavar: str, *, help: str, complete: Any = None, **declared: Any) -> Any:  # noqa: A002
+    """A `typer.Argument` with the fields of a `Parameter`."""
+    return _with(typer.Argument, {"metavar": metavar, **declared}, complete, help=help)
+
+
+def _with(of_typer: Any, declared: dict[str, Any], complete: Any, *flags: str, **shown: Any) -> Any:
+    found = Parameter(**declared)
+    info = of_typer(
+        *flags,
+        metavar=found.metavar,
+        show_default=False,
+        autocompletion=complete or (found.complete if found.words else None),
+        **shown,
+    )
+    info.declared = found
+    return info
 
 
 class Command(TyperCommand):
-    """One command, whose `--help` leaves out advanced options, and whatever else is wrong with the line."""
+    """One command, whose `--help` leaves out advanced options, and is shown whatever else is wrong with the line."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         hints = inspect.signature(inspect.unwrap(self.callback)).parameters  # type: ignore[arg-type]
-        self.taken = tuple(_parameter(each, hints[str(each.name)]) for each in self.params)
+        self.taken = tuple(_parameter(each, hints[str(each.name)].annotation) for each in self.params)
         self._advanced = [each for each in self.params if getattr(each, "hidden", False)]
         self._show(True)
         _show_no_types(self.params)
@@ -150,10 +164,7 @@ class Command(TyperCommand):
 
     def _other_names(self) -> str:
         """What other frameworks call the options, a line each."""
-        named = [
-            (each.flags[-1], each.names[len((*each.flags, *each.off)) :]) for each in self.taken if each.typed.also
-        ]
-        lines = [f"{flag}: {', '.join(names)}" for flag, names in named]
+        lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.taken if each.also]
         lines += [f"{true.replace('=', ' ')}: {flag}" for flag, (true, _) in settings(self.taken).items()]
         return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
@@ -173,8 +184,8 @@ class Program(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        row = COMMANDS.get(cmd_name)
-        return TyperCommand(cmd_name, help=row.text, rich_help_panel=row.panel) if row else None
+        _, panel, text = COMMANDS.get(cmd_name, ("", "", ""))
+        return TyperCommand(cmd_name, help=text, rich_help_panel=panel) if text else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = command_named(args[0])
@@ -184,19 +195,26 @@ class Program(TyperGroup):
 app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 
+def _epilog(examples: Sequence[str], *others: str) -> str:
+    """The end of a help page."""
+    return "\n\n".join(filter(None, ("\n".join(("Examples:", *examples)), *others)))
+
+
 def _show_version(value: bool) -> None:
     if value:
-        print(version_line())
+        print(f"poolcli {VERSION}")
         raise typer.Exit
 
 
 @app.callback(
     context_settings={"help_option_names": list(HELP)},
-    epilog=examples(
-        "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
-        "poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
-        "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
-        exit_codes=f"poolcli COMMAND --help explains a command.\n{EXIT_CODES}",
+    epilog=_epilog(
+        (
+            "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
+            "poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
+            "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
+        ),
+        f"poolcli COMMAND --help explains a command.\n{EXIT_CODES}",
     ),
 )
 def _root(
@@ -210,11 +228,6 @@ def _root(
 def program() -> Any:
     """The whole program as a Typer command: `main(words)` runs it."""
     return get_command(app)
-
-
-def version_line() -> str:
-    """Name and version, as `--version` shows them."""
-    return f"poolcli {VERSION}"
 
 
 def command_named(word: str) -> str | None:
@@ -232,69 +245,73 @@ def _show_no_types(params: Sequence[Any]) -> None:
 
 @cache
 def made(name: str) -> Command:
-    """The command as Typer makes it of what its module registers."""
+    """The command as Typer makes it of what its module declares."""
+    module, _, text = COMMANDS[name]
     with gc_disabled():
-        import_module(f"poolcli.cli.{COMMANDS[name].module}")
+        import_module(f"poolcli.cli.{module}")
     alone = typer.Typer(add_completion=False)
     alone.registered_commands += [each for each in app.registered_commands if each.name == name]
     command: Command = get_command(alone)  # type: ignore[assignment]
-    command.help = COMMANDS[name].text
+    command.help = text
     return command
 
 
-def takes(record: type, without: Sequence[str] = ()) -> Callable[[Callable[[Any], int]], Callable[..., int]]:
-    """Makes a function of a record one of the record's fields, which Typer reads; panels are in the order of PANELS."""
+def command(
+    name: str,
+    record: type,
+    *examples: str,
+    exit_codes: str = EXIT_CODES,
+    usage: str = "[OPTIONS]",
+    without: Sequence[str] = (),
+) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
+    """Declares the command `name`: a function of a record, whose fields are its options, except those in `without`.
 
-    def taking(function: Callable[[Any], int]) -> Callable[..., int]:
+    Options stand in the order of PANELS, and within a panel in the order of the fields.
+    """
+
+    def declare(function: Callable[[Any], int]) -> Callable[[Any], int]:
         def run(**typed: Any) -> int:
             return function(record(**typed))
 
         found = [each for each in _fields(record) if each.name not in without]
         vars(run)["__signature__"] = inspect.Signature(found)
         run.__annotations__ = {each.name: each.annotation for each in found}
-        return run
+        epilog = _epilog(examples, exit_codes)
+        app.command(name, cls=Command, add_help_option=False, options_metavar=usage, epilog=epilog)(run)
+        return function
 
-    return taking
+    return declare
 
 
 @cache
 def _fields(record: type) -> list[inspect.Parameter]:
-    """The fields of a record as parameters, in the order of their panels."""
-    hints = get_type_hints(record, include_extras=True)
-    return sorted((_signed(each, hints[each.name]) for each in fields(record)), key=_panel)
+    """The fields of a record as parameters of a function, in the order of their panels."""
+    hints, found = get_type_hints(record, include_extras=True), list[tuple[int, inspect.Parameter]]()
+    for each in fields(record):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        default = inspect.Parameter.empty if default is MISSING else default
+        hint, kind = hints[each.name], inspect.Parameter.KEYWORD_ONLY
+        panel = get_args(hint)[1].rich_help_panel
+        place = PANELS.index(panel) if panel else -1
+        found.append((place, inspect.Parameter(each.name, kind, annotation=hint, default=default)))
+    return [parameter for _, parameter in sorted(found, key=lambda pair: pair[0])]
 
 
-def _signed(each: Any, hint: Any) -> inspect.Parameter:
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    empty = inspect.Parameter.empty
-    return inspect.Parameter(
-        each.name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=empty if default is MISSING else default
-    )
-
-
-def _panel(each: inspect.Parameter) -> int:
-    panel = get_args(each.annotation)[1].rich_help_panel
-    return PANELS.index(panel) if panel in PANELS else -1
-
-
-def _parameter(made: Any, signed: inspect.Parameter) -> Parameter:
-    """What Typer has made of a parameter, and what its annotation says beyond that."""
-    kind, _, *others = get_args(signed.annotation)
-    plain = next((part for part in get_args(kind) if part is not type(None)), kind)
-    is_option = made.opts[0].startswith("-")
-    return Parameter(
-        made.name,
-        plain,
-        get_origin(kind) is list,
-        signed.default,
-        made.metavar or "",
-        others[0] if others else Typed(),
-        tuple(made.opts) if is_option else (),
-        tuple(made.secondary_opts),
+def _parameter(made: Any, annotation: Any) -> Parameter:
+    """What is declared of a parameter, and what Typer has made of it."""
+    kind, info = get_args(annotation)
+    declared: Parameter = info.declared
+    return replace(
+        declared,
+        name=made.name,
+        kind=next((part for part in get_args(kind) if part is not type(None)), kind),
+        many=get_origin(kind) is list,
+        flags=tuple(made.opts) if made.opts[0].startswith("-") else (),
+        off=tuple(made.secondary_opts),
     )
 
 
 def settings(taken: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
-    """The options of other frameworks that stand for settings of those that a command takes, true and false."""
+    """The flags of other frameworks that stand for settings of options that a command takes, true and false."""
     names = {each.name for each in taken}
     return {flag: (true, false) for flag, (name, true, false) in SETTINGS.items() if name in names}

@@ -1,22 +1,18 @@
 """The `pyramid` command: an array to an OME-Zarr store of levels."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-import typer
-
-from poolcli.cli.completion import inputs
-from poolcli.cli.options import Arrays
-from poolcli.cli.program import RESULT, USUAL, WINDOWS, Command, Typed, app, examples, takes
-from poolcli.cli.progress import Bytes, progress
+from poolcli.cli.completion import complete_inputs
+from poolcli.cli.messages import Bytes, progress
+from poolcli.cli.options import KERNEL_NAMES, MakesArrays
+from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, option
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.formats import ReadOptions, Source, open_array, parse_source
+from poolcli.formats import Source, open_array, parse_source
 from poolcli.formats.files import check_url, exists
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.message_fields import field
@@ -29,84 +25,57 @@ from poolcli.runs.executors.dask import spreading
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
 
-OPERATOR, FROM, EDGE = Typed(words=LEVELLING), Typed(words=BASES), Typed(words=EDGES)
-NGFF = Typed(words=("0.5", "0.4"))
-
-
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
-class PyramidOptions(Arrays):
+class PyramidOptions(MakesArrays):
     """What `pyramid` takes."""
 
-    # fmt: off
-    source: Annotated[
-        str,
-        typer.Argument(metavar="INPUT", help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
-                       autocompletion=inputs),
-        Typed(example="x.zarr"),
-    ]
-    levels: Annotated[
-        int | None,
-        typer.Option("--levels", metavar="N", rich_help_panel=USUAL,
-                     help="Levels in all, with full size. Default: until no axis is longer than 256."),
-        Typed(example="5"),
-    ] = None
-    operator: Annotated[
-        str,
-        typer.Option("--operator", "--op", metavar="OP", rich_help_panel=USUAL, autocompletion=OPERATOR.complete,
-                     help="Operator: avg, max, min, or mode for labels."),
-        OPERATOR,
-    ] = "avg"
-    kernel: Annotated[
-        str,
-        typer.Option("-k", "--kernel", metavar="K", help="Window size: 2, or 1,2,2 (order D,H,W).",
-                     rich_help_panel=USUAL),
-        Typed("kernel-size kernel-shape ksize pool-size window-size", example="2", numbers=True),
-    ] = "2"
-    levels_from: Annotated[
-        str,
-        typer.Option("--levels-from", "--from", metavar="BASE", rich_help_panel=WINDOWS, autocompletion=FROM.complete,
-                     help="Compute each level from the previous one, or from the source (slower, rounded once)."),
-        FROM,
-    ] = "previous"
-    edge: Annotated[
-        str,
-        typer.Option("--edge", metavar="W", rich_help_panel=WINDOWS, autocompletion=EDGE.complete,
-                     help="Partial windows at the ends: ceil keeps them, floor drops them."),
-        EDGE,
-    ] = "ceil"
-    scale: Annotated[
-        str | None,
-        typer.Option("--scale", metavar="A=S", rich_help_panel=RESULT,
-                     help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1."),
-        Typed(example="z=2,y=1,x=1"),
-    ] = None
-    unit: Annotated[
-        str | None,
-        typer.Option("--unit", metavar="UNIT", help="Unit of that spacing, such as micrometer.",
-                     rich_help_panel=RESULT),
-        Typed(example="micrometer"),
-    ] = None
-    ngff: Annotated[
-        str,
-        typer.Option("--ngff", metavar="V", help="Version of OME-Zarr: 0.5 (Zarr 3) or 0.4 (Zarr 2).",
-                     rich_help_panel=RESULT, autocompletion=NGFF.complete, hidden=True),
-        NGFF,
-    ] = "0.5"
-    # fmt: on
+    source: Annotated[str, argument(
+        "INPUT", complete=complete_inputs, example="x.zarr",
+        help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
+    )]
+    levels: Annotated[int | None, option(
+        "--levels", metavar="N", panel=USUAL, example="5",
+        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
+    )] = None
+    operator: Annotated[str, option(
+        "--operator", "--op", metavar="OP", panel=USUAL, words=LEVELLING,
+        help="Operator: avg (default), max, min, or mode for labels.",
+    )] = "avg"
+    kernel: Annotated[str, option(
+        "-k", "--kernel", metavar="K", panel=USUAL, also=KERNEL_NAMES, example="2", numbers=True,
+        help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
+    )] = "2"
+    levels_from: Annotated[str, option(
+        "--levels-from", "--from", metavar="BASE", panel=WINDOWS, words=BASES,
+        help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
+    )] = "previous"
+    edge: Annotated[str, option(
+        "--edge", metavar="W", panel=WINDOWS, words=EDGES,
+        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
+    )] = "ceil"
+    scale: Annotated[str | None, option(
+        "--scale", metavar="A=S", panel=RESULT, example="z=2,y=1,x=1",
+        help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
+    )] = None
+    unit: Annotated[str | None, option(
+        "--unit", metavar="UNIT", panel=RESULT, example="micrometer", help="Unit of that spacing, such as micrometer.",
+    )] = None
+    ngff: Annotated[str, option(
+        "--ngff", metavar="V", panel=RESULT, hidden=True, words=("0.5", "0.4"),
+        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
+    )] = "0.5"
+# fmt: on
 
 
-@app.command(
+@command(
     "pyramid",
-    cls=Command,
-    add_help_option=False,
-    options_metavar="-o PATH [OPTIONS]",
-    epilog=examples(
-        "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
-        "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
-        "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
-    ),
+    PyramidOptions,
+    "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
+    "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
+    "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
+    usage="-o PATH [OPTIONS]",
 )
-@takes(PyramidOptions)
 def pyramid(request: PyramidOptions) -> int:
     """Makes a pyramid; returns the exit code."""
     settings = array_settings(request)
@@ -120,7 +89,9 @@ def pyramid(request: PyramidOptions) -> int:
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
             raise failure(error, source.path) from error
-    _report(request, found, made)
+    from poolcli.report.outcome import pyramid_document, pyramid_view
+
+    request.answer(partial(pyramid_document, found, made), partial(pyramid_view, found, made, request.dry_run))
     return 0
 
 
@@ -128,28 +99,20 @@ def _made(
     asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes, cluster: str | None
 ) -> tuple[Pyramid, Made | None]:
     """What was planned, and how it was made: None where nothing had to be."""
-    options = settings.read_options
-    with open_array(source, _of_levels(options)) as file:
+    with open_array(source, replace(settings.read_options, first_level=True)) as file:
         metadata = file.metadata if file.streams else None
         found = prepare(asked, source, file.header, metadata, output, settings)
         if settings.dry_run or (settings.resume and is_made(found)):
             return found, None
-        _refuse_existing(found, settings)
+        if not settings.overwrite and exists(found.output):
+            raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
         with spreading(cluster, settings.resume) as spread:
             return found, make(found, file, settings, bytes_done, spread)
 
 
-def _of_levels(options: ReadOptions) -> ReadOptions:
-    return replace(options, first_level=True)
-
-
 def _asked(request: PyramidOptions) -> Request:
-    reduction = Reduction(
-        request.operator,
-        parse_numbers(field("kernel"), request.kernel),
-        request.levels_from,
-        request.edge,
-    )
+    kernel = parse_numbers(field("kernel"), request.kernel)
+    reduction = Reduction(request.operator, kernel, request.levels_from, request.edge)
     return Request(reduction, request.levels, _scale(request.scale), request.unit, request.ngff)
 
 
@@ -180,23 +143,3 @@ def _output(request: PyramidOptions) -> str:
     if request.overwrite and request.resume:
         raise RequestError(f"{field('overwrite')} and {field('resume')} contradict each other; give one")
     return request.output
-
-
-def _refuse_existing(found: Pyramid, settings: Settings) -> None:
-    if not settings.overwrite and exists(found.output):
-        raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
-
-
-def _report(request: PyramidOptions, found: Pyramid, made: Made | None) -> None:
-    if request.json:
-        from poolcli.report.as_json import to_json
-        from poolcli.report.outcome import pyramid_document
-
-        print(to_json(pyramid_document(found, made)))
-    elif not request.quiet:
-        import sys
-
-        from poolcli.report.console import show
-        from poolcli.report.outcome import pyramid_view
-
-        show(pyramid_view(found, made, request.dry_run), sys.stdout)

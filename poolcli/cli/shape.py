@@ -1,36 +1,20 @@
-"""The `shape` command: what comes out and why, from a typed shape or a file's header."""
+"""The commands `shape` and `chain`: what comes out of one operator and why, and of a sequence of layers."""
 
-from __future__ import annotations
-
-import dataclasses
 import os
 import sys
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from poolcli.cli.attributes import attributes_of, operator_of
-from poolcli.cli.completion import inputs
-from poolcli.cli.operators import operator_called
-from poolcli.cli.options import (
-    AllowExternal,
-    Dataset,
-    Dtype,
-    InputDtype,
-    Layout,
-    MaxPixels,
-    Op,
-    Pages,
-    Reporting,
-    To,
-    Windows,
-)
-from poolcli.cli.program import EXPLAIN, Command, Typed, app, examples, takes
-from poolcli.cli.values import is_number_list, parse_numbers, refuse_shape
+from poolcli.cli.completion import complete_inputs
+from poolcli.cli.operators import OPERATOR_WORDS, operator_called
+from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows
+from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
+from poolcli.cli.values import attributes_of, is_number_list, operator_of, parse_numbers, refuse_shape
 from poolcli.dialects import DIALECTS
+from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
@@ -41,81 +25,76 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 OF_FILES = ("dataset", "pages", "max_pixels", "allow_external")  # what a typed shape has no use for
-THEME = Typed(words=("auto", "light", "dark"))
+
+
+# fmt: off
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions(Windows, ReadsHeaders):
+    """What `shape` takes."""
+
+    op: Annotated[str, argument("OP", words=tuple(OPERATOR_WORDS), help="Operator: avg, max, adaptive-avg, ...")]
+    shape: Annotated[str, argument(
+        "SHAPE|FILE", complete=complete_inputs, example="1,3,32,32", help="A shape such as 1,3,32,32, or a file.",
+    )]
+    explain: Annotated[bool, option(
+        "--explain", panel=EXPLAIN, help="Show the formula of each axis step by step.",
+    )] = False
+    windows: Annotated[bool, option(
+        "--windows", panel=EXPLAIN, help="List the windows (of many, the first and last): start, stop, divisor.",
+    )] = False
+    compare: Annotated[bool, option(
+        "--compare", panel=EXPLAIN, help="Show what each framework would answer, and why.",
+    )] = False
+    picture: Annotated[str | None, option(
+        "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",
+        help="Draw input, windows and output as .svg, .png or interactive .html.",
+    )] = None
+    theme: Annotated[str, option(
+        "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, words=("auto", "light", "dark"),
+        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
+    )] = "auto"
+    solve: Annotated[str | None, option(
+        "--solve", metavar="N", panel=EXPLAIN, example="28", numbers=True,
+        help="Find the attributes that give this output length: 28 or 28,28; given options stay.",
+    )] = None
+    overwrite: Annotated[bool, option(
+        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace a picture that exists.",
+    )] = False
+    to: To = None
+    layout: Layout = None
+    input_dtype: Annotated[str | None, option(
+        "--input-dtype", metavar="T", panel=RESULT, hidden=True, words=tuple(DTYPES),
+        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
+    )] = None
+    dtype: Dtype = None
+    dataset: Dataset = dataclass_field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapeOptions(Windows, Reporting):
-    """What `shape` takes."""
+class ChainOptions(Reporting):
+    """What `chain` takes."""
 
-    # fmt: off
-    op: Op
-    shape: Annotated[
-        str,
-        typer.Argument(metavar="SHAPE|FILE", help="A shape such as 1,3,32,32, or a file.",
-                       autocompletion=inputs),
-        Typed(example="1,3,32,32"),
-    ]
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Show the formula of each axis step by step.", rich_help_panel=EXPLAIN),
-    ] = False
-    windows: Annotated[
-        bool,
-        typer.Option("--windows", help="List the windows (of many, the first and last): start, stop, divisor.",
-                     rich_help_panel=EXPLAIN),
-    ] = False
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Show what each framework would answer, and why.", rich_help_panel=EXPLAIN),
-    ] = False
-    picture: Annotated[
-        str | None,
-        typer.Option("--picture", metavar="FILE", rich_help_panel=EXPLAIN,
-                     help="Draw input, windows and output as .svg, .png or interactive .html."),
-        Typed(example="plan.svg"),
-    ] = None
-    theme: Annotated[
-        str,
-        typer.Option("--theme", metavar="NAME", rich_help_panel=EXPLAIN, autocompletion=THEME.complete, hidden=True,
-                     help="Theme of the picture: auto (follows the viewer), light or dark."),
-        THEME,
-    ] = "auto"
-    solve: Annotated[
-        str | None,
-        typer.Option("--solve", metavar="N", rich_help_panel=EXPLAIN,
-                     help="Find the attributes that give this output length: 28 or 28,28; given options stay."),
-        Typed(example="28", numbers=True),
-    ] = None
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace a picture that exists.", rich_help_panel=EXPLAIN, hidden=True),
-    ] = False
-    # fmt: on
-    to: To = None
+    shape: Annotated[str, argument(
+        "SHAPE", example="1,3,224,224", help="Shape of the input, such as 1,3,224,224.",
+    )]
+    layers: Annotated[list[str], argument(
+        "LAYER", example="max:k3,s2,p1",
+        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
+    )]
+    like: Like = None
     layout: Layout = None
-    input_dtype: InputDtype = None
-    dtype: Dtype = None
-    dataset: Dataset = dataclasses.field(default_factory=list)
-    pages: Pages = None
-    max_pixels: MaxPixels = None
-    allow_external: AllowExternal = False
+# fmt: on
 
 
-@app.command(
+@command(
     "shape",
-    cls=Command,
-    add_help_option=False,
-    options_metavar="[OPTIONS]",
-    epilog=examples(
-        "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
-        "poolcli shape max samples/astronaut.png -k 3 -s 2 -p 1 --compare",
-        "poolcli shape avg 1,3,56,56 --solve 28",
-        "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
-        exit_codes="",
-    ),
+    ShapeOptions,
+    "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
+    "poolcli shape max samples/astronaut.png -k 3 -s 2 -p 1 --compare",
+    "poolcli shape avg 1,3,56,56 --solve 28",
+    "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
+    exit_codes="",
 )
-@takes(ShapeOptions)
 def shape(asked: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     request = replace(asked, op=operator_called(asked.op))
@@ -127,11 +106,15 @@ def shape(asked: ShapeOptions) -> int:
     if request.picture:
         plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.json:
-        print(_document(plan, request))
+        from poolcli.report.as_json import plan_document, to_json
+
+        print(to_json(plan_document(plan) | _documents(plan, request)))
     elif request.quiet:
         print(",".join(str(size) for size in plan.output_shape))
     else:
-        _show(plan, request)
+        from poolcli.report.plan import plan_view
+
+        _show(plan_view(plan, [fact.message for fact in plan.facts]), *_views(plan, request))
     return 0
 
 
@@ -151,13 +134,12 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
         raise RequestError(f"{field('quiet')} shows the output shape alone; leave it out to see more")
 
 
-def _show(plan: Plan, request: ShapeOptions) -> None:
+def _show(*views: "RenderableType") -> None:
     from poolcli.report.console import show
-    from poolcli.report.plan import plan_view
 
-    show(plan_view(plan, [fact.message for fact in plan.facts]), sys.stdout)
-    for view in _views(plan, request):
-        print()
+    for i, view in enumerate(views):
+        if i:
+            print()
         show(view, sys.stdout)
 
 
@@ -165,44 +147,29 @@ def _asks_more(request: ShapeOptions) -> bool:
     return bool(request.explain or request.windows or request.compare or request.to)
 
 
-def _views(plan: Plan, request: ShapeOptions) -> list[RenderableType]:
+def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
     """What is asked beyond the plan, in the order of the options."""
     if not _asks_more(request):
         return []
     from poolcli.report import explain
 
-    views = []
-    if request.explain:
-        views.append(explain.explanation_view(plan))
-    if request.windows:
-        views.append(explain.all_windows_view(plan))
-    if request.compare:
-        views.append(explain.comparison_view(plan.compare()))
-    if request.to:
-        views.append(explain.conversion_view(plan.to(request.to), DIALECTS[request.to].title))
+    views = [explain.explanation_view(plan)] if request.explain else []
+    views += [explain.all_windows_view(plan)] if request.windows else []
+    views += [explain.comparison_view(plan.compare())] if request.compare else []
+    views += [explain.conversion_view(plan.to(request.to), DIALECTS[request.to].title)] if request.to else []
     return views
 
 
-def _document(plan: Plan, request: ShapeOptions) -> str:
-    from poolcli.report.as_json import plan_document, to_json
+def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
+    """The same as parts of a JSON document."""
+    if not _asks_more(request):
+        return {}
+    from poolcli.report import as_json
 
-    return to_json(_asked_for(plan_document(plan), plan, request))
-
-
-def _asked_for(document: dict[str, Any], plan: Plan, request: ShapeOptions) -> dict[str, Any]:
-    """The document with what is asked beyond the plan."""
-    if _asks_more(request):
-        from poolcli.report import as_json
-
-        if request.explain:
-            document["explain"] = as_json.explanation_document(plan)
-        if request.windows:
-            document["windows"] = as_json.windows_document(plan)
-        if request.compare:
-            document["compare"] = as_json.comparison_document(plan)
-        if request.to:
-            document["to"] = as_json.conversion_document(plan, request.to)
-    return document
+    parts: dict[str, Any] = {"explain": as_json.explanation_document(plan)} if request.explain else {}
+    parts |= {"windows": as_json.windows_document(plan)} if request.windows else {}
+    parts |= {"compare": as_json.comparison_document(plan)} if request.compare else {}
+    return parts | ({"to": as_json.conversion_document(plan, request.to)} if request.to else {})
 
 
 def _solve(request: ShapeOptions, wanted: str) -> int:
@@ -222,15 +189,12 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
         from poolcli.report.as_json import answers_document, to_json
 
         document = answers_document(request.op, asked.op.like, shape, lengths, given, found, near)
-        print(to_json(_asked_for(document, found[0].plan, request) if found else document))
+        print(to_json(document | (_documents(found[0].plan, request) if found else {})))
     else:
-        from poolcli.report.console import show
         from poolcli.report.explain import answers_view, no_answers_view
 
-        show(answers_view(found) if found else no_answers_view(near, given), sys.stdout)
-        for view in _views(found[0].plan, request) if found else ():
-            print()
-            show(view, sys.stdout)
+        views = [answers_view(found), *_views(found[0].plan, request)] if found else [no_answers_view(near, given)]
+        _show(*views)
     return 0 if found else 1
 
 
@@ -239,7 +203,8 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     target, layout = request.shape, request.layout
     if _is_typed(target):
         return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
-    from poolcli.cli.reading import NONE_OF_SEVERAL, header_options, holds_several_named, refuse_width_by_height
+    from poolcli.cli.checks import NONE_OF_SEVERAL, named_format, refuse_width_by_height
+    from poolcli.cli.settings import header_options
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.recognise import in_subprocess_if_fragile
 
@@ -247,7 +212,8 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
         refuse_shape(target)
     refuse_width_by_height(request.output_size, [source.path])
-    if request.dataset and not holds_several_named(source.path):
+    row = named_format(source.path)
+    if request.dataset and row is not None and not row.several:
         raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes
@@ -269,3 +235,25 @@ def _plan(op: Attributes, request: ShapeOptions) -> Plan:
     except RequestError as error:
         raise (error if _is_typed(request.shape) else error.at(request.shape)) from None
     return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.doubts, *plan.facts))
+
+
+@command(
+    "chain",
+    ChainOptions,
+    "poolcli chain 1,3,224,224 conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2",
+    "poolcli chain 1,64,56,56 max:k3,s2,p1,ceil global-avg --like pytorch --json",
+    "poolcli chain 8,8,3 avg:k2,s2 max:k2 --layout HWC",
+    exit_codes="",
+)
+def chain(request: ChainOptions) -> int:
+    """Prints shape, cumulative stride, receptive field and padding after each layer."""
+    from poolcli.explain.chain import chain as follow
+
+    found = follow(parse_numbers("SHAPE", request.shape), request.layers, like=request.like, layout=request.layout)
+    if request.quiet and not request.json:
+        print(",".join(map(str, found.layers[-1].output)))
+        return 0
+    from poolcli.report import as_json, explain
+
+    request.answer(lambda: as_json.chain_document(found), lambda: explain.chain_view(found))
+    return 0

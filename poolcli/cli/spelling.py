@@ -124,10 +124,10 @@ class _Line:
     def _read_option(self, each: Parameter, value: str | None) -> None:
         if value is None:
             value = self._value(each)
-            if each.typed.numbers:
+            if each.numbers:
                 _refuse_apart(each.name, value, self.rest)
-        if each.typed.writes and value.lower() in TRUE + FALSE and not os.path.lexists(value):
-            raise RequestError(f"{field(each.name)} takes a path, found {value}; write {each.example}")
+        if each.writes and value.lower() in TRUE + FALSE and not os.path.lexists(value):
+            raise RequestError(f"{field(each.name)} takes a path, found {value}; write {each.setting}")
         word = _read_value(each, value)
         before = self.given.setdefault(each.name, value)
         if not each.many and before != value and _read_value(each, before) != word:
@@ -136,17 +136,17 @@ class _Line:
 
     def _value(self, each: Parameter) -> str:
         """The word that is the value of an option; refuses another option in its place."""
-        typed, rest = each.typed, self.rest
-        if typed.alone and not (rest and _follows(typed.value, rest[0], bool(self.placed))):
-            return typed.alone
+        rest = self.rest
+        if each.alone and not (rest and _follows(each.value, rest[0], bool(self.placed))):
+            return each.alone
         if not rest or rest[0].partition("=")[0] in self.flags:
-            raise RequestError(f"{field(each.name)} needs a value, for example {each.example}")
+            raise RequestError(f"{field(each.name)} needs a value, for example {each.setting}")
         return rest.pop(0)
 
 
 def _read_value(each: Parameter, value: str) -> str:
     """The value as Typer knows it: one of the option's words in whatever spelling, or a number."""
-    words = each.typed.words
+    words = each.words
     if words == tuple(OPERATOR_WORDS):
         return operator_called(value, each.name)
     if words == tuple(DTYPES):
@@ -160,7 +160,7 @@ def _read_value(each: Parameter, value: str) -> str:
     except ValueError:
         wanted = "a whole number" if each.kind is int else "a number"
         named = field(each.name)
-        raise RequestError(f"{named} is {value!r}, {wanted} is needed, for example {each.example}") from None
+        raise RequestError(f"{named} is {value!r}, {wanted} is needed, for example {each.setting}") from None
 
 
 def _follows(pattern: str, word: str, placed: bool) -> bool:

@@ -1,11 +1,20 @@
-"""Reading numbers as people type them: `2`, `2,2`, `2x2`, `[2,2]`."""
+"""Reading what is typed: numbers as `2`, `2,2`, `2x2` or `[2,2]`, shapes, and the attributes of an operator."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
 
+from poolcli.arguments import AUTO_PADS
+from poolcli.cli.options import Windows
 from poolcli.errors import RequestError
+from poolcli.message_fields import BOTH_ENDS, field
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import Attributes, with_both_ends
+from poolcli.suggestions import listed
 
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
 _JOINTS = tuple(",xX×")
@@ -13,6 +22,14 @@ LONGEST_NUMBER = 20  # digits; 2**63 has 19
 _LIST = re.compile(rf"\d{{1,{LONGEST_NUMBER}}}(,\d{{1,{LONGEST_NUMBER}}})*")
 _OTHER_JOINTS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
 UNKNOWN = ("none", "null", "batch", "dynamic", "any")  # names of a length that is not known
+# The options that take a number for each axis.
+NUMBERS = {own.name for op in OPERATORS.values() for own in fields(op) if "PerAxis" in str(own.type)} | {*BOTH_ENDS}
+# What other libraries take as padding, and what is typed for it here.
+PADDINGS: dict[str, str] = {
+    **{str(word): field("auto_pad", word) for word in AUTO_PADS},
+    "same": field("auto_pad", "same_upper"),
+    **dict.fromkeys(("zero", "zeros", "constant"), f"{field('pads', 1)}, which adds zeros"),
+}
 
 
 def parse_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -89,3 +106,44 @@ def _plainly(item: str) -> str:
     except ValueError:
         return item
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else item
+
+
+def attribute_names(op: str) -> tuple[str, ...]:
+    """The options of operator `op`: the fields of its record, and `pads` for both ends of pads."""
+    own = [each.name for each in fields(OPERATORS[op])]
+    return (*own, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
+
+
+def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
+    """The attributes of operator `op` that were typed; refuses options of others, and pads that are given twice.
+
+    Without an operator those of all are read.
+    """
+    given = {own.name: value for own in fields(Windows) if (value := getattr(asked, own.name)) is not None}
+    for name, value in given.items():
+        if op and name not in attribute_names(op):
+            raise _of_others(op, name, value)
+    padding = str(given.get("pads", "")).lower().replace("-", "_")
+    if padding in PADDINGS:
+        raise RequestError(f"{field('pads')} takes numbers, found {given['pads']}; write {PADDINGS[padding]}")
+    return with_both_ends(
+        {name: parse_numbers(field(name), value) if name in NUMBERS else value for name, value in given.items()}
+    )
+
+
+def operator_of(op: str, given: Mapping[str, Any]) -> Attributes:
+    """The record of operator `op` with the given attributes; refuses a missing one."""
+    record = OPERATORS[op]
+    for own in fields(record):
+        if own.default is MISSING and own.name not in given:
+            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
+    return record(**given)
+
+
+def _of_others(op: str, name: str, value: object) -> RequestError:
+    """The refusal of an attribute that other operators have."""
+    others = listed([other for other in OPERATORS if name in attribute_names(other)], "and")
+    own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
+    instead = f"; {op} goes by {field(own)}" if own != "kernel" or name == "output_size" else ""
+    named = field(name, value if isinstance(value, bool) else None)
+    return RequestError(f"{op} has no {named}, which is for {others}{instead}")

@@ -89,6 +89,7 @@ REFUSED = [
     "avg two.npz -o y.npy -k 2", "avg volume.h5:/c -o y.h5 -k 2", "avg @nothing", "avg",
     "pyramid x.npy", "pyramid nothing.npy -o y.ome.zarr", "pyramid x.npy -o y.ome.zarr --levels 0",
     "shape avg 1,3,4 -k 9", "shape avg nothing.npy -k 2", "shape avg 1,3,8 --solve 4 --nonsense", "shape avg 1,3,8",
+    "chain 1,3,8,8", "chain 1,3,8 conv:k99", "chain 1,3,8 max:k2 --like x",
     "check m.onnx", "check nothing.onnx", "check m.onnx --to x",
     "compare x.npy photo.png", "compare x.npy nothing.npy", "compare x.npy x.npy --atol -1", "compare two.npz x.npy",
     "identify x.npy nothing.npy", "identify x.npy two.npz:first", "identify x.npy x.npy --op x",

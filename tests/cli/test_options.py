@@ -9,12 +9,12 @@ from typing import ClassVar
 import pytest
 
 from poolcli.arguments import PerAxis
-from poolcli.cli.attributes import NUMBERS, attribute_names, attributes_of
 from poolcli.cli.operators import OPERATOR_WORDS
 from poolcli.cli.options import Windows
 from poolcli.cli.program import COMMANDS, PANELS, SETTINGS, Command, made
 from poolcli.cli.synonyms import REASONS
 from poolcli.cli.synonyms import SETTINGS as MEANT
+from poolcli.cli.values import NUMBERS, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.ops import OPERATORS, AvgPool
@@ -47,7 +47,7 @@ def test_messages_name_options_as_they_are_typed(command: Command) -> None:
         if each.flags and each.name != "help":
             assert on_command_line(field(each.name)) in each.flags
             assert not each.off or TURNED_OFF[each.name] in each.off
-            assert each.is_flag or each.typed.words or each.typed.numbers or each.typed.example
+            assert each.is_flag or each.words or each.numbers or each.example
         else:
             assert each.name in BY_PLACE or each.name == "help"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.cli import messages, progress
+from poolcli.cli import messages
 from poolcli.cli.app import run
 from poolcli.errors import FileError
 from poolcli.formats import Source
@@ -245,11 +245,11 @@ def test_a_stream_of_numbers_does_not_go_to_a_terminal(
 
 def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress, "SOON", -1)
+    monkeypatch.setattr(messages, "SOON", -1)
     monkeypatch.setenv("TERM", "dumb")
     shown = io.StringIO()
     monkeypatch.setattr(sys.stderr, "write", shown.write)
-    with progress.progress("x.npy", 1, False) as (_, bytes_done):
+    with messages.progress("x.npy", 1, False) as (_, bytes_done):
         bytes_done(1, 2)
     assert shown.getvalue() == ""
 
@@ -261,12 +261,12 @@ def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypa
 
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "SOON", -1)
+    monkeypatch.setattr(messages, "SOON", -1)
     monkeypatch.setenv("COLUMNS", "100")
     names = [f"{'long' * 9}/{i}.npy" for i in range(3)]
-    with progress.progress(names[0], len(names), False) as (step, _):
+    with messages.progress(names[0], len(names), False) as (step, _):
         for i, name in enumerate(names):
-            monkeypatch.setattr(progress, "BETWEEN", -1)
+            monkeypatch.setattr(messages, "BETWEEN", -1)
             step(Outcome(Job(Source(name), None), error=FileError("no") if i == 1 else None))
     frame = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-2]
     assert re.fullmatch(r"━+ 3/3 [\d.e+]+/s 1 failed 0:00:00 \.\.\.glonglonglonglonglong/2\.npy\s*", frame), frame

@@ -1,56 +1,69 @@
-"""The `cache` command: compiled kernels that are kept between runs."""
-
-from __future__ import annotations
+"""The commands `merge` and `cache`: what runs leave behind, shards of outputs and compiled kernels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from poolcli.arguments import one_of
 from poolcli.cli.options import Reporting
-from poolcli.cli.program import Command, Typed, app, examples, takes
+from poolcli.cli.program import argument, command
 from poolcli.engine.compiled import kernel_cache as kernels
+from poolcli.message_fields import printable
 
-ACTION = Typed(words=("info", "warm", "clear"))
+ACTIONS = ("info", "warm", "clear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(Reporting):
+    """What `merge` takes."""
+
+    folder: Annotated[str, argument("FOLDER", help="The output of all shards: a folder, or a .zarr.", example="pooled")]
+
+
+@command(
+    "merge",
+    MergeOptions,
+    "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 1/2",
+    "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 2/2",
+    "poolcli merge pooled",
+    exit_codes="Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
+)
+def merge(request: MergeOptions) -> int:
+    """Merges the parts in a folder; returns the exit code."""
+    from poolcli.runs.manifest import merge as merge_parts
+
+    merged = merge_parts(request.folder)
+    shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
+    outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
+    document = {"path": merged.path, "shards": merged.shards, "outputs": merged.outputs}
+    _answer(request, document, f"{merged.path}: {shards}, {outputs}")
+    return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheOptions(Reporting):
     """What `cache` takes."""
 
-    # fmt: off
     action: Annotated[
         str,
-        typer.Argument(metavar="info|warm|clear", help="Show the cache, compile all kernels into it, or empty it.",
-                       autocompletion=ACTION.complete),
-        ACTION,
+        argument("info|warm|clear", words=ACTIONS, help="Show the cache, compile all kernels into it, or empty it."),
     ]
-    # fmt: on
 
 
-@app.command(
-    "cache",
-    cls=Command,
-    add_help_option=False,
-    options_metavar="[OPTIONS]",
-    epilog=examples("poolcli cache info", "poolcli cache warm", "poolcli cache clear", exit_codes=""),
-)
-@takes(CacheOptions)
+@command("cache", CacheOptions, "poolcli cache info", "poolcli cache warm", "poolcli cache clear", exit_codes="")
 def cache(request: CacheOptions) -> int:
     """Shows, fills or empties the cache; returns the exit code."""
-    action = one_of("action", request.action, ACTION.words)
+    action = one_of("action", request.action, ACTIONS)
     if action == "clear":
         freed = kernels.clear()
-        _say(request, {"freed": freed}, f"removed {freed:,} bytes")
+        _answer(request, {"freed": freed}, f"removed {freed:,} bytes")
         return 0
     if action == "warm":
         _warm()
     found = kernels.info()
     document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
     state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
-    _say(request, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
+    _answer(request, document, f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes")
     return 0
 
 
@@ -71,12 +84,10 @@ def _warm() -> None:
         AdaptiveMaxPool(5)(x, engine="numba", return_indices=True)
 
 
-def _say(request: CacheOptions, document: Mapping[str, Any], text: str) -> None:
+def _answer(request: Reporting, document: Mapping[str, Any], text: str) -> None:
     if request.json:
         from poolcli.report.as_json import SCHEMA_VERSION, to_json
 
         print(to_json({"schema_version": SCHEMA_VERSION, **document}))
     elif not request.quiet:
-        from poolcli.message_fields import printable
-
         print(printable(text))
