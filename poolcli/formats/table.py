@@ -122,6 +122,7 @@ def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, *
     """A format that Pillow reads by a plugin; what its library loads late, when it decodes, is loaded with it."""
     plugin = plugin and f"PIL.{plugin}ImagePlugin"
     loads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("loads", ()))
+    more |= {} if more.get("writes", True) else {"written_as": ".png"}
     module = "poolcli.formats.image"
     return Format(name, suffixes, module, magic, picture=True, plugin=plugin, loads=loads, **more)
 

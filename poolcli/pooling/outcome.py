@@ -22,6 +22,7 @@ class Job:
     """One input and where its results go; None for output in a dry run without one.
 
     With an `output_key` (or an `indices_key`) the result is added under that name to what the file holds already.
+    `refusal` says why the job cannot be run, though others of the same run can; `note` is for its report.
     """
 
     source: Source
@@ -29,6 +30,8 @@ class Job:
     indices: str | None = None
     output_key: str | None = None
     indices_key: str | None = None
+    refusal: str | None = None
+    note: str | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -44,7 +47,7 @@ class Job:
 
 def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
     """The outputs that exist already, devices and pipes left out; of what is added to a file, the array in it."""
-    return (str(target) for job in jobs for target in job.targets if _exists(target))
+    return (str(target) for job in jobs if not job.refusal for target in job.targets if _exists(target))
 
 
 def _exists(target: Source) -> bool:

@@ -129,7 +129,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_input(job, header)
     ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
-    notes = (*header.notes, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
+    renamed = (job.note,) if job.note else ()
+    notes = (*header.notes, *renamed, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 

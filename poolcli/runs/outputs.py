@@ -1,11 +1,14 @@
-"""Which output each input goes to. Everything that can clash is refused here, before any work."""
+"""Which output each input goes to; refuses, before any work, outputs that clash and outputs that are inputs."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from poolcli.errors import RequestError
@@ -25,13 +28,17 @@ WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what
 IN_BRACES = ", ".join(f"{{{word}}}" for word in WORDS)
 ALIKE = (*WORDS, "filename", "basename", "ext", "extension", "dir", "path", "parent")  # what is meant for one of them
 WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
+SOME = 3  # inputs that a message names
 ANY_WORD = re.compile(r"\{(\w*)\}")
 
 
 def plan_jobs(
     items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
 ) -> list[Job]:
-    """One job for each item; refuses clashes among outputs and outputs that are inputs."""
+    """One job for each item; a job whose outputs clash with those of others has a refusal.
+
+    Raises a RequestError where every job clashes, or an output is an input.
+    """
     _refuse_words(output, several)
     _refuse_words(indices, several)
     if suffix:
@@ -47,12 +54,12 @@ def plan_jobs(
             _path_for(item, indices, in_folders[1], several, TENSOR_SUFFIX, "indices"),
             output_key,
             indices_key,
+            note=_note(item, output, in_folders[0], suffix),
         )
         for item in items
     ]
-    _refuse_clashes(jobs)
     _refuse_inputs(jobs)
-    return jobs
+    return _without_clashes(jobs, items, output, indices)
 
 
 def _in_file(target: str | None) -> tuple[str | None, str | None]:
@@ -94,9 +101,7 @@ def _path_for(
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
         path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
-        row = with_suffix(path, FORMATS.values())
-        suffix = suffix or (row.written_as if row else "")
-        return without_suffix(path) + "." + suffix.lstrip(".") if suffix else path
+        return f"{without_suffix(path)}.{suffix.lstrip('.')}" if suffix else _writable(path)
     if several:
         if "{" in target or "}" in target:
             raise RequestError(f"{target}: braces hold one of {IN_BRACES}, and nothing else")
@@ -112,6 +117,27 @@ def _path_for(
     if target != "-":
         format_of(target)
     return target
+
+
+def _writable(path: str) -> str:
+    """The path with the extension of another format where its own is only read."""
+    row = with_suffix(path, FORMATS.values())
+    return without_suffix(path) + row.written_as if row and row.written_as else path
+
+
+def _note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -> str | None:
+    """Says that an image is written in another format than its own."""
+    row = with_suffix(item.relative, FORMATS.values())
+    takes_suffix = (in_folder and not suffix) or bool(output and _takes_suffix(output))
+    if row is None or row.writes or not row.picture or not takes_suffix:
+        return None
+    own = item.relative[len(without_suffix(item.relative)) :].lower()
+    return f"written as {row.written_as}: poolcli does not write {own}"
+
+
+def _takes_suffix(template: str) -> bool:
+    """Whether the paths that a template names end with the extensions of their inputs."""
+    return template.endswith(("{suffix}", "{name}"))
 
 
 def _refuse_suffix(suffix: str) -> None:
@@ -140,6 +166,7 @@ def _filled(template: str, item: Item) -> str:
         if WORD.search(step) and not (made == "." and "{folder}" in step):
             _refuse_name(made, item)
     path = "/".join(steps)
+    path = _writable(path) if _takes_suffix(template) else path
     if not os.path.splitext(path)[1]:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
         raise RequestError(f"{template}: names files without a suffix, such as {path}; write {whole}")
@@ -158,26 +185,58 @@ def _refuse_name(name: str, item: Item) -> None:
         ) from None
 
 
-def _refuse_clashes(jobs: Sequence[Job]) -> None:
-    """Refuses outputs of one name; names are the same where they differ only by case or Unicode form."""
-    found: dict[str, tuple[Job, str]] = {}
-    for job in jobs:
-        for path in job.outputs:
-            other, _ = found.setdefault(_folded(path), (job, path))
-            if other is not job:
-                _refuse_clash(other, job, path)
-        if len({_folded(path) for path in job.outputs}) < len(job.outputs):
+def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | None, indices: str | None) -> list[Job]:
+    """The jobs, with a refusal for those of which an output has the name of another's.
+
+    Names that differ only by case or Unicode form are the same, as they are in some file systems.
+    """
+    by_name: dict[str, list[int]] = {}
+    for number, job in enumerate(jobs):
+        names = {_folded(path) for path in job.outputs}
+        if len(names) < len(job.outputs):
             both = f"{field('output')} and {field('indices')}"
             raise RequestError(f"{both} are both {job.output}; name another file for one")
+        for name in names:
+            by_name.setdefault(name, []).append(number)
+    refusals: dict[int, str] = {}
+    for name, numbers in by_name.items():
+        if len(numbers) > 1:
+            clashing = [jobs[number] for number in numbers]
+            _refuse_twice(clashing)
+            path = next(path for path in clashing[0].outputs if _folded(path) == name)
+            option, target = ("output", output) if path == clashing[0].output else ("indices", indices)
+            remedy = _remedy(option, str(target), items, [items[number] for number in numbers], path)
+            refusals |= dict.fromkeys(numbers, f"more than one input would be written to {path}; {remedy}")
+    if refusals and len(refusals) == len(jobs):
+        number, reason = next(iter(refusals.items()))
+        alike = [job.source.path for place, job in enumerate(jobs) if refusals[place] == reason]
+        raise RequestError(f"{', '.join(alike[:SOME])}: {reason}")
+    return [replace(job, refusal=refusals[number]) if number in refusals else job for number, job in enumerate(jobs)]
 
 
-def _refuse_clash(one: Job, other: Job, path: str) -> None:
-    first, second = one.source.path, other.source.path
-    if one.source.key == other.source.key and os.path.realpath(first) == os.path.realpath(second):
-        raise RequestError(f"{second} is given twice{'' if first == second else f', as {first} too'}; give it once")
-    raise RequestError(
-        f"{first} and {second} would both be written to {path}; pool them into different folders or rename one"
-    )
+def _refuse_twice(jobs: Sequence[Job]) -> None:
+    """Refuses an input that is given twice, under whatever names."""
+    found: dict[tuple[str, str | None], str] = {}
+    for job in jobs:
+        path, place = job.source.path, (os.path.realpath(job.source.path), job.source.key)
+        if place in found:
+            also = "" if found[place] == path else f", as {found[place]} too"
+            raise RequestError(f"{path} is given twice{also}; give it once")
+        found[place] = path
+
+
+def _remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
+    """How the outputs get names of their own: by a template where one does it."""
+    folder = (os.path.dirname(target.partition("{")[0]) if WORD.search(target) else target.rstrip("/")) or "."
+    tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
+    for end in ("", path[len(without_suffix(path)) :]):
+        template = f"{folder}/{tree}{{stem}}_{{suffix}}{end}"
+        with suppress(RequestError):
+            names = [_filled(template, item) for item in clashing]
+            formats = {format_of(name).name for name in names}
+            if len(set(map(_folded, names))) == len(names) and formats == {format_of(path).name}:
+                return f"use {field(option, shlex.quote(template))}"
+    return "pool them into different folders or rename one"
 
 
 def _folded(path: str) -> str:

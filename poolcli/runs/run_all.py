@@ -55,7 +55,7 @@ def run_all(
     manifest, options = Manifest(folder, shard), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.held():
-        manifest.begin(job for job in jobs if not (settings.skip_existing and any(existing_outputs((job,)))))
+        manifest.begin(job for job in jobs if not (job.refusal or _is_kept(job, settings)))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False
@@ -64,6 +64,10 @@ def run_all(
             yield outcome
         if not failed:
             manifest.tidy(options)
+
+
+def _is_kept(job: Job, settings: Settings) -> bool:
+    return settings.skip_existing and any(existing_outputs((job,)))
 
 
 def _completed(jobs: Sequence[Job], outcomes: Outcomes) -> Iterator[Outcome]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.cli.folders import DEEPER, HALVE, MANIFEST, tree
 from tests.conftest import Cli
@@ -178,6 +179,74 @@ def test_folder_runs_write_packed_npy_files_unpacked(folder: Path, cli: Cli) -> 
     Path("in/a.npy.gz").write_bytes(gzip.compress(Path("x.npy").read_bytes()))
     assert cli("avg", "in", "-o", "out/", "-k", "4").out.startswith("1 done, 0 skipped, 0 failed\n")
     assert np.load("out/a.npy").tolist() == [[[[7.5]]]]
+
+
+def images(*names: str) -> None:
+    Path("in").mkdir(exist_ok=True)
+    for name in names:
+        Path("in", name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4), (9, 9, 9)).save(f"in/{name}")
+
+
+CLASH = "in/photo.bmp, in/photo.png: more than one input would be written to"
+
+
+def test_inputs_of_one_output_name_fail_alone(folder: Path, cli: Cli) -> None:
+    images("a.png", "photo.png", "photo.bmp")
+    result = cli("avg", "in", "-o", "out/", "--format", "npy", *HALVE)
+    assert (result.code, result.out.splitlines()[0]) == (1, "1 done, 0 skipped, 2 failed")
+    assert result.err == f"poolcli: {CLASH} out/photo.npy; use --output 'out/{{stem}}_{{suffix}}.npy'\n"
+    assert set(tree("out")) == {MANIFEST, "a.npy"}
+    assert cli("avg", "in", "-o", "out/{stem}_{suffix}.npy", *HALVE).code == 0
+    assert set(tree("out")) == {MANIFEST, "a.npy", "a_.png.npy", "photo_.png.npy", "photo_.bmp.npy"}
+
+
+def test_a_clash_of_indices_or_in_subfolders_names_what_parts_them(folder: Path, cli: Cli) -> None:
+    images("a.png", "photo.png", "photo.bmp", "deep/b.png")
+    result = cli("max", "in", "-r", "-o", "out/", "--indices", "where/", *HALVE)
+    template = "where/{folder}/{stem}_{suffix}.npy"
+    assert result.err == f"poolcli: {CLASH} where/photo.npy; use --indices '{template}'\n"
+    assert (result.code, set(tree("out"))) == (1, {MANIFEST, "a.png", "deep/b.png"})
+    assert cli("max", "in", "-r", "-o", "all/", "--indices", template, *HALVE).code == 0
+
+
+def test_what_stands_where_two_inputs_clash_is_neither_replaced_nor_taken_for_an_output(folder: Path, cli: Cli) -> None:
+    images("a.png", "photo.png", "photo.bmp")
+    Path("out").mkdir()
+    Path("out/photo.npy").write_bytes(b"precious")
+    words = ("avg", "in", "-o", "out/", "--format", "npy", *HALVE)
+    assert cli(*words).out.splitlines()[0] == "1 done, 0 skipped, 2 failed"
+    assert cli(*words, "--resume").out.splitlines()[0] == "0 done, 1 skipped, 2 failed"
+    Path("in/photo.bmp").unlink()
+    assert cli(*words, "--resume").code == 2
+    assert Path("out/photo.npy").read_bytes() == b"precious"
+
+
+def test_inputs_that_clash_with_what_an_earlier_run_made_fail(folder: Path, cli: Cli) -> None:
+    words = ("avg", "in", "-o", "out/", "--format", "npy", *HALVE)
+    images("a.png", "photo.png")
+    assert cli(*words).code == 0
+    before = tree("out")
+    images("photo.bmp")
+    assert cli(*words, "--resume").out.splitlines()[0] == "0 done, 1 skipped, 2 failed"
+    assert {name: digest for name, digest in tree("out").items() if name != MANIFEST} == {
+        name: digest for name, digest in before.items() if name != MANIFEST
+    }
+
+
+def test_images_of_formats_that_are_only_read_are_written_as_png(folder: Path, cli: Cli) -> None:
+    images("a.png", "b.TGA", "c.jp2")
+    result = cli("avg", "in", "-o", "out/", *HALVE, columns=200)
+    assert (result.code, result.err) == (0, "")
+    assert set(tree("out")) == {MANIFEST, "a.png", "b.png", "c.png"}
+    assert "note  written as .png: poolcli does not write .tga (1 of 3 files)\n" in result.out
+    for words, made in (("deep/", "--format", "bmp"), "b.bmp"), (("deep/{stem}_half{suffix}",), "b_half.png"):
+        result = cli("avg", "in/b.TGA", "in/a.png", "-o", *words, *HALVE, columns=200)
+        assert ("written as" in result.out, Path("deep", made).exists()) == (made == "b_half.png", True)
+    refused = cli("avg", "in", "-o", "deep/{stem}.tga", *HALVE)
+    assert refused.err.startswith("poolcli: deep/a.tga: .tga is no format that poolcli writes; use one of ")
+    single = cli("avg", "in/b.TGA", "-o", "b.png", *HALVE)
+    assert (single.code, "written as" in single.out) == (0, False)
 
 
 def test_many_names_that_were_not_taken_are_cut_short(folder: Path, cli: Cli) -> None:

@@ -141,13 +141,13 @@ OUTPUT_REFUSALS = [
     (
         "two inputs to one name",
         ["photo.png", "photo.bmp", "-o", "out/", "--format", "npy"],
-        "photo.png and photo.bmp would both be written to out/photo.npy; "
-        "pool them into different folders or rename one",
+        "photo.png, photo.bmp: more than one input would be written to out/photo.npy; "
+        "use --output 'out/{stem}_{suffix}.npy'",
     ),
     (
         "names that differ by case only",
         ["photo.png", "PHOTO.png", "-o", "out/"],
-        "photo.png and PHOTO.png would both be written to out/PHOTO.png; "
+        "photo.png, PHOTO.png: more than one input would be written to out/photo.png; "
         "pool them into different folders or rename one",
     ),
     (

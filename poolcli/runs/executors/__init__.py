@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.files import checksum_of, fingerprint_of
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
@@ -45,6 +45,8 @@ class Runner:
         """The job's outcome, with a record where one is wanted; skipped where the known record is still right."""
         job, settings = task.job, self.settings
         try:
+            if job.refusal:
+                raise RequestError(job.refusal)
             if task.known and self.folder is not None and is_current(task.known, job, self.options, self.folder):
                 return Outcome(job, skipped=True)
         except Exception as error:
