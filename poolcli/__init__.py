@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # importing typing takes longer than all else here
+__version__ = "1.0.0"
+
+TYPE_CHECKING = False  # importing typing takes longer than the rest of this module
 if TYPE_CHECKING:
     from poolcli.errors import FileError as FileError
     from poolcli.errors import LayoutWarning as LayoutWarning
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
 
     compare = diff_arrays
     __all__: list[str]
-    __version__: str
 
-# A command that needs one module must not pay for the others: names are loaded on first use.
+# Where public names are defined; they are imported on first use, so that a command imports only what it needs.
 _HOMES = {
     "FileError": "errors",
     "LayoutWarning": "errors",
@@ -52,24 +53,19 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """What a name stands for, which is kept: finding it anew takes as long as pooling a thousand elements."""
-    found = globals()[name] = _found(name)
-    return found
-
-
-def _found(name: str) -> object:
-    if name == "__version__":
-        from poolcli.version import VERSION
-
-        return VERSION
+    """Imports a public name when it is first used, and keeps it."""
+    found: object
     if name == "__all__":
-        return sorted((*_HOMES, *import_module("poolcli.ops").__all__))
-    if name in _HOMES:
+        found = sorted((*_HOMES, *import_module("poolcli.ops").__all__))
+    elif name in _HOMES:
         module, _, other = _HOMES[name].partition(":")
-        return getattr(import_module(f"poolcli.{module}"), other or name)
-    if not name.startswith("_") and name in import_module("poolcli.ops").__all__:
-        return getattr(import_module("poolcli.ops"), name)
-    raise AttributeError(f"module 'poolcli' has no attribute {name!r}")
+        found = getattr(import_module(f"poolcli.{module}"), other or name)
+    elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
+        found = getattr(import_module("poolcli.ops"), name)
+    else:
+        raise AttributeError(f"module 'poolcli' has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The number types that poolcli computes with, as data: no array library is needed to plan."""
+"""The element types that poolcli computes with. Plans need no numpy: types are plain records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory and in files."""
+        """Bytes of one element."""
         return max(self.bits // 8, 1)
 
     @property
@@ -40,7 +40,7 @@ class DType:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What no value of the type is below, and what none is above."""
+        """The lowest and the highest value of the type, which are infinite for floats."""
         return (-inf, inf) if self.kind == "float" else self.limits
 
 
@@ -65,7 +65,7 @@ SHORT = {"?": "bool", "b1": "bool"} | {
 PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads them
 
 
-# What OpenVINO, ONNX and C call them, for the command line alone: to numpy `u8` is not 8 bits but 8 bytes.
+# The names of OpenVINO, ONNX and C, for the command line only: `u8` has 8 bits here, but 8 bytes in numpy.
 ALIASES = {
     **{f"{prefix}{bits}": f"float{bits}" for prefix in ("f", "fp") for bits in (16, 32, 64)},
     **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
@@ -74,7 +74,7 @@ ALIASES = {
 
 
 def dtype_from_alias(word: str) -> str | None:
-    """The name of the type that people mean by `word` on the command line; None where it is none.
+    """The name of the type that `word` means on the command line, or None.
 
     >>> [dtype_from_alias(word) for word in ("FP16", "u8", "f4", "torch.half", "complex64")]
     ['float16', 'uint8', 'float32', 'float16', None]
@@ -85,7 +85,7 @@ def dtype_from_alias(word: str) -> str | None:
 
 
 def lookup(name: object) -> DType:
-    """The type called `name` (also a numpy dtype or scalar type, `f4`, or Python's float); refuses all others."""
+    """The type called `name`, which may also be a numpy dtype, a scalar type, `f4` or Python's float."""
     text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
     bare = text.lstrip("<=|")
     try:

@@ -9,12 +9,12 @@ from poolcli.message_fields import first_field, hints_for, in_python, on_command
 
 
 class PoolError(Exception):
-    """Root of every refusal. The message is one line for a person.
+    """Root of every error that poolcli raises on purpose. The message is one line.
 
-    `str(error)` names fields as Python does; `message` has them marked, for `poolcli.message_fields` to spell. `field`
-    is the one that the error is about: the first of the message where none is given, None where there is none. `bare`
-    is the message without the `place` that was put before it. `pointed` are lines below it that show where in what was
-    typed it points. Names in it may be any text: what is not printable is escaped here, what is very long is cut.
+    `str(error)` spells fields as in Python; `message` has them marked, for `poolcli.message_fields` to spell. `field`
+    is the field that the error is about, by default the first one in the message. `bare` is the message without the
+    `place` before it. `pointed` are further lines, which point at a part of what was typed. Names in the message may be
+    any text: what is not printable is escaped, what is very long is cut.
     """
 
     kind = "error"
@@ -34,14 +34,14 @@ class PoolError(Exception):
         return made
 
     def to(self, names: Collection[str]) -> Self:
-        """The same error for whoever has the fields `names`: without what it offers to others."""
+        """The same error for a caller that has only the fields `names`, without hints about others."""
         made = self._saying(hints_for(names, self.message), self.field if self.field in names else None)
         made.place, made.bare = self.place, hints_for(names, self.bare)
         return made
 
     @property
     def typed(self) -> str:
-        """What the command line says: one line, and those that are pointed at."""
+        """The message as the command line prints it."""
         return "\n".join((on_command_line(self.message), *self.pointed))
 
     def _saying(self, message: str, field: str | None) -> Self:
@@ -65,33 +65,33 @@ class FileError(PoolError, OSError):
 
 
 class LayoutWarning(UserWarning):
-    """A layout was assumed for an array that looks as if its channels were last."""
+    """A layout was assumed for an array whose last axis looks like channels."""
 
 
 class UnexpectedError(PoolError):
-    """A library, or poolcli itself, raised what nobody had thought of (exit 1). Its notes hold the traceback."""
+    """An unexpected error of a library or of poolcli itself (exit 1); its notes hold the traceback."""
 
     kind = "unexpected"
     exit_code = 1
 
 
-QUOTES = "'\""  # which a KeyError has about what it says
+QUOTES = "'\""  # that a KeyError puts around its message
 
 
 def said_by(error: BaseException) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     try:
         text = (str(error).splitlines() or [""])[0][:200]
-    except Exception:  # what cannot even say what it is
+    except Exception:  # of an error whose __str__ fails
         text = ""
     return text or type(error).__name__
 
 
 def unexpected(error: BaseException, place: str) -> PoolError:
-    """The error that stands for any other one; it holds text alone, and so goes from process to process."""
+    """A PoolError for any other error; it holds text only, so that it can be pickled."""
     if isinstance(error, MemoryError):
         return FileError(f"{place}: there is not enough memory for this input")
-    from traceback import format_exception  # which takes as long to import as all errors here
+    from traceback import format_exception  # slow to import
 
     kind, text = type(error).__name__, said_by(error)
     kind = kind if text == kind else f"{kind}: {text}"

@@ -1,4 +1,4 @@
-"""Layouts: which letter each axis of an array carries. N and C are batch and channel, all other letters are spatial."""
+"""Layouts: a letter for each axis of an array. N and C are batch and channel, all other letters are spatial."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CHANNELS = (1, 3, 4)  # how many a picture has
+CHANNELS = (1, 3, 4)  # numbers of channels that images have
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
 SPATIAL = "ABEFGIJKLMOPQRSTDHW"
-# What dimensions are called; every other single letter of a layout stands for itself.
+# The letters of dimensions by their names; every other single letter stands for itself.
 DIMENSION_NAMES = {
     "t": "N", "z": "D", "y": "H", "x": "W",
     "time": "N", "batch": "N", "channel": "C", "channels": "C", "depth": "D", "height": "H", "width": "W",
@@ -46,7 +46,7 @@ def _letter_of(name: str | None) -> str:
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as whole numbers of Python; refuses whatever else."""
+    """The shape as a tuple of int; refuses other values."""
     try:
         return tuple(index(size) for size in shape)
     except TypeError:
@@ -66,8 +66,8 @@ def default_layout(rank: int) -> str:
 
 
 def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
-    """Layouts that are as likely as the default one: with channels last where the last axis looks like channels, being
-    shorter than those before it; without N where there are three axes.
+    """Layouts that are as likely as the default: channels last if the last axis looks like channels and is shorter than
+    those before it; without N if there are three axes.
 
     >>> other_layouts("NCW", (48, 64, 3)), other_layouts("NCW", (20, 48, 64)), other_layouts("NCHW", (1, 512, 4, 4))
     (('HWC',), ('CHW', 'DHW'), ())
@@ -95,7 +95,7 @@ def check_layout(layout: str, rank: int) -> str:
 
 
 def _meant(layout: str, rank: int) -> str:
-    """What to write for a layout that is none: its letters alone, or what Keras has words for."""
+    """A proposal for an invalid layout: its letters alone, or the meaning of a word of Keras."""
     letters = "".join(letter for letter in layout.upper() if letter not in " ,._-/")
     usual = default_layout(rank) if rank > 2 else ""
     if letters.startswith("CHANNELS") and usual:
@@ -106,13 +106,13 @@ def _meant(layout: str, rank: int) -> str:
 
 
 def spatial_axes(layout: str) -> tuple[int, ...]:
-    """Positions of the spatial axes, in the order of attributes (D, H, W whatever the memory order)."""
+    """Positions of the spatial axes in the order of attributes: D, H, W, whatever their order in memory."""
     found = [i for i, letter in enumerate(layout) if letter not in "NC"]
     return tuple(sorted(found, key=lambda i: SPATIAL.find(layout[i])))
 
 
 def size_of(letter: str, layout: str, shape: Sequence[int]) -> int:
-    """The length of the axis `letter`; 1 where the layout has no such axis."""
+    """The length of the axis `letter`; 1 if the layout does not have it."""
     return shape[layout.index(letter)] if letter in layout else 1
 
 
@@ -122,7 +122,7 @@ def named_shape(layout: str, shape: Sequence[int]) -> str:
 
 
 def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int, ...]:
-    """The shape after `convert_layout`; axes that only one layout has must be 1 long."""
+    """The shape after `convert_layout`; axes that only one of the layouts has must be 1 long."""
     target = check_layout(target, len(target))
     for letter, size in zip(source, shape, strict=True):
         if letter not in target and size != 1:

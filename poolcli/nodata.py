@@ -1,4 +1,4 @@
-"""Numbers that stand for no value: which they are, and whether a type has them."""
+"""Nodata values: numbers that stand for missing elements, and whether a type has them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def missing_from(value: object) -> Missing:
 
 
 def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
-    """The numbers, refused where an array of the type has none that is equal."""
+    """The numbers; refuses one that no element of the type can be equal to."""
     found = tuple(missing)
     for number in found:
         if not can_hold(dtype, number):
@@ -41,7 +41,7 @@ def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
 
 
 def can_hold(dtype: DType, number: float) -> bool:
-    """Whether an element of the type can be equal to the number; a float type takes the nearest that it has."""
+    """Whether an element of the type can be equal to the number, which is rounded for float types."""
     if dtype.kind == "float":
         return True
     low, high = dtype.limits

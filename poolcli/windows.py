@@ -1,7 +1,7 @@
 """The windows of one axis: which input indices each output index reads, and what its sum is divided by.
 
-All index arithmetic of the project is here, in integers. Where a method says "an index or an array of
-indices", plain `int` and numpy `int64` arrays both work, because only + - * // and comparisons are used.
+All index arithmetic of the project is here, in integers. Methods that take "an index or an array of indices" work for
+`int` and for numpy arrays of int64, because they use + - * // and comparisons only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Index = TypeVar("Index", int, "NDArray[np.int64]")
 Counted = Literal["inside", "clipped", "kernel"]
-CLASSES_COUNTED = 100_000  # above this many stride classes the unused rows are not counted
+CLASSES_COUNTED = 100_000  # residue classes modulo the stride, above which unused input is not counted
 
 
 def ceil_div(a: Index, b: int) -> Index:
@@ -34,10 +34,10 @@ def _at_most(a: Index, high: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Sliding windows: output o reads `o*stride - pad_begin + j*dilation` for j < kernel, where inside the input.
+    """Sliding windows: output o reads the taps `o*stride - pad_begin + j*dilation`, j < kernel, that are in the input.
 
-    `counted` says which taps the divisor counts: those inside the input, those before the end of the
-    end padding (`clipped`), or all of the kernel.
+    `counted` are the taps that the divisor counts: those inside the input, those inside the input and its padding
+    (`clipped`), or the whole kernel.
     """
 
     size: int
@@ -50,7 +50,7 @@ class Sliding:
     counted: Counted = "inside"
 
     def reads(self, outputs: range) -> range:
-        """The input indices that some of the windows lie in, at least one; all of them for all windows."""
+        """The range of input indices from the first to the last window, at least one index; all for all windows."""
         if len(outputs) == self.output:
             return range(self.size)
         low = min(max(self.start(outputs.start), 0), self.size - 1)
@@ -58,18 +58,23 @@ class Sliding:
 
     @property
     def grain(self) -> int:
-        """Smallest step between cuts that keeps the order of additions: kernel // gcd(kernel, stride)."""
+        """The smallest step between cuts that keeps the order of additions: kernel // gcd(kernel, stride)."""
         return self.kernel // gcd(self.kernel, self.stride)
 
     @property
     def longest(self) -> int:
-        """The taps of a window, of which some may lie outside the input."""
+        """The number of taps of a window, inside and outside the input."""
         return self.kernel
 
     @property
     def extent(self) -> int:
         """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
         return extent(self.kernel, self.dilation)
+
+    @property
+    def room(self) -> int:
+        """How far a window can move along the padded axis; negative if it does not fit."""
+        return self.size + self.pad_begin + self.pad_end - self.extent
 
     def start(self, o: Index) -> Index:
         """Position of the first tap of window o (an index or an array of indices); negative in the padding."""
@@ -101,7 +106,7 @@ class Sliding:
         return range(first, first + self.inside(o) * self.dilation, self.dilation)
 
     def taps(self, outputs: range) -> range:
-        """The taps that lie inside the input for some of `outputs` (a kernel may be far longer than the input)."""
+        """The taps that lie inside the input for any of `outputs` (a kernel may be far longer than the input)."""
         low = max(0, ceil_div(-self.start(outputs.stop - 1), self.dilation))
         high = (self.size - 1 - self.start(outputs.start)) // self.dilation + 1
         return range(low, max(low, min(self.kernel, high)))
@@ -114,7 +119,7 @@ class Sliding:
 
     @property
     def interior(self) -> range:
-        """The outputs whose windows lie wholly inside the input."""
+        """The outputs whose windows lie entirely inside the input."""
         low = ceil_div(self.pad_begin, self.stride)
         high = (self.size + self.pad_begin - self.extent) // self.stride + 1
         low = min(low, self.output)
@@ -122,7 +127,7 @@ class Sliding:
 
     @property
     def empty_windows(self) -> int:
-        """How many windows hold no input element, in closed form."""
+        """The number of windows without any input element, in closed form."""
         past = self.output - min(self.output, ceil_div(self.size + self.pad_begin, self.stride))
         before = min(self.output, max(0, ceil_div(self.pad_begin - self.extent + 1, self.stride)))
         if self.size >= self.dilation:
@@ -135,7 +140,7 @@ class Sliding:
 
     @property
     def unused(self) -> int | None:
-        """How many input indices no window reads; None where the pattern is too large to count."""
+        """The number of input indices that no window reads; None if the pattern is too large to count."""
         if self.kernel >= self.stride and self.dilation == 1:
             return max(0, self.size - max(0, self.start(self.output - 1) + self.kernel))
         common = gcd(self.stride, self.dilation)
@@ -145,13 +150,13 @@ class Sliding:
         return self.size - sum(self._read_by_class(j, period, shift) for j in range(min(self.kernel, period)))
 
     def _read_by_class(self, j: int, period: int, shift: int) -> int:
-        """Input indices read by taps j, j + period, ...: all lie at q * stride + c for one c."""
+        """The number of input indices that taps j, j + period, ... read: all are q * stride + c for one c."""
         c = j * self.dilation - self.pad_begin
         low, high = ceil_div(-c, self.stride), ceil_div(self.size - c, self.stride)
         last = (ceil_div(self.kernel - j, period) - 1) * shift
 
         def below(q: int) -> int:
-            """How many of the quotients read lie below q; they fill [m*shift, m*shift + output) for each m."""
+            """The number of quotients below q that are read; they fill [m*shift, m*shift + output) for each m."""
             q = max(0, min(q, last + self.output))
             if self.output >= shift:
                 return q
@@ -170,7 +175,7 @@ class Bins:
     output: int
 
     def reads(self, outputs: range) -> range:
-        """The input indices that some of the bins lie in."""
+        """The range of input indices from the first to the last bin."""
         return range(self.start(outputs.start), self.stop(outputs.stop - 1))
 
     @property
@@ -200,7 +205,7 @@ class Bins:
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """The shortest and the longest bin; they differ by at most 1."""
+        """The lengths of the shortest and the longest bin; they differ by at most 1."""
         whole, rest = divmod(self.size, self.output)
         if rest == 0:
             return whole, whole
@@ -213,7 +218,7 @@ class Bins:
 
     @property
     def equal_to(self) -> tuple[int, int] | None:
-        """The (kernel, stride) that give the same windows, or None where no such pair does."""
+        """The (kernel, stride) that give the same windows, or None."""
         whole, rest = divmod(self.size, self.output)
         return (whole + rest, whole) if whole and rest <= 1 else None
 
@@ -254,7 +259,7 @@ def sliding_output(size: int, window: int, stride: int, pad_begin: int, pad_end:
 
 
 def _residues_at_least(count: int, step: int, offset: int, modulus: int, low: int) -> int:
-    """How many i in [0, count) have (i*step + offset) mod modulus >= low."""
+    """The number of i in [0, count) with (i*step + offset) mod modulus >= low."""
     return _floor_sum(count, step, offset + modulus - low, modulus) - _floor_sum(count, step, offset, modulus)
 
 

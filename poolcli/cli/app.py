@@ -10,8 +10,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from poolcli import __version__
 from poolcli.errors import PoolError, RequestError
-from poolcli.version import VERSION
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     if words in (["--version"], ["-V"]):  # scripts ask for it: nothing is loaded for it
-        print(f"poolcli {VERSION}")
+        print(f"poolcli {__version__}")
         return 0
     from poolcli.cli.program import command_named, made, program
 

@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from poolcli import __version__
 from poolcli.cli.operators import OPERATOR_WORDS, operator_named
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import gc_disabled
-from poolcli.version import VERSION
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
 # Panels of commands, and of options in their order.
@@ -202,7 +202,7 @@ def _epilog(examples: Sequence[str], *others: str) -> str:
 
 def _show_version(value: bool) -> None:
     if value:
-        print(f"poolcli {VERSION}")
+        print(f"poolcli {__version__}")
         raise typer.Exit
 
 

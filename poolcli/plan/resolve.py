@@ -95,7 +95,7 @@ def _resolve_sliding(
         raise RequestError(f"{dialect.title}: {why}")
     axes = []
     for name, position, w in zip(names, positions, windows, strict=True):
-        dropped = rounding != "floor" and w.output < ceil_div(_room(w), w.stride) + 1
+        dropped = rounding != "floor" and w.output < ceil_div(w.room, w.stride) + 1
         axes.append(AxisPlan(name, position, w, _formula(w, rounding, dropped)))
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
@@ -178,7 +178,7 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, there: There) -> b
 def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool) -> None:
     """Refuses a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
     most = _most_pads(dialect, w.kernel) if limited else 0
-    if _room(w) < 0:
+    if w.room < 0:
         raise RequestError(_too_large(axis, w, most))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
@@ -196,11 +196,6 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
         )
 
 
-def _room(w: Sliding) -> int:
-    """How far a window can move along the padded axis; negative if it does not fit."""
-    return w.size + w.pad_begin + w.pad_end - w.extent
-
-
 def _most_pads(dialect: Dialect, kernel: int) -> float:
     """The longest pad that the framework allows beside a kernel."""
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
@@ -211,7 +206,7 @@ def _too_large(axis: str, w: Sliding, most: float) -> str:
     fits = (padded - 1) // w.dilation + 1
     what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
     pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
-    needed = max(w.pad_begin, w.pad_end) + ceil_div(-_room(w), 2)
+    needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.room, 2)
     return f"axis {axis} is {w.size} long, {what} {pads} leaves no window; use {field('kernel', fits)}" + (
         f" or {field('pads', needed)}" if needed <= min(most, MOST_PADS) else ""
     )

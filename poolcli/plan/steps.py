@@ -138,8 +138,7 @@ def _shown(w: AxisWindows) -> list[int]:
 
 def _overhanging(w: Sliding) -> int:
     """Windows whose last tap lies at or past the end of the end padding."""
-    room = w.size + w.pad_begin + w.pad_end - w.extent
-    return max(0, w.output - (room // w.stride + 1)) if room >= 0 else w.output
+    return max(0, w.output - (w.room // w.stride + 1)) if w.room >= 0 else w.output
 
 
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
@@ -162,15 +161,14 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     elif auto_pad == "valid":
         steps.append("valid: no padding")
     padded = w.size + w.pad_begin + w.pad_end
-    room = padded - w.extent
     steps.append(f"padded size: {w.size} + {w.pad_begin} + {w.pad_end} = {padded}")
-    steps.append(f"room to move: {padded} - {w.extent} = {room}")
-    whole, rest = divmod(room, w.stride)
+    steps.append(f"room to move: {padded} - {w.extent} = {w.room}")
+    whole, rest = divmod(w.room, w.stride)
     up = rounding != "floor" and rest > 0
     exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
     rounded = whole + up
     word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
-    steps.append(f"moves: {room} / {w.stride} = {exact}{word}")
+    steps.append(f"moves: {w.room} / {w.stride} = {exact}{word}")
     if rounded + 1 > w.output:
         start = rounded * w.stride - w.pad_begin
         steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")

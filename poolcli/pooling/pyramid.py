@@ -15,6 +15,7 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poolcli import __version__
 from poolcli.dtypes import lookup
 from poolcli.errors import FileError
 from poolcli.formats import ArrayReader
@@ -47,7 +48,6 @@ from poolcli.pooling.tiles import (
     work_of,
 )
 from poolcli.system.signals import check_stopped
-from poolcli.version import VERSION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -197,7 +197,7 @@ def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> No
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    text = repr((VERSION, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
+    text = repr((__version__, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 

@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from poolcli import __version__
 from poolcli.arguments import one_of, per_axis
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
@@ -24,7 +25,6 @@ from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.tiles import HELD, LARGEST
-from poolcli.version import VERSION
 from poolcli.windows import ceil_div
 
 GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
@@ -269,7 +269,7 @@ def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
         "type": OPERATORS[reduction.op].reducer.name,
         "metadata": {
             "method": f"poolcli.{reduction.op}_pool",
-            "version": VERSION,
+            "version": __version__,
             "kwargs": kwargs | ({"missing": [str(number) for number in missing]} if missing else {}),
         },
     }

@@ -10,6 +10,7 @@ from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from poolcli import __version__
 from poolcli.formats import Metadata, RegionWriter, Spec, WriteOptions, format_of, open_writer, write
 from poolcli.formats.checks import named
 from poolcli.formats.files import Fingerprint
@@ -20,7 +21,6 @@ from poolcli.plan.region import Ranges
 from poolcli.pooling.colour import rescaled
 from poolcli.pooling.outcome import Outcome, Settings, Stored
 from poolcli.pooling.tiles import HELD, LARGEST, TILE, bytes_of
-from poolcli.version import VERSION
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
@@ -194,5 +194,5 @@ class Writer:
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
-        text = repr((VERSION, planned, source, self.source[:2], stored))
+        text = repr((__version__, planned, source, self.source[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from poolcli import __version__
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.files import check_url, checksum_of, is_url
@@ -37,7 +38,6 @@ from poolcli.pooling.outcome import Job, Record, Settings
 from poolcli.runs.executors import Task, name_in
 from poolcli.runs.inputs import Shard, shard_of
 from poolcli.suggestions import did_you_mean_file
-from poolcli.version import VERSION
 
 NAME = ".poolcli.jsonl"
 AT_ONCE = 1000  # lines that are written as one
@@ -218,7 +218,7 @@ class Manifest:
 def options_of(op: Attributes, settings: Settings) -> str:
     """A hash of everything beside the input that an output depends on."""
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in RUNNING}
-    text = json.dumps([VERSION, type(op).__name__, repr(op), given], sort_keys=True)
+    text = json.dumps([__version__, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
