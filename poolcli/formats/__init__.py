@@ -1,4 +1,4 @@
-"""File formats: a table of what each can do, and the questions that are asked of every one of them."""
+"""File formats: reading and writing of arrays by the row of each format in `table.py`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ DEFAULTS = ReadOptions()
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
-    """An input by what its first bytes say it is. Raises FileError for a file that cannot be read."""
+    """Opens an input, whose format its first bytes tell. Raises a FileError if it cannot be read."""
     if options.raw is not None:
         refuse_known_format(source.path)
         with open_raw(source, options.raw) as file:
@@ -95,7 +95,7 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
 
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
-    """All arrays of a file of a format that holds several."""
+    """Opens all arrays of a file of a format that holds several."""
     return recognise(path)[0].functions.open_container(path, _limited(path, options))
 
 
@@ -105,13 +105,13 @@ def _limited(path: str, options: ReadOptions) -> ReadOptions:
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
-    """What a file's header says; its data is not read."""
+    """The header of an array, without reading its data."""
     with open_array(source, options) as file:
         return file.header
 
 
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
-    """The whole array of a file; refused where that takes more memory than may be used."""
+    """The whole array of a file. Raises a FileError if it needs more memory than the limit."""
     with open_array(source, options) as file:
         needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.beside
         limit = memory_limit_of(source.path, options.limit, options.allowed)
@@ -125,7 +125,7 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
 
 
 def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
-    """All arrays of a file that can be pooled."""
+    """The headers of all arrays of a file that can be pooled."""
     row = recognise(path)[0]
     if row.several:
         with open_container(path, options) as held:
@@ -135,17 +135,17 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
 
 
 def holds_several(path: str) -> bool:
-    """Whether the file at `path` is of a format that can hold several arrays."""
+    """Whether the format of the file at `path` can hold several arrays."""
     return path != "-" and recognise(path)[0].several
 
 
 def holds_array(source: Source) -> bool:
-    """Whether a file, of a format that more arrays can be added to, has something of the name already."""
+    """Whether a file to which arrays can be added already has something of the name."""
     return in_subprocess_if_fragile(source.path, partial(format_of(source.path).functions.holds, source))
 
 
 def check_holds_several(path: str) -> None:
-    """Refuses a format whose files hold one array."""
+    """Refuses an output whose format holds one array."""
     if not format_of(path).several:
         able = " or ".join(suffixes_of(lambda row: row.several and row.writes)[:2])
         raise RequestError(f"{path}: several arrays need a file that holds several; use {able}")
@@ -190,19 +190,19 @@ def write(
     mode: str | None = None,
     options: WriteOptions | None = None,
 ) -> tuple[str, ...]:
-    """Writes one array whole or not at all, `adds` it to what the file holds; returns notes on what is not kept."""
+    """Writes one array atomically; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
     return format_of(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
 
 
 def write_several(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes arrays under their names into one file, whole or not at all; returns notes on what could not be kept."""
+    """Writes arrays under their names into one file, atomically; returns notes on what could not be kept."""
     check_holds_several(path)
     return format_of(path).functions.write(path, arrays, options)
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
-    """A file that takes an array region by region; None where the format is written from memory."""
+    """Opens an output that takes an array region by region; None if the format is written from memory."""
     row = format_of(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None

@@ -19,21 +19,21 @@ from poolcli.formats.table import suffixes_of
 from poolcli.system.signals import check_stopped
 from poolcli.system.subprocesses import has_exited, process_token
 
-LONGEST_NAME = 255  # bytes, on every usual file system
-LONGEST_TAIL = 40  # of them for what is added to a name: a dot, the owner or an identity, `.part`
-LIST = (".poolcli", ".jsonl")  # how names of lists of what was done begin and end
-ASIDE = "old-"  # before the owner of what was moved aside
-# What a file system says that has no way to bring data to its disk; all else that it says is a loss of data.
+LONGEST_NAME = 255  # bytes, on all common file systems
+LONGEST_TAIL = 40  # bytes of what is added to a name: a dot, the owner or an identity, `.part`
+LIST = (".poolcli", ".jsonl")  # prefix and suffix of the names of manifests
+ASIDE = "old-"  # before the owner, in the name of what was moved aside
+# Errors of file systems that cannot sync; any other error of a sync is a loss of data.
 UNABLE = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 
 
 @contextmanager
 def whole_file(path: str, overwrite: bool) -> Iterator[str]:
-    """Yields the path to write to; afterwards it becomes `path` in one step, or is removed on any exception.
+    """Yields a temporary path to write to, which becomes `path` in one step, or is removed on any exception.
 
-    A link is followed; a device or a pipe is written straight through. An existing file keeps its mode, and
-    is refused at the last step, too, unless `overwrite` is true.
+    Links are followed; devices and pipes are written to directly. An existing file keeps its mode, and is refused, also
+    in the last step, unless `overwrite` is true.
     """
     with reported(path):
         target = os.path.realpath(path)
@@ -60,8 +60,8 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
 def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
     """As `whole_file`, for a format that is a folder: yields a new folder to write into.
 
-    What it replaces changes its name with it in one step, where the system can do that. Elsewhere it is moved aside
-    first: of a process that is killed in between it is moved back by the next one that writes into the folder.
+    An existing folder is exchanged with it in one step if the system can do that. Otherwise it is moved aside first; if
+    the process is killed then, the next one that writes into the parent folder moves it back.
     """
     with reported(path):
         target = os.path.realpath(path)
@@ -82,13 +82,13 @@ def whole_folder(path: str, overwrite: bool) -> Iterator[str]:
 
 
 def is_device(path: str) -> bool:
-    """Whether a device or a pipe is there, which is written through and never replaced."""
+    """Whether it is a device or a pipe, which is written to directly and never replaced."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Errors of the system become one line with the name of the file; what only has their type stays what it is."""
+    """Turns errors of the system into a FileError that names the file; others of type OSError stay."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def reported(path: str) -> Iterator[None]:
 
 @contextmanager
 def byte_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
-    """As `whole_file`, as an open binary file; `-` is standard output."""
+    """As `whole_file`, but yields an open binary file; `-` is standard output."""
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -116,7 +116,7 @@ def make_folder(path: str) -> None:
 
 
 def part_name(target: str, owner: str) -> str:
-    """A hidden name in the target's folder, of one process alone and short enough for any file system."""
+    """A hidden name in the target's folder, unique to a process and short enough for any file system."""
     folder, name = os.path.split(target)
     tail = f".{owner}.part"
     stem = os.fsencode(name)[: LONGEST_NAME - LONGEST_TAIL]
@@ -124,14 +124,14 @@ def part_name(target: str, owner: str) -> str:
 
 
 def is_left_by_writing(name: str) -> bool:
-    """Whether a name is that of a list of what was done, or of a file that is or was being written."""
+    """Whether a name is that of a manifest, or of a temporary file."""
     is_list = name.startswith(LIST[0]) and name.endswith(LIST[1])
     return is_list or (name.startswith(".") and name.endswith((".part", ".part.at")))
 
 
 @cache
 def sweep(folder: str) -> None:
-    """Removes, once in a process, what processes that were killed while writing into the folder have left."""
+    """Removes what killed processes have left in a folder, once in each process."""
     own = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -143,12 +143,12 @@ def sweep(folder: str) -> None:
 
 
 def remove_part(path: str, owner: str) -> None:
-    """Removes what the process `owner`, which was killed, has left of `path`."""
+    """Removes what the killed process `owner` has left of `path`."""
     remove(part_name(os.path.realpath(path), owner))
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder that may be gone already."""
+    """Removes a file or folder, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -174,7 +174,7 @@ def sync(part: str) -> None:
 
 
 def sync_handle(handle: int) -> None:
-    """Brings what was written to the disk, where the file system can; a full or broken disk may say so only now."""
+    """Syncs a file, if its file system can; a full or broken disk may report its error only now."""
     try:
         os.fsync(handle)
     except OSError as error:
@@ -188,7 +188,7 @@ def move(part: str, target: str, overwrite: bool, mode: int) -> None:
         os.replace(part, target)
         return
     try:
-        os.link(part, target)  # unlike a rename, this fails where the name is taken
+        os.link(part, target)  # unlike a rename, this fails if the name exists
     except FileExistsError:
         _refuse_unless_same(part, target)
     except OSError:  # a file system without hard links
@@ -222,15 +222,15 @@ def move_folder(part: str, target: str, overwrite: bool) -> None:
 
 
 def _refuse_unless_same(part: str, target: str) -> None:
-    """Refuses a name that was taken meanwhile, unless by the same bytes: then a process that was killed before it could
-    report has finished this work.
+    """Refuses a name that exists by now, unless with the same bytes: a process that was killed before it could report
+    may have finished this work.
     """
     if not _same(part, target):
         raise FileError(f"{target}: exists; it appeared while this run was working") from None
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two files, or two folders with all that is in them, have the same names and bytes."""
+    """Whether two files, or two folders with all their files, are equal."""
     if os.path.islink(other) or os.path.isdir(one) != os.path.isdir(other):
         return False
     if not os.path.isdir(one):
@@ -242,15 +242,15 @@ def _same(one: str, other: str) -> bool:
 
 
 def _exchanged(one: str, other: str) -> bool:
-    """Whether both have each other's name now, in one step; the system or the file system may not be able to."""
+    """Exchanges two names in one step; False if the system or the file system cannot."""
     rename: Any = getattr(ctypes.CDLL(None), "renameat2", None)
     return rename is not None and rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0
 
 
 def _take_back(aside: str, name: str) -> None:
-    """Gives what was moved aside its name again, unless that is taken: then the new one came to be."""
+    """Moves back what was moved aside, or removes it if the new one has its name."""
     target = os.path.join(os.path.dirname(aside), name)
     if os.path.lexists(target):
         remove(aside)
-    elif len(os.fsencode(name)) < LONGEST_NAME - LONGEST_TAIL:  # a longer one was cut
+    elif len(os.fsencode(name)) < LONGEST_NAME - LONGEST_TAIL:  # longer ones were cut
         os.rename(aside, target)

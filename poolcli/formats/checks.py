@@ -1,4 +1,4 @@
-"""Checks shared by all formats: dtypes, sizes, nodata values, and the choice among several arrays."""
+"""Checks shared by all formats: dtypes, sizes before and after decompression, nodata values, choice of an array."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from poolcli.suggestions import did_you_mean
 
 @contextmanager
 def one_line(where: str, known: Callable[[Exception], bool], say: Callable[[Exception], str]) -> Iterator[None]:
-    """What the library raises becomes a FileError that begins with `where`; what it is not known to raise, a mistake of
-    poolcli's own perhaps, stays as it is.
+    """Turns exceptions of a library into a FileError that starts with `where`.
+
+    Exceptions that are not `known` to come from it stay: they may be bugs of poolcli.
     """
     try:
         yield
@@ -37,33 +38,33 @@ def one_line(where: str, known: Callable[[Exception], bool], say: Callable[[Exce
 
 FEWEST_AXES = 3  # of an array whose layout is not given
 SHOWN = 20  # names in a list
-LARGEST_EXPANSION = 2**28  # bytes; what is smaller may grow as it likes
+LARGEST_EXPANSION = 2**28  # bytes that data of any size may expand to
 HIGHEST_RATIO = 1000
 SMALL_FILE = 2**20  # bytes
-MEMORY_OF_SMALL = 3 * 2**28  # bytes that a small file may take at most, unless more is allowed by name
-LEAST = 2**20  # bytes that any reader may take beside its array
-MEMORY_OF_JSON = 2**30  # bytes that a JSON document may take as Python objects, unless more is allowed by name
-# Bytes that Python takes at most for what each of these characters of JSON begins or parts.
+MEMORY_OF_SMALL = 3 * 2**28  # bytes of memory for a small file, unless --max-memory is given
+LEAST = 2**20  # bytes that readers may take beside the array uncounted
+MEMORY_OF_JSON = 2**30  # bytes that a JSON document may take as Python objects, unless --max-memory is given
+# Upper bounds of the bytes of Python objects, by the characters that start or separate them in JSON.
 OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
 
 def check_dtype(where: str, name: str) -> str:
-    """`name` when arrays of it can be pooled; refuses objects, structures, strings, complex numbers and so on."""
+    """Returns `name` if arrays of that dtype can be pooled; refuses objects, structures, strings, complex numbers."""
     if name not in DTYPES:
         raise FileError(f"{where}: holds {name[:60]}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
     return name
 
 
 def check_rank(where: str, shape: Sequence[int]) -> None:
-    """Refuses a single number."""
+    """Refuses a scalar."""
     if not shape:
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
 
 
 def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:
-    """The array that the source names, or the only one that can be pooled; refuses the rest with a listing.
+    """The array that the source names, or the only usable one; refuses a choice among several with a list of them.
 
-    That is one of so many `axes`, or of 3 and more (N, C and a spatial one) where the number is None.
+    Usable are arrays of so many `axes`; if that is None, of 3 and more (N, C and a spatial one).
     """
     if source.key is not None:
         wanted = source.key.strip("/")
@@ -89,12 +90,12 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
 
 
 def chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """The array of a file that `choose` chooses."""
+    """Opens the array that `choose` returns."""
     return file.array(str(choose(source, file.headers, axes).key))
 
 
 def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:
-    """Those that have so many `axes`, or 3 and more where the number is None."""
+    """The arrays of so many `axes`; if that is None, of 3 and more."""
     return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
 
 
@@ -112,7 +113,7 @@ def listing(headers: Sequence[Header]) -> str:
 
 
 def tensor_layout(layout: str) -> str:
-    """The layout in which a tensor file stores a picture: N, C and spatial axes."""
+    """The layout in which a tensor file stores an image: N, C and spatial axes."""
     return "NC" + "".join(layout[i] for i in spatial_axes(layout))
 
 
@@ -125,7 +126,7 @@ def human_bytes(count: int) -> str:
 
 
 def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:
-    """Refuses data that grows out of proportion when it is read, unless so much memory was allowed by name."""
+    """Refuses data that expands out of proportion, unless --max-memory (`allowed`) permits so much."""
     if claimed <= max(LARGEST_EXPANSION, allowed or 0) or claimed <= HIGHEST_RATIO * stored:
         return
     raise FileError(
@@ -135,8 +136,8 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
 
 
 def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | None:
-    """The most bytes of memory that may be taken for the file at `path`: what was `allowed` by name, else the `limit`,
-    which for a small file is lower.
+    """The memory limit for the file at `path` in bytes: --max-memory if given (`allowed`), else `limit`, for a small
+    file less.
     """
     if allowed is None and os.path.isfile(path) and os.path.getsize(path) < SMALL_FILE:
         return MEMORY_OF_SMALL if limit is None else min(limit, MEMORY_OF_SMALL)
@@ -144,12 +145,12 @@ def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | 
 
 
 def beside(count: int) -> int:
-    """So many bytes as a reader states them in its header: what is next to nothing is not counted."""
+    """The bytes to count in a header's `beside`: 0 for little."""
     return count if count > LEAST else 0
 
 
 def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
-    """Refuses JSON that takes more memory as Python objects than it may; `allowed` is what was allowed by name."""
+    """Refuses JSON that may take more memory as Python objects than the limit; `allowed` is --max-memory if given."""
     needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
     most = MEMORY_OF_JSON if limit is None else limit if allowed is not None else min(limit, MEMORY_OF_JSON)
     if needed > max(most, LEAST):
@@ -160,17 +161,17 @@ def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) 
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:
-    """The bytes of an array, in Python integers that cannot overflow."""
+    """The bytes of an array, as a Python integer, which cannot overflow."""
     return prod(shape) * itemsize
 
 
 NAMES = ("_FillValue", "missing_value")
-MOST = 16  # numbers of an attribute
+MOST = 16  # nodata values of an attribute
 UNREADABLE = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # what reading an attribute may raise
 
 
 def missing_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
-    """The numbers, as far as an array of the type can have them."""
+    """The nodata values that an array of the type can hold."""
     found: list[int | float] = []
     for name in NAMES:
         for number in _numbers(attributes, name) or ():
@@ -180,14 +181,14 @@ def missing_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
 
 
 def notes_on(attributes: Mapping[str, Any]) -> Iterator[str]:
-    """What is said of an attribute that names missing values, but no numbers."""
+    """Notes on attributes of nodata values that are not numbers."""
     for name in NAMES:
         if name in attributes and _numbers(attributes, name) is None:
             yield f"what the file calls missing ({name}) is no number, and nothing is left out for it"
 
 
 def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] | None:
-    """An attribute that holds numbers; () where there is none of the name, None where it holds something else."""
+    """The numbers of an attribute; () if it is missing, None if it holds something else."""
     import numpy as np
 
     if name not in attributes:
@@ -202,14 +203,17 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
     return found
 
 
+# The unpacked size of compressed data, without unpacking it to memory: libraries allocate the memory first. Sizes above
+# `most` may be any number above it; 0 means that there is no telling, or that it cannot be above it.
+
 AT_ONCE = 2**20  # bytes
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# Bytes that one byte can unpack to, at most, by formats that do not say how much they hold.
+# Bytes that one byte can unpack to, at most.
 MOST_OF_DEFLATE, MOST_OF_LZMA = 1032, 8000
 
 
 def blosc_size(data: bytes, most: int) -> int:
-    """By the header of Blosc; 0 where that is not of these data, which Blosc refuses."""
+    """By the header of Blosc; 0 if that is wrong, which Blosc refuses."""
     return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
 
 
@@ -224,12 +228,12 @@ def hdf5_lz4_size(data: bytes, most: int) -> int:
 
 
 def blosc2_size(data: bytes, most: int) -> int:
-    """By the header of a frame of Blosc2; of a bare chunk as Blosc."""
+    """By the header of a Blosc2 frame, or of a bare chunk, as in Blosc."""
     return int.from_bytes(data[30:38], "big") if data[2:9] == b"b2frame" else blosc_size(data, most)
 
 
 def zstd_size(data: bytes, most: int) -> int:
-    """By the header of the first frame (RFC 8878, 3.1.1); 0 where it does not say."""
+    """By the header of the first frame (RFC 8878, 3.1.1)."""
     if data[:4] != ZSTD_MAGIC or len(data) < 5:
         return 0
     flags = data[4]
@@ -240,26 +244,24 @@ def zstd_size(data: bytes, most: int) -> int:
 
 
 def deflate_size(data: bytes, most: int) -> int:
-    """By unpacking gzip or zlib to no more than `most`, where so much can be in it."""
+    """By unpacking gzip or zlib data in pieces, if it can be above `most`."""
     if len(data) * MOST_OF_DEFLATE <= most:
         return 0
     return _counted(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, most)
 
 
 def bzip2_size(data: bytes, most: int) -> int:
-    """By unpacking it to no more than `most`."""
+    """By unpacking it in pieces."""
     return _counted(bz2.BZ2Decompressor, data, most)
 
 
 def lzma_size(data: bytes, most: int) -> int:
-    """By unpacking it to no more than `most`, where so much can be in it."""
+    """By unpacking it in pieces, if it can be above `most`."""
     return 0 if len(data) * MOST_OF_LZMA <= most else _counted(lzma.LZMADecompressor, data, most)
 
 
 def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
-    """The bytes of all streams that lie one behind the other, or the first number above `most`; what is damaged is left
-    to whoever unpacks it.
-    """
+    """The bytes of all concatenated streams, or a number above `most`; damage is left to the decoder."""
     count, rest = 0, data
     while rest and count <= most:
         unpacker = make()

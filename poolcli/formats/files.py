@@ -1,4 +1,4 @@
-"""Where a path leads: into this machine's file systems, or, as a URL, to an object store that fsspec reaches."""
+"""Paths and URLs, and whether what they name has changed: fingerprints of inputs, checksums of outputs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from poolcli.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import need
 
-_SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query such as that of a signed URL
-S3_TRIES = 2  # of s3fs, each of as many as botocore makes: by AWS_MAX_ATTEMPTS, or five, of seconds
+_SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query as in signed URLs
+S3_TRIES = 2  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of botocore, in seconds
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -30,23 +30,21 @@ def is_url(path: str | None) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as it may be shown: a URL without what may be a secret."""
+    """A path for messages: a URL without possible secrets."""
     return _SECRET.sub("...", path) if is_url(path) else path
 
 
 def check_url(path: str) -> None:
-    """Refuses a URL that holds a secret: reports, lists and messages name files as they were named."""
+    """Refuses a URL that contains a secret, because reports, lists and messages repeat it."""
     if is_url(path) and _SECRET.search(path):
         raise RequestError(
-            f"{shown(path)}: what may be a secret must not stand in a URL, which reports and logs show; "
-            "leave it to the environment and files in which the store's own tools look for it"
+            f"{shown(path)}: a URL must not contain secrets, because reports and logs show it; "
+            "put them where the store's own tools look for credentials"
         )
 
 
 def check_apart(source: str, output: str) -> None:
-    """Refuses an output that is the input, lies in a store which is, or is a folder that the input lies in: to replace
-    that would be to remove what is read.
-    """
+    """Refuses an output that is the input, lies in it, or contains it: to replace it would remove what is read."""
     first, second = (os.path.join(path if is_url(path) else os.path.realpath(path), "") for path in (source, output))
     if first == second:
         raise RequestError(f"output {output} is the input {source}; name another file or folder")
@@ -57,7 +55,7 @@ def check_apart(source: str, output: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether there is anything, a link to nothing included."""
+    """Whether there is anything at a path or URL, also a broken link."""
     if not is_url(path):
         return os.path.lexists(path)
     system, place = filesystem(path)
@@ -65,14 +63,12 @@ def exists(path: str) -> bool:
         return bool(system.exists(place))
     except MemoryError:
         raise
-    except Exception as error:  # every store raises kinds of its own
+    except Exception as error:  # every store raises types of its own
         raise unreachable(path, error) from error
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """fsspec's file system of a URL, and the path there. Credentials are those of the environment, as each system
-    looks for them.
-    """
+    """fsspec's file system of a URL, and the path in it. Credentials come from the environment."""
     check_url(url)
     (core,) = need("fsspec.core", why=f"{url}: reading URLs needs fsspec")
     try:
@@ -80,13 +76,13 @@ def filesystem(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise RequestError(f"{url}: {str(error).splitlines()[0]}") from error
     except (ValueError, TypeError) as error:
-        raise RequestError(f"{url}: is no URL that can be read: {str(error).splitlines()[0]}") from error
+        raise RequestError(f"{url}: is not a URL that can be read: {str(error).splitlines()[0]}") from error
     return patient(system), str(place)
 
 
 def patient(system: Any) -> Any:
-    """The same file system, which gives up within a minute on a store that asks for fewer requests for good: s3fs
-    repeats five times what botocore has repeated by then.
+    """The same file system, which gives up within a minute if a store keeps asking for fewer requests: by default s3fs
+    repeats each request five times, after botocore has repeated it.
     """
     if "s3" in system.protocol:
         system.retries = S3_TRIES
@@ -94,15 +90,15 @@ def patient(system: Any) -> Any:
 
 
 def unreachable(path: str, error: BaseException) -> FileError:
-    """The one line for whatever an object store raised."""
+    """The error for whatever an object store raised."""
     return FileError(f"{path}: cannot be reached: {said_by(error).strip(QUOTES)}")
 
 
-BLOCK = 2**18  # bytes that are read at once
+BLOCK = 2**18  # bytes of one read
 
 
 class Fingerprint(NamedTuple):
-    """What tells cheaply that a file has changed; of a folder, the sum of sizes, and the newest time of all in it."""
+    """Size, time and inode of a file; of a folder, the sum of sizes and the newest time of all files in it."""
 
     size: int
     mtime_ns: int
@@ -110,7 +106,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint_of(path: str) -> Fingerprint:
-    """The state of the file or folder at `path`, of standard input always the same; an OSError where there is none."""
+    """The fingerprint of a file, folder or URL; a constant for standard input. Raises an OSError if it is missing."""
     if path == "-":
         return Fingerprint(0, 0, 0)
     if is_url(path):
@@ -125,17 +121,17 @@ def fingerprint_of(path: str) -> Fingerprint:
 
 
 def check_unchanged(path: str, before: Fingerprint) -> None:
-    """Refuses what was read where its state is no longer that of `before`."""
+    """Refuses an input whose fingerprint is no longer `before`."""
     try:
         changed = fingerprint_of(path) != before
     except OSError:
         changed = True
     if changed:
-        raise FileError(f"{path}: changed while it was being read; run again when it is at rest")
+        raise FileError(f"{path}: changed while it was being read; run again when nothing writes to it")
 
 
 def _fingerprint_of_url(path: str) -> Fingerprint:
-    """What an object store tells of the metadata of a Zarr store; its chunks are too many to be asked for."""
+    """The fingerprint of the metadata of a Zarr store at a URL; its chunks are too many."""
     system, place = filesystem(path)
     found = []
     for name in (name for row in FORMATS.values() if row.remote for name in row.markers):
@@ -148,10 +144,10 @@ def _fingerprint_of_url(path: str) -> Fingerprint:
 
 
 def checksum_of(path: str) -> str:
-    """The size and the CRC-32 of a file; of a folder, those of the names and checksums of its files.
+    """The size and CRC-32 of a file; of a folder, those of the names and checksums of its files.
 
-    They tell what has happened to an output, not who did it: SHA-256 took a quarter of halving a plain TIFF where the
-    processor has no instructions for it.
+    It detects damage, not attacks: SHA-256 took a quarter of the time of halving a TIFF on processors without
+    instructions for it.
     """
     if os.path.isdir(path):
         lines = (f"{os.path.relpath(name, path)}\0{checksum_of(name)}\n" for name in _files_in(path))
@@ -169,7 +165,7 @@ def _checksum(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def _states_in(path: str) -> Iterator[os.stat_result]:
-    """What the system says of all files in a folder: a store may have millions."""
+    """The status of all files below a folder, one by one: a store may have millions."""
     folders = [path]
     while folders:
         with os.scandir(folders.pop()) as entries:

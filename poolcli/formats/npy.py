@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from dataclasses import field as default_field
+from math import inf
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
@@ -33,7 +34,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.resumable import CoveredRegions, Journal, contiguous_runs, continued_file
+from poolcli.formats.resumable import Journal, Progress, contiguous_runs, continued_file
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import loading
 
@@ -170,12 +171,18 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
     dtype = np.dtype(spec.dtype)
     descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": spec.shape})
-    if path == "-" or is_device(path) or options.identity is None:
+    is_stream = path == "-" or is_device(path)
+    if is_stream or options.identity is None:
         with byte_stream(path, options.overwrite) as stream:
-            yield _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize, path == "-" or is_device(path))
+            sink = _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize)
+            sink.front_to_back = is_stream
+            yield sink
         return
     with continued_file(path, options.overwrite, options.identity) as (stream, journal):
-        yield _ResumableSink(stream, head.getvalue(), spec.shape, dtype.itemsize, journal)
+        stream.seek(0)
+        sink = _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize)
+        sink.resume(journal)
+        yield sink
 
 
 class _Sink:
@@ -184,15 +191,27 @@ class _Sink:
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
 
-    def __init__(
-        self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, front_to_back: bool = False
-    ) -> None:
+    def __init__(self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int) -> None:
         self._stream, self._start, self._shape, self._itemsize = stream, len(header), shape, itemsize
-        self._front_to_back = front_to_back
         self._at = stream.write(header)
+        self._progress, self.front_to_back = Progress(None), False
+
+    def resume(self, journal: Journal) -> None:
+        """Continues the file of an interrupted run, with its journal."""
+        self._progress = Progress(journal, lambda region: self._end_of(region) <= journal.size)
+
+    def _end_of(self, region: Ranges) -> float:
+        """Where a region of the journal ends in the file; infinity for one that is not of this array."""
+        inside = len(region) == len(self._shape) and all(
+            0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)
+        )
+        if not inside:
+            return inf
+        *_, (first, length) = contiguous_runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
+        return self._start + (first + length) * self._itemsize
 
     def holds(self, region: Ranges) -> bool:
-        return False
+        return self._progress.holds(region)
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         import numpy as np
@@ -202,44 +221,12 @@ class _Sink:
         for first, length in contiguous_runs(self._shape, region):
             place, size = self._start + first * self._itemsize, length * self._itemsize
             if place != self._at:
-                if self._front_to_back:
+                if self.front_to_back:
                     raise FileError("a stream takes an array from front to back alone; name a file as the output")
                 self._stream.seek(place)
             self._stream.write(data[done : done + size])
             self._at, done = place + size, done + size
-
-
-class _ResumableSink(_Sink):
-    """As `_Sink`, with a journal beside the file of the regions that are on the disk."""
-
-    def __init__(
-        self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int, journal: Journal
-    ) -> None:
-        stream.seek(0)
-        super().__init__(stream, header, shape, itemsize)
-        self._journal, self._held, self._done = journal, CoveredRegions(), CoveredRegions()
-        for region in filter(self._is_there, journal.read()):
-            self._held.add(region)
-            self._done.add(region)
-
-    def _is_there(self, region: Ranges) -> bool:
-        """Whether a region of the journal lies in this array, and in the file."""
-        inside = len(region) == len(self._shape) and all(
-            0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)
-        )
-        if not inside:
-            return False
-        *_, (first, length) = contiguous_runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
-        return self._start + (first + length) * self._itemsize <= self._journal.size
-
-    def holds(self, region: Ranges) -> bool:
-        return self._held.holds(region)  # not `_done`, to which another thread adds
-
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
-        super().__call__(region, array)
-        self._done.add(region)
-        if self._journal.is_due:
-            self._journal.write(self._done)
+        self._progress.add(region)
 
 
 class _Unseekable(io.RawIOBase):

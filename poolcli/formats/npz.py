@@ -1,4 +1,4 @@
-"""The .npz format: a zip of .npy members, read one at a time, never through pickle."""
+"""The .npz format: a zip archive of .npy members, read one at a time, never by pickle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BROKEN = (
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
-    """The archive; its members are inflated when they are first read."""
+    """Opens the archive; its members are decompressed when they are first read."""
     with _translated(path):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -97,12 +97,12 @@ class _Archive:
             file = npy.streamed(where, cast("BinaryIO", stream))
             array = file.read(whole_region(file.header.shape))
             while not isinstance(stream, bz2.BZ2File) and stream.read(npy.AT_ONCE):
-                pass  # the checksum is compared at the end
+                pass  # at the end the checksum is compared
         return array
 
     @contextmanager
     def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-        """The bytes of one. Of bzip2, zipfile unpacks 4 KiB at once, which may be 4 GiB; that is done in pieces."""
+        """The bytes of a member; of bzip2 in pieces, because zipfile unpacks 4 KiB at once, to up to 4 GiB."""
         with self.archive.open(info) as stream:  # refuses what is no member, or encrypted
             if info.compress_type != zipfile.ZIP_BZIP2:
                 yield stream
@@ -121,7 +121,7 @@ def _key_of(info: zipfile.ZipInfo) -> str:
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen array, inflated when it is first read."""
+    """The chosen array, decompressed when it is first read."""
     with open_container(source.path, options) as file:
         named = source.key is not None and file.member(source.key) is not None
         yield file.array(str(source.key)) if named else chosen(file, source, options.axes)
@@ -133,7 +133,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
     with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, named in zip(_member_names(path, arrays), arrays, strict=True):
-            # A fixed date: the same array gives the same bytes.
+            # With a fixed date, the same array gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as target:
@@ -142,14 +142,14 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 
 def _member_names(path: str, arrays: Sequence[NamedArray]) -> list[str]:
-    """What the arrays are called in the file: slashes become underscores, unless that made one name of two."""
+    """The names of the members: slashes become underscores, unless that would give two members one name."""
     names = array_names(path, [named.spec.key for named in arrays])
     flat = [name.replace("/", "_") for name in names]
     return flat if len(set(flat)) == len(flat) else names
 
 
 def _translated(path: str) -> AbstractContextManager[None]:
-    """Whatever a broken archive raises becomes one line."""
+    """Turns errors about damaged archives into a FileError of one line."""
     return one_line(path, lambda error: isinstance(error, _BROKEN), _said)
 
 

@@ -1,4 +1,4 @@
-"""Which format an input is of: by what is in it, before its name."""
+"""Recognizes the format of an input by its content, or else by its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from poolcli.suggestions import did_you_mean_file
 
 LONGEST_MAGIC = 16  # bytes
 MODELS = (".xml", ".onnx", ".tflite", ".pt2")
-# The first bytes of PDF, gzip, zip, 7z, bzip2, xz, zstd, ELF and old Office documents, and the bytes of text.
+# The first bytes of PDF, gzip, zip, 7z, bzip2, xz, zstd, ELF and old Office documents, and the bytes of text files.
 OF_OTHERS = (
     b"%PDF",
     b"\x1f\x8b",
@@ -35,7 +35,7 @@ TEXT = {*b"\t\n\f\r", *range(0x20, 0x7F), *range(0x80, 0x100)}
 
 
 def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
-    """The format of an input by its first bytes, and a note where its suffix says otherwise; `-` is .npy."""
+    """The format of an input by its first bytes, and a note if its suffix is that of another one; `-` is .npy."""
     if path == "-":
         return FORMATS["npy"], ()
     by_suffix = with_suffix(path, FORMATS.values())
@@ -59,7 +59,7 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
 
 
 def _may_be_raw(path: str) -> bool:
-    """Whether a file may hold plain numbers: it is no text, and does not begin as documents and archives do."""
+    """Whether a file may hold plain numbers: it is neither text nor a known document or archive."""
     try:
         with open(path, "rb") as file:
             start = file.read(1024)
@@ -69,7 +69,7 @@ def _may_be_raw(path: str) -> bool:
 
 
 def refuse_known_format(path: str) -> None:
-    """Refuses to take a file for plain numbers whose name and first bytes agree on a format: it says what it holds."""
+    """Refuses to read a file as plain numbers whose suffix and first bytes agree on a format."""
     named = None if path == "-" else with_suffix(path, FORMATS.values())
     if named is not None and not named.is_folder and _by_first_bytes(path) is named:
         raise FileError(
@@ -79,12 +79,12 @@ def refuse_known_format(path: str) -> None:
 
 
 def format_beginning(start: bytes) -> Format | None:
-    """The format whose files begin so."""
+    """The format whose files start with these bytes; None if none does."""
     return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
 
 
 def folder_format(path: str) -> Format | None:
-    """The format of a folder that is one input, by what is in it or by its name; None for any other path."""
+    """The format of a folder that is one input, by its content or name; None for any other path."""
     rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
     if is_url(path):
         return with_suffix(path, FORMATS.values()) or next(row for row in rows if row.remote)
@@ -95,13 +95,13 @@ def folder_format(path: str) -> Format | None:
 
 
 def names_folder_output(path: str) -> bool:
-    """Whether an output of this name is one folder, and no folder of outputs."""
+    """Whether an output of this name is a format that is a folder, and not a folder of outputs."""
     row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
     return row is not None and row.is_folder
 
 
 def can_crash(source: str, output: str | None) -> bool:
-    """Whether a damaged input or a full disk may end the process that reads `source` or writes `output`."""
+    """Whether a damaged input or a full disk may crash the process that reads `source` or writes `output`."""
     written = with_suffix(output, FORMATS.values()) if output else None
     if written is not None and written.fragile:
         return True
@@ -112,10 +112,10 @@ def can_crash(source: str, output: str | None) -> bool:
 
 
 def parse_source(text: str, dataset: str | None = None) -> Source:
-    """`a.npz:key` and `a.h5:/dataset` in two; a file that exists under the whole text is taken as it is.
+    """Splits `a.npz:key` and `a.h5:/dataset`, unless a file of the whole name exists.
 
-    A key may hold colons: the path ends at the first colon behind a suffix of files that hold several arrays, at which
-    there is a file.
+    A key may contain colons: the path ends at the first colon after a suffix of files that hold several arrays, if such
+    a file exists.
     """
     check_url(text)
     if dataset is not None or os.path.lexists(text):
@@ -136,7 +136,7 @@ def _by_first_bytes(path: str) -> Format | None:
 
 
 def _instead(error: OSError, path: str) -> str:
-    """The end of the refusal of a path: the nearest file, one in the folder, or the array in a file that it names."""
+    """A suggestion for a path that cannot be opened: a similar name, a file in it, or an array of a file."""
     if isinstance(error, FileNotFoundError):
         return did_you_mean_file(path)
     if isinstance(error, IsADirectoryError):
@@ -148,7 +148,7 @@ def _instead(error: OSError, path: str) -> str:
 
 
 def _first_bytes(path: str) -> bytes:
-    """The first bytes of a regular file; a device, a pipe or a folder is refused without waiting on it."""
+    """The first bytes of a regular file; refuses devices, pipes and folders without waiting for them."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as stream:
@@ -165,7 +165,7 @@ Result = TypeVar("Result")
 
 
 def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
-    """What `look` returns or raises about the file at `path`: a PoolError, also for a crash or an odd exception."""
+    """The result of `look`, in a subprocess if the format at `path` is fragile. Crashes become a PoolError, too."""
     if _is_worker() or not can_crash(path, None) or sys.platform != "linux":
         try:
             return look()
@@ -179,6 +179,6 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
 
 
 def _is_worker() -> bool:
-    """Whether this process may crash, and has no children; asked without the import, which takes 10 ms."""
+    """Whether this is a worker, which may crash; without importing multiprocessing, which takes 10 ms."""
     module = sys.modules.get("multiprocessing.process")
     return module is not None and module.current_process().daemon

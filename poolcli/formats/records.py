@@ -1,4 +1,4 @@
-"""What formats and the rest of the program exchange: where an array is, what it is, and what came with it."""
+"""Records that formats and the rest of the program exchange: sources, headers, options, metadata, readers, writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
 
 
-@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+@dataclass(frozen=True)  # no slots, with which pickling takes several times as long
 class Source:
     """A file (`-` is a .npy stream on stdin) and the array in it: a .npz key or an HDF5 dataset."""
 
@@ -30,10 +30,13 @@ class Source:
 class ReadOptions:
     """How inputs are read.
 
-    `pages` is `all` (as None) or a range such as 1 or 2-5; `max_pixels` are those of one picture; `allow_external`
-    lets HDF5 files read the files that they name; `limit` is memory in bytes, and `allowed` the same where it was given
-    by name; `axes` is how many the array has, where that is known; with `first_level` a
-    group of levels stands for the largest; `raw` is what a file without a header holds.
+    pages : `all` (like None), or a range such as 1 or 2-5
+    max_pixels : of one image
+    allow_external : whether HDF5 and Zarr may read files that an input refers to
+    limit, allowed : the memory limit in bytes, and the same if it was given (--max-memory)
+    axes : the number of axes of the array, if it is known
+    first_level : whether a multiscale group stands for its largest level
+    raw : the array of a file without a header
     """
 
     pages: str | None = None
@@ -48,11 +51,13 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an array before its data is read; layout None is the default, NC and spatial axes; `missing` are
-    the numbers that the file says stand for no value.
+    """What is known of an array before its data is read.
 
-    `beside` is how many bytes reading takes beside the array, or the part of it that is read: by decoders, of chunks.
-    Of pictures: `mode` says what the channels are, `alpha` whether the last one is alpha.
+    layout : None is the default, N, C and spatial axes
+    key : its name in the file
+    mode, alpha : of images, what the channels are, and whether the last one is alpha
+    missing : nodata values that the file declares
+    beside : bytes of memory that reading takes beside the array or the region read
     """
 
     format: str
@@ -69,7 +74,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The values along an axis, what they are called, and the attributes of the dataset that holds them."""
+    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes."""
 
     values: NDArray[Any]
     title: str
@@ -78,7 +83,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What an axis is called, and the values along it: by name of the dataset that holds them."""
+    """The name of an axis, and its coordinates by the names of their arrays."""
 
     label: str
     scales: Mapping[str, Scale]
@@ -86,10 +91,15 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array: `image` as Pillow's save takes it, `dataset` as h5py's create_dataset,
-    `store` as `poolcli.formats.zarr.ome` reads it; of an HDF5 dataset or a Zarr array its attributes, those of the
-    `groups` above it, and for each axis its label and scales; `ome` is what OME-Zarr says of it. `notes` say what of
-    all this is left out.
+    """What a file holds beside its array.
+
+    image : of images, by the names of Pillow's `save`
+    dataset : the storage of an HDF5 dataset, as arguments of `create_dataset`
+    store : the storage of a Zarr array, as `poolcli.formats.zarr.ome.stored` returns it
+    attributes, groups : attributes of the array and of the groups above it
+    ome : OME-Zarr metadata
+    dimensions : name and coordinates of each axis
+    notes : on what is left out
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
@@ -104,7 +114,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array that was read, its header, and what came with it."""
+    """An array that was read, with header and metadata."""
 
     array: NDArray[Any]
     header: Header
@@ -113,10 +123,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array that is to be written: what it is, its name in the file, and what goes with it.
-
-    `mode` says what the channels of a picture are, None for the one of their number and type.
-    """
+    """An array to be written. `mode` says what the channels of an image are; None follows their number and type."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -128,7 +135,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class NamedArray:
-    """An array with what is to be written of it."""
+    """An array to be written, and its values."""
 
     spec: Spec
     array: NDArray[Any]
@@ -138,11 +145,13 @@ class NamedArray:
 class WriteOptions:
     """How outputs are written.
 
-    `quality` is that of JPEG and WebP; an `identity` names the work, so that one that was stopped can be continued.
-    With `adds` a file that exists keeps what it holds, and `overwrite` is about an array of the same name in it.
-    `chunks` and `shards` are those of Zarr, and `most` is how many elements one of them has at most, where neither is
-    given. `part` is the one of several (number, count) that this process makes of what the `identity` names, and with
-    `resume` it goes on with it.
+    overwrite : whether an existing file, or with `adds` an array of the same name, is replaced
+    quality : of JPEG and WebP
+    identity : names the work, so that an interrupted run can be continued
+    adds : whether the array is added to an existing file
+    chunks, shards : of Zarr
+    most : the largest number of elements of a chunk or shard, if neither is given
+    part, resume : which part (number, count) of the work this process does, and whether it continues it
     """
 
     overwrite: bool = False
@@ -157,10 +166,10 @@ class WriteOptions:
 
 
 class RegionWriter(Protocol):
-    """Takes the regions of an array in any order; a stream, which cannot go back, only from front to back.
+    """Writes the regions of an array in any order; streams, which cannot seek, only from front to back.
 
-    `notes` say what else of the output could not be kept. A sink with a `unit` takes regions of whole units alone:
-    along each axis they begin at a multiple of it, and end at one or with the array.
+    `notes` tell what could not be kept. A writer with a `unit` takes regions of whole units only: along each axis they
+    start at a multiple of it, and end at one or with the array.
     """
 
     @property
@@ -170,10 +179,10 @@ class RegionWriter(Protocol):
     def unit(self) -> tuple[int, ...] | None: ...
 
     def holds(self, region: Ranges) -> bool:
-        """Whether the region is there already, from a run that was stopped."""
+        """Whether an interrupted run has written the region already."""
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
-        """Takes a region."""
+        """Writes a region."""
 
 
 @dataclass(slots=True)
@@ -192,24 +201,24 @@ class CallbackWriter:
 
 
 class ArrayReader(Protocol):
-    """An open input: what it is, and its data, region by region."""
+    """An open input: its header, and its data region by region."""
 
     header: Header
 
     @property
     def streams(self) -> bool:
-        """Whether regions are read from the file; otherwise the first one brings all of it into memory."""
+        """Whether regions are read from the file; otherwise the first one loads the whole array."""
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The lengths of what is read as a whole, whatever part of it is wanted; None where that is each element."""
+        """The lengths of chunks, which are always read as a whole; None without chunks."""
 
     @property
     def metadata(self) -> Metadata:
-        """What the file holds beside the array; asked for after a read."""
+        """The metadata; to be used after a read."""
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        """The region as an array of its own shape; raises FileError where the file ends early."""
+        """The region as an array of its shape. Raises a FileError if the file ends early."""
 
 
 class ArrayContainer(Protocol):
@@ -217,19 +226,19 @@ class ArrayContainer(Protocol):
 
     @property
     def headers(self) -> Sequence[Header]:
-        """Those that can be pooled."""
+        """The headers of the arrays that can be pooled."""
 
     @property
     def left_out(self) -> Sequence[str]:
         """The names of what else the file holds, which is neither pooled nor copied."""
 
     def array(self, key: str) -> ArrayReader:
-        """The one of a name that the headers have; refused where it cannot be read."""
+        """Opens an array by the key in its header; refuses one that cannot be read."""
 
 
 @dataclass(slots=True)
 class InMemoryReader:
-    """An input that can only be read whole, which happens once."""
+    """An input that can only be read as a whole, once."""
 
     header: Header
     load: Callable[[], tuple[NDArray[Any], Metadata]]
@@ -251,10 +260,11 @@ class InMemoryReader:
 
 
 def whole_region(shape: Sequence[int]) -> Ranges:
-    """The region that is everything."""
+    """The region of the whole array."""
     return tuple(range(size) for size in shape)
 
 
-def slices(region: Ranges) -> tuple[slice, ...]:
-    """The region as numpy and h5py index it."""
-    return tuple(slice(indices.start, indices.stop) for indices in region)
+def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
+    """The region as an index of numpy and h5py; if `inside` is given, as an index of the array of that region."""
+    starts = [axis.start for axis in inside] if inside is not None else [0] * len(region)
+    return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))

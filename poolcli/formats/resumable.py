@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import product
 from math import prod
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError, said_by
@@ -27,20 +28,21 @@ from poolcli.formats.atomic import (
     sync,
     sync_handle,
 )
+from poolcli.formats.records import slices
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from poolcli.plan.region import Ranges
 
-MOST_AT_ONCE = 1024  # chunks of one call: zarr keeps about 10 KB for each, HDF5 6
+MOST_AT_ONCE = 1024  # chunks of one call, for each of which zarr takes about 10 KB, HDF5 6
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
-    """The runs of elements that make up a region: the first element and the length of each.
-
-    Trailing axes that are taken whole make one run with the axis before them.
+    """The contiguous runs of elements that make up a region of a C-order array: the first element, and how many.
 
     >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
     [(16, 8)]
@@ -60,66 +62,49 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
 
 
 class CoveredRegions:
-    """The regions that are done, joined wherever two make a longer one, so that they stay few in any usual order."""
+    """A union of regions. Neighbours are joined, so that few are left in any usual order."""
 
-    def __init__(self) -> None:
-        self._regions: dict[Ranges, None] = {}
-        self._faces: dict[object, Ranges] = {}
+    def __init__(self, regions: Iterable[Ranges] = ()) -> None:
+        self._regions: list[Ranges] = []
+        for region in regions:
+            self.add(region)
 
     def add(self, region: Ranges) -> None:
-        """Notes that a region is done."""
+        """Adds a region."""
         if not all(region):
-            return  # of nothing
-        joined = self._joined(region)
-        while joined is not None:
-            region, joined = joined, self._joined(joined)
-        self._regions[region] = None
-        self._faces |= dict.fromkeys(_faces(region), region)
+            return  # it is empty
+        for other in self._regions:
+            joined = _joined(other, region)
+            if joined is not None:
+                self._regions.remove(other)
+                self.add(joined)
+                return
+        self._regions.append(region)
 
     def holds(self, region: Ranges) -> bool:
-        """Whether a region lies in one that is done."""
-        return (
-            region in self._regions
-            or not all(region)
-            or any(
-                all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
-                for done in self._regions
-            )
+        """Whether a region is empty, or lies in one of these."""
+        return not all(region) or any(
+            all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
+            for done in self._regions
         )
 
     def __iter__(self) -> Iterator[Ranges]:
         return iter(self._regions)
 
-    def _joined(self, region: Ranges) -> Ranges | None:
-        """The region with a neighbour, which is taken out; None where none has the same other axes."""
-        for axis, span in enumerate(region):
-            rest = region[:axis] + region[axis + 1 :]
-            before = self._faces.get((axis, "stops", span.start, rest))
-            after = self._faces.get((axis, "starts", span.stop, rest))
-            for other in (before, after):
-                if other is not None:
-                    self._take_out(other)
-                    ends = (span.start, span.stop, other[axis].start, other[axis].stop)
-                    return (*region[:axis], range(min(ends), max(ends)), *region[axis + 1 :])
+
+def _joined(one: Ranges, other: Ranges) -> Ranges | None:
+    """The union of two regions that differ along one axis at most, and touch or overlap there; None for others."""
+    axes = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if not axes:
+        return one
+    a, b = one[axes[0]], other[axes[0]]
+    if len(axes) > 1 or a.stop < b.start or b.stop < a.start:
         return None
-
-    def _take_out(self, region: Ranges) -> None:
-        del self._regions[region]
-        for face in _faces(region):
-            if self._faces.get(face) == region:
-                del self._faces[face]
-
-
-def _faces(region: Ranges) -> Iterator[object]:
-    """The sides of a region: where it starts and stops along each axis, and what it is along the others."""
-    for axis, span in enumerate(region):
-        rest = region[:axis] + region[axis + 1 :]
-        yield axis, "starts", span.start, rest
-        yield axis, "stops", span.stop, rest
+    return (*one[: axes[0]], range(min(a.start, b.start), max(a.stop, b.stop)), *one[axes[0] + 1 :])
 
 
 def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
-    """The region in parts, cut between chunks, of which each touches at most so many.
+    """The region in parts, cut between chunks, that touch at most `most` chunks each.
 
     >>> list(batches((range(3, 9),), (4,)))
     [(range(3, 9),)]
@@ -138,14 +123,24 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> I
         )
 
 
-NOTE_EVERY = 2.0  # seconds between notes of how much of a long output is written
+def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> NDArray[Any]:
+    """A region as one array, read in parts that touch few chunks each."""
+    import numpy as np
+
+    out = np.empty(tuple(map(len, region)), dtype)
+    for part in batches(region, chunk):
+        out[slices(part, region)] = read(part)
+    return out
+
+
+NOTE_EVERY = 2.0  # seconds between two writes of a journal
 
 
 @contextmanager
 def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, Journal]]:
-    """As `byte_stream`, for a file that may take long: yields it as it is, and a journal of what of it is good.
+    """As `byte_stream`, for a file that may take long: yields it as it was left, and the journal of its regions.
 
-    When the run is stopped, both stay for the next run of the same `identity`; a run that fails removes them.
+    Both are kept for the next run of the same `identity` when the run is interrupted, and removed when it fails.
     """
     with _kept(path, identity) as (part, journal):
         mode = mode_for(os.path.realpath(path))
@@ -162,7 +157,7 @@ def continued_folder(path: str, overwrite: bool, identity: str) -> Iterator[tupl
     """As `whole_folder`, for a folder that may take long, and as `continued_file` otherwise."""
     with _kept(path, identity) as (part, journal):
         if not os.path.isdir(part):
-            journal.remove()  # what it notes is gone
+            journal.remove()  # the folder that it describes is gone
             os.mkdir(part)
         journal.secure = lambda: secure_folder(part)
         yield part, journal
@@ -172,9 +167,9 @@ def continued_folder(path: str, overwrite: bool, identity: str) -> Iterator[tupl
 
 
 class Journal:
-    """A note beside an output of which regions of its array are on the disk.
+    """A JSON file beside an output: the regions of its array that are on the disk.
 
-    `size` is what a file had when it was opened; `secure` brings to the disk what was written.
+    `size` is that of the output when it was opened; `secure` syncs the output to the disk.
     """
 
     def __init__(self, path: str) -> None:
@@ -184,11 +179,11 @@ class Journal:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for another note."""
+        """Whether it is time to write the journal again."""
         return time.monotonic() - self._last > NOTE_EVERY
 
     def read(self) -> list[Ranges]:
-        """The regions that are noted; none where the note is of another kind, or damaged."""
+        """The regions in the journal; none if it is missing or damaged."""
         try:
             found: Any = json.loads(self._load())
             return [tuple(range(int(start), int(stop)) for start, stop in region) for region in found]
@@ -196,13 +191,13 @@ class Journal:
             return []
 
     def write(self, regions: Iterable[Ranges]) -> None:
-        """Brings the output to the disk, and then notes the regions, in one step."""
+        """Syncs the output, and then replaces the journal atomically."""
         self.secure()
         self._store(json.dumps([[(axis.start, axis.stop) for axis in region] for region in regions]).encode())
         self._last = time.monotonic()
 
     def remove(self) -> None:
-        """Takes the note away."""
+        """Removes the journal."""
         remove(self.path)
 
     def _load(self) -> bytes:
@@ -215,9 +210,39 @@ class Journal:
         os.replace(self.path + ".new", self.path)
 
 
+class Progress:
+    """The regions of an output that are written, with a journal of them if the output can be continued.
+
+    `is_valid` tells regions of the journal that are really there.
+    """
+
+    def __init__(self, journal: Journal | None, is_valid: Callable[[Ranges], bool] = all) -> None:
+        self._journal, self._lock = journal, Lock()
+        before = list(filter(is_valid, journal.read())) if journal else []
+        self._before, self._done = CoveredRegions(before), CoveredRegions(before)
+
+    def holds(self, region: Ranges) -> bool:
+        """Whether the region was written by an earlier run."""
+        return self._before.holds(region)
+
+    def add(self, region: Ranges) -> None:
+        """Adds a region that has been written; called from any thread."""
+        if self._journal is None:
+            return
+        with self._lock:
+            self._done.add(region)
+            if self._journal.is_due:
+                self._journal.write(self._done)
+
+    def write(self) -> None:
+        """Writes the journal now."""
+        if self._journal is not None:
+            self._journal.write(self._done)
+
+
 @contextmanager
 def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
-    """The name of what is written, and its journal; what other work has left of it is removed."""
+    """The temporary name of an output, and its journal; removes what runs of other identities have left of it."""
     target = os.path.realpath(path)
     part = part_name(target, f"{identity}.kept")
     journal = Journal(part + ".at")
@@ -228,7 +253,7 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
         make_folder(os.path.dirname(target))
         try:
             yield part, journal
-        except Exception:  # passed on, whatever it is; not when stopped: that is what it is kept for
+        except Exception:  # not KeyboardInterrupt: an interrupted run keeps its parts
             remove(part)
             journal.remove()
             raise
@@ -241,7 +266,7 @@ def _secure(stream: BinaryIO) -> None:
 
 
 def secure_folder(path: str) -> None:
-    """Brings all files of the file system of a folder to the disk: one call, however many they are."""
+    """Syncs the file system of a folder: one call for any number of files."""
     handle = os.open(path, os.O_RDONLY)
     try:
         syncfs: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -257,7 +282,7 @@ def secure_folder(path: str) -> None:
 
 
 def _parts(target: str) -> list[str]:
-    """What runs that were stopped have kept of `target`."""
+    """What interrupted runs have kept of `target`."""
     folder, start = os.path.split(part_name(target, "")[: -len(".part")])
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
@@ -265,7 +290,7 @@ def _parts(target: str) -> list[str]:
 
 
 ENDED, UNFINISHED = ".ended", ".shards"
-SOME = 5  # shards that a message names
+SHOWN = 5  # shards that a message names
 _NOTE = re.compile(r"\.shard-(\d+)-of-(\d+)\.(?:ended|at|at\.new)", re.ASCII)
 
 
@@ -273,7 +298,7 @@ _NOTE = re.compile(r"\.shard-(\d+)-of-(\d+)\.(?:ended|at|at\.new)", re.ASCII)
 def shared_folder(
     path: str, overwrite: bool, identity: str, part: tuple[int, int], resume: bool
 ) -> Iterator[tuple[str, Journal]]:
-    """As `continued_folder`, for one `part` (number, count) of what `identity` names; the folder stays hidden."""
+    """As `continued_folder`, for one `part` (number, count) of an output; the folder keeps its temporary name."""
     target = os.path.realpath(path)
     note = note_of(part)
     with reported(path):
@@ -294,8 +319,9 @@ def shared_folder(
 
 
 def finish(path: str) -> tuple[int, int]:
-    """Gives a folder its name when all its parts are there; returns how many they are, 0 where it has its name already,
-    and how many outputs they make.
+    """Renames a folder whose parts are all written.
+
+    Returns the number of its parts (0 if it has its name already), and the number of outputs that they make.
     """
     target = os.path.realpath(path)
     folder = _unfinished(path, target)
@@ -315,7 +341,7 @@ def finish(path: str) -> tuple[int, int]:
     with reported(path):
         secure_folder(folder)
         move_folder(folder, target, overwrite)
-    _remove_notes(target)  # at last: whoever is killed before can begin again
+    _remove_notes(target)  # last, so that a merge that is killed can be repeated
     return count, 1
 
 
@@ -332,7 +358,7 @@ def _remove_notes(folder: str) -> None:
 
 
 def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[int], where: str) -> int:
-    """How many parts there are, of which all have ended; refused while one has not, or they are not of one number."""
+    """The number of parts; refused unless all have ended, and belong to the same number of parts."""
     counts = sorted({count for _, count in begun if count})
     if len(counts) > 1:
         raise RequestError(
@@ -349,7 +375,7 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
 
 
 def _unfinished(path: str, target: str) -> str | None:
-    """The hidden folder of the only unfinished work on `path`; None where there is none and `path` exists."""
+    """The temporary folder of the shards of `path`; None if there is none and `path` exists."""
     parent, start = os.path.split(part_name(target, "")[: -len(".part")])
     with reported(path), os.scandir(parent) as entries:
         found = sorted(e.path for e in entries if e.name.startswith(start) and e.name.endswith(UNFINISHED + ".part"))
@@ -357,7 +383,7 @@ def _unfinished(path: str, target: str) -> str | None:
 
 
 def only_work(path: str, found: Sequence[str]) -> str:
-    """The one place where shards work on `path`, of those that were found; refused where there is none, or several."""
+    """The only one of the places found where shards of `path` are; refused for none or several."""
     if not found:
         raise RequestError(f"{path}: no shard of it was made; pool with {field('shard', '1/4')} and so on first")
     if len(found) > 1:
@@ -369,17 +395,17 @@ def only_work(path: str, found: Sequence[str]) -> str:
 
 
 def note_of(part: tuple[int, int]) -> str:
-    """How the names of the notes of a part begin."""
+    """The start of the names of a part's notes."""
     return ".shard-{}-of-{}".format(*part)
 
 
 def numbers_of(name: str) -> tuple[int, int]:
-    """The part that a note is of: its number, and of how many; zeros for any other name."""
+    """The number of a note's part and the number of parts; zeros for other names."""
     match = _NOTE.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _listed(numbers: Sequence[int], count: int) -> str:
-    some = ", ".join(f"{number}/{count}" for number in numbers[:SOME])
-    more = f" and {len(numbers) - SOME} more" if len(numbers) > SOME else ""
+    some = ", ".join(f"{number}/{count}" for number in numbers[:SHOWN])
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
     return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"

@@ -1,4 +1,4 @@
-"""The safetensors format: a JSON header of names, types, shapes and places, and behind it the numbers, in C order."""
+"""The safetensors format: a JSON header with names, types, shapes and offsets, then the arrays in C order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, R
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LENGTH = 8  # bytes of the header's length, which come first
+LENGTH = 8  # bytes of the header's length, at the start of the file
 LONGEST_HEADER = 2**21  # bytes
-ALIGNED = 8  # bytes, at a multiple of which the numbers begin
+ALIGNED = 8  # bytes, to a multiple of which the header is padded
 MOST_AXES = 32
 ABOUT = "__metadata__"
 TYPES = {
@@ -34,7 +34,7 @@ WRITTEN = {name: code for code, name in TYPES.items()}
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
-    """The file; its arrays are read region by region."""
+    """Opens the file; its arrays are read region by region."""
     with open(path, "rb") as stream:
         entries, start = _parse(path, stream)
         yield _File(path, stream, entries, start)
@@ -49,11 +49,11 @@ class _File:
 
     @property
     def headers(self) -> list[Header]:
-        return [self._header(name) for name in self.entries if self._is_of_numbers(name)]
+        return [self._header(name) for name in self.entries if self._is_numeric(name)]
 
     @property
     def left_out(self) -> list[str]:
-        return [name for name in self.entries if name != ABOUT and not self._is_of_numbers(name)]
+        return [name for name in self.entries if name != ABOUT and not self._is_numeric(name)]
 
     def array(self, key: str) -> ArrayReader:
         header, about = self._header(key), self.entries.get(ABOUT, {})
@@ -66,7 +66,7 @@ class _File:
         entry = self.entries[name]
         return Header("safetensors", tuple(entry["shape"]), TYPES[entry["dtype"]], key=name)
 
-    def _is_of_numbers(self, name: str) -> bool:
+    def _is_numeric(self, name: str) -> bool:
         entry = self.entries[name]
         return name != ABOUT and entry["dtype"] in TYPES and 0 < len(entry["shape"]) <= MOST_AXES
 
@@ -79,10 +79,8 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes arrays under their names (`data` without one), with what the inputs say of themselves in words."""
-    ordered = sorted(
-        arrays, key=lambda each: -each.array.dtype.itemsize
-    )  # so that each begins at a multiple of its own
+    """Writes arrays under their names (`data` without one), with the string metadata of the inputs."""
+    ordered = sorted(arrays, key=lambda each: -each.array.dtype.itemsize)  # then each is aligned to its item size
     names = iter(array_names(path, [each.spec.key for each in ordered]))
     about, lost = _about(arrays)
     entries: dict[str, Any] = {ABOUT: about} if about else {}
@@ -97,11 +95,11 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         stream.write(len(text).to_bytes(LENGTH, "little") + text)
         for each in ordered:
             stream.write(_bytes(each.array))
-    return (f"left out, for they are no words: the attributes {named(lost)}",) if lost else ()
+    return (f"left out, because they are not strings: the attributes {named(lost)}",) if lost else ()
 
 
 def _about(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list[str]]:
-    """What the inputs' files say of themselves in words, and the names of what else is said there or of the arrays."""
+    """The string metadata of the inputs' files, and the names of all other metadata."""
     about, lost = dict[str, str](), dict[str, None]()
     for metadata in (each.spec.metadata for each in arrays):
         for name, value in metadata.groups.get("/", {}).items():
@@ -121,7 +119,7 @@ def _bytes(array: NDArray[Any]) -> memoryview:
 
 
 def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The entries of the header, each checked against the file's size, and where the numbers begin."""
+    """The entries of the header, each checked against the file's size, and where the arrays begin."""
     held = os.fstat(stream.fileno()).st_size
     length = int.from_bytes(stream.read(LENGTH), "little")
     if length > min(held - LENGTH, LONGEST_HEADER):
@@ -130,7 +128,7 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
             f"and at most {human_bytes(LONGEST_HEADER)} are read"
         )
     try:
-        entries = json.loads(stream.read(length), object_pairs_hook=_once)
+        entries = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: its safetensors header is broken") from error
     start = LENGTH + length
@@ -142,8 +140,8 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
     return entries, start
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a ValueError where it has a name twice."""
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a ValueError if it has a name twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")
@@ -155,7 +153,7 @@ def _is_about(entry: Any) -> bool:
 
 
 def _is_entry(entry: Any, held: int) -> bool:
-    """Whether an entry is one, lies in the file, and has as many bytes as its shape and type say."""
+    """Whether an entry is valid, lies in the file, and has as many bytes as its shape and type need."""
     if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
         return False
     shape, place = _numbers(entry.get("shape")), _numbers(entry.get("data_offsets"))
@@ -166,6 +164,6 @@ def _is_entry(entry: Any, held: int) -> bool:
 
 
 def _numbers(value: Any) -> list[int] | None:
-    """A list of whole numbers from 0 on; None for anything else."""
+    """A list of integers from 0 on; None for anything else."""
     whole = isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
     return value if whole else None

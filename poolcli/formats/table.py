@@ -1,4 +1,4 @@
-"""The table of file formats: what each is called, looks like, and can do. A format is its module and its row here."""
+"""The table of file formats: their names, first bytes and capabilities. A format is a module and its row here."""
 
 from __future__ import annotations
 
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How files of a format name their arrays: `default` is the name of an array without one, `own` are names that the
-    format itself uses. With `nested` names a slash makes a group; `any_bytes` are names that need not be UTF-8.
+    """How files of a format name their arrays.
+
+    default : the name of an array without one
+    own : names that the format itself uses
+    nested : whether a slash makes a group
+    any_bytes : whether names need not be UTF-8
     """
 
     default: str = "data"
@@ -44,18 +48,25 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as data: what its files look like, which module knows it, and what can be done with it.
+    """A format: how its files are recognized, which module knows it, and what it can do.
 
-    `several` arrays have their keys in one file, by the rules of its `naming`, and one that `adds` takes more of them
-    later; a `picture` has
-    channels and pages; a format that is a folder names the `markers`, files of which one is in every such folder; one
-    that is `chunked` has chunks that can be chosen, and a `remote` one is reached at
-    URLs, too. Inputs that `streams` are read region by region, as a rule; outputs of `streams_from` elements and more
-    are written so, None for never. A `resumable` output goes on where a run was stopped, one that `spreads` may be
-    written by several processes at once; the library of a `fragile` one may end the process. `lacks` are number types
-    that it cannot hold; `written_as` is the suffix under which a folder run writes what the format itself cannot.
-    `loads` are packages that reading and writing it takes, where they are installed, and that are safe to fork with;
-    `plugin` is the one of Pillow's own.
+    name, suffixes : what it is called, and how names of its files end
+    module : the module with its `Functions`
+    magic, magic_at : its first bytes, and their offset
+    markers : for a format that is a folder, files of which each such folder has one
+    reads, writes : whether poolcli reads and writes it
+    several, naming : whether a file holds several arrays, and how they are named
+    adds : whether arrays can be added to a file
+    picture : whether it is an image format, with channels and pages
+    streams : whether inputs are usually read region by region
+    streams_from : the number of elements from which on outputs are written region by region; None for never
+    resumable, spreads : whether an output can be continued, and written by several processes at once
+    chunked, remote : whether its chunks can be chosen, and whether it is reached at URLs
+    fragile : whether its library may crash the process
+    lacks : number types that it cannot hold
+    written_as : for a format that is not written, the suffix of outputs in a folder run
+    loads : modules that it uses, if installed, which are imported before workers are forked
+    plugin : the one of them that is Pillow's plugin
     """
 
     name: str
@@ -89,37 +100,38 @@ class Format:
 
     @property
     def functions(self) -> Functions:
-        """The module that knows the format, imported when it is first asked."""
+        """The format's module, imported when it is first used."""
         with loading():
             return cast("Functions", import_module(self.module))
 
 
 class Functions(Protocol):
-    """What the module of every format has. `open_writer` is needed of those that stream, `write` of those that write,
-    `open_container` of those that hold several, `holds` of those that add."""
+    """The functions of a format's module: `open_array`, and what its capabilities need: `open_container` if it holds
+    several arrays, `write` if it writes, `open_writer` if it streams outputs, `holds` if it adds.
+    """
 
     def open_array(self, source: Source, options: ReadOptions) -> AbstractContextManager[ArrayReader]:
-        """An input; refuses with a FileError what cannot be read."""
+        """Opens an input. Raises a FileError if it cannot be read."""
 
     def open_container(self, path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
-        """All arrays of a file of a format that holds several."""
+        """Opens all arrays of a file."""
 
     def holds(self, source: Source) -> bool:
-        """Whether a file of a format that adds has something of the name already."""
+        """Whether a file already has something of the name."""
 
     def write(self, path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-        """Writes arrays, whole or not at all; returns notes on what could not be kept."""
+        """Writes arrays atomically; returns notes on what could not be kept."""
 
     def open_writer(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter]:
-        """An output that takes an array region by region, whole or not at all."""
+        """Opens an output that takes an array region by region, and appears atomically."""
 
 
-# Pillow, with what it loads itself when it opens its first picture.
+# Pillow, with what it imports itself when it opens its first image.
 PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
 
 def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    """A format that Pillow reads by a plugin; what its library loads late, when it decodes, is loaded with it."""
+    """An image format, which Pillow reads by a plugin."""
     plugin = plugin and f"PIL.{plugin}ImagePlugin"
     loads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("loads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
@@ -127,13 +139,13 @@ def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, *
     return Format(name, suffixes, module, magic, picture=True, plugin=plugin, loads=loads, **more)
 
 
-# A box that may be of several lengths, and the brands of HEVC pictures.
+# The first box, of several possible lengths, with the brands of HEVC images.
 _HEIF = tuple(
     bytes((0, 0, 0, length)) + b"ftyp" + brand
     for length in range(16, 64, 4)
     for brand in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
 )
-# HDF5 files of up to 2**25 elements are made in memory, where a full disk cannot hurt them.
+# HDF5 files of up to 2**25 elements are made in memory, because HDF5 crashes when the disk is full.
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
@@ -160,7 +172,7 @@ FORMATS: dict[str, Format] = {
             several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
             naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),
-        # A length below 2**40, and the JSON that it is the length of.
+        # The upper bytes of the length of a header, and the JSON that it starts with.
         Format(
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
             several=True, streams=True, lacks=(), naming=Naming(own=("__metadata__",)),
@@ -188,7 +200,7 @@ FORMATS: dict[str, Format] = {
 
 
 def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
-    """The suffixes of the formats that are wanted, in the order of the table."""
+    """The suffixes of the formats for which `wanted` is true, in the order of the table."""
     return tuple(suffix for row in FORMATS.values() if wanted(row) for suffix in row.suffixes)
 
 
@@ -199,7 +211,7 @@ def with_suffix(path: str, rows: Iterable[Format]) -> Format | None:
 
 
 def without_suffix(path: str) -> str:
-    """`path` without what names its format, as `.npy.gz`; else without whatever is behind its last dot."""
+    """`path` without the suffix of its format, such as `.npy.gz`, or else without its last suffix."""
     row = with_suffix(path, FORMATS.values())
     long = max((s for s in row.suffixes if path.lower().endswith(s)), key=len) if row else Path(path).suffix
     return path[: len(path) - len(long)]

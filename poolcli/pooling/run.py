@@ -325,7 +325,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         _check_sum(job.source.path, parts, copied, settings)
         notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
         left_out = () if settings.arrays else file.left_out
-        notes += (f"left out, for they are no arrays of numbers: {named(left_out)}",) if left_out else ()
+        notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
         if not settings.dry_run:
             parts, kept = _pooled_and_written(job, settings, file, parts, copied, clock)
             notes += kept

@@ -96,7 +96,7 @@ def _with_scales_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) 
     metadata = replace(metadata, dimensions=tuple(dimensions))
     if not lost:
         return metadata
-    said = f"left out, for they are very long or a window has none of them: the values along an axis in {named(lost)}"
+    said = f"left out, because they are very long or a window has none of them: the coordinates {named(lost)}"
     return replace(metadata, notes=(*metadata.notes, said))
 
 

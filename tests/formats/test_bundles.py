@@ -81,7 +81,7 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
 def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.formats.hdf5.LARGEST_SCALES", 40)
     result = cli("avg", "x.h5:/b", "-o", "y.h5", *HALVE, "--json")
-    said = "left out, for they are very long: the values along an axis in /lon"
+    said = "left out, because they are very long: the coordinates /lon"
     assert (result.code, said in result.json["notes"]) == (0, True)
     with h5py.File("y.h5") as made:
         assert [list(dimension) for dimension in made["b"].dims] == [[], [], ["lat"], []]
@@ -206,7 +206,7 @@ def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> No
             file["names"], file["soft"], file["number"] = "text", h5py.SoftLink("/b"), 5
         names = ["/names", "/number", "/soft"]
     result = cli("avg", source, "-o", f"y{source[1:]}", *HALVE, "--all", "--json")
-    said = f"left out, for they are no arrays of numbers: {', '.join(names)}"
+    said = f"left out, because they are not numeric arrays: {', '.join(names)}"
     notes = [json.loads(line)["notes"] for line in result.out.splitlines()]
     assert (result.code, [said in each for each in notes]) == (0, [True, True])
     result = cli("avg", source, "-o", f"z{source[1:]}", *HALVE, "--dataset", "b", "--dataset", "b", "--json")

@@ -55,7 +55,7 @@ def test_references_are_left_out_by_name(cli: Cli) -> None:
         file["g/a"].attrs["parts"] = np.array([file["g"].ref], h5py.ref_dtype)
 
     made(fill)
-    said = "left out, for they are references or cannot be read: the attributes /g/a@parts, /@start"
+    said = "left out, because they are references or cannot be read: the attributes /g/a@parts, /@start"
     assert notes_of(cli) == [said]
 
 
@@ -113,7 +113,7 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
 
     made(fill)
     monkeypatch.setattr("poolcli.pooling.write.LONGEST_SCALE", 7)
-    said = "left out, for they are very long or a window has none of them: the values along an axis in /lat"
+    said = "left out, because they are very long or a window has none of them: the coordinates /lat"
     assert notes_of(cli) == [said]
 
 

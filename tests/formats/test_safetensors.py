@@ -59,7 +59,7 @@ def test_names_and_words_come_from_and_go_to_other_formats(cli: Cli) -> None:
         file["g/weight"].attrs["units"] = "K"
         file.attrs["title"], file.attrs["year"] = "ours", 2026
     result = cli("avg", "x.h5", "-o", "y.safetensors", *HALVE, "--json")
-    assert "left out, for they are no words: the attributes year, units" in result.json["notes"]
+    assert "left out, because they are not strings: the attributes year, units" in result.json["notes"]
     with safetensors.safe_open("y.safetensors", "numpy") as file:
         assert (list(file.keys()), file.metadata()) == (["g/weight"], {"title": "ours"})
     assert cli("avg", "y.safetensors:g/weight", "-o", "z.h5", *HALVE, "-q").code == 0
@@ -83,7 +83,7 @@ def test_single_numbers_and_unknown_types_are_left_out(cli: Cli) -> None:
     made(json.dumps(header), bytes(4))
     assert [each.key for each in list_arrays("x.safetensors")] == ["a"]
     result = cli("avg", "x.safetensors", "-o", "y.npz", "-k", "2", "--all", "--json")
-    assert "left out, for they are no arrays of numbers: one, tiny" in result.json["notes"]
+    assert "left out, because they are not numeric arrays: one, tiny" in result.json["notes"]
 
 
 def made(header: str, data: bytes = b"", length: int | None = None) -> None:

@@ -77,8 +77,8 @@ def test_a_secret_in_a_url_is_refused_and_shown_nowhere(
     result = cli(*(word.replace("URL", url) for word in words))
     assert "SECRET" not in result.out + result.err
     said = (
-        "what may be a secret must not stand in a URL, which reports and logs show; leave it to the environment and "
-        "files in which the store's own tools look for it"
+        "a URL must not contain secrets, because reports and logs show it; "
+        "put them where the store's own tools look for credentials"
     )
     assert shown in result.err
     assert said in result.err

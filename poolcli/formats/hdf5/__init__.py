@@ -46,7 +46,7 @@ def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Me
     dimensions, notes = _dimensions(dataset, scales, lost)
     stored, more = dataset.stored()
     if lost:
-        notes += (f"left out, for they are references or cannot be read: the attributes {named(lost)}",)
+        notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
     return Metadata(dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more))
 
 
@@ -87,7 +87,7 @@ def _dimensions(
                 values = scale.read(whole_region(scale.header.shape))
                 kept[scale.name] = Scale(values, scale.title, _own(scale.attributes, scale.name, lost))
         found.append(Dimension(label, kept))
-    notes = (f"left out, for they are very long: the values along an axis in {named(long)}",) if long else ()
+    notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
     return tuple(found) if any(dimension.label or dimension.scales for dimension in found) else (), notes
 
 

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,7 @@ from poolcli.formats.checks import (
     human_bytes,
     zstd_size,
 )
-from poolcli.formats.records import ReadOptions, slices
-from poolcli.formats.resumable import batches
+from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy, need
 from poolcli.windows import ceil_div
@@ -54,26 +53,16 @@ SCALED_HEADER = 21  # bytes of scale-offset before the numbers
 PACKED_ATOMS = 1  # n-bit's kind for plain numbers
 
 
-def _deflate(data: bytes, values: Values, most: int) -> Unpacked:
-    inflater = zlib.decompressobj()
+def _stream(make: Callable[[], Any], data: bytes, values: Values, most: int) -> Unpacked:
+    """By a decompressor of the standard library."""
+    unpacker = make()
     try:
-        found = inflater.decompress(data, most + 1)
-    except zlib.error:
+        found: bytes = unpacker.decompress(data, most + 1)
+    except (zlib.error, OSError):
         return b""
-    return _within(found, most) if inflater.eof or len(found) > most else b""
-
-
-def _bzip2(data: bytes, values: Values, most: int) -> Unpacked:
-    unpacker = bz2.BZ2Decompressor()
-    try:
-        found = unpacker.decompress(data, most + 1)
-    except OSError:
-        return b""
-    return _within(found, most) if unpacker.eof or len(found) > most else b""
-
-
-def _within(found: bytes, most: int) -> Unpacked:
-    return found if len(found) <= most else len(found)
+    if len(found) > most:
+        return len(found)
+    return found if unpacker.eof else b""
 
 
 def _shuffle(data: bytes, values: Values, most: int) -> Unpacked:
@@ -141,7 +130,8 @@ def _library() -> Any:
 
 
 BUILT_IN: dict[int, Callable[[bytes, Values, int], Unpacked | None]] = {
-    1: _deflate, 2: _shuffle, FLETCHER32: _fletcher32, 4: _szip, 5: _nbit, 6: _scale_offset, 307: _bzip2, 32000: _lzf,
+    1: partial(_stream, zlib.decompressobj), 2: _shuffle, FLETCHER32: _fletcher32, 4: _szip, 5: _nbit,
+    6: _scale_offset, 307: partial(_stream, bz2.BZ2Decompressor), 32000: _lzf,
 }  # fmt: skip
 
 
@@ -262,17 +252,6 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
             out[place] = np.frombuffer(data, dtype).reshape(shape)[part]
         else:
             out[place] = dataset[tuple(slice(a + p.start, a + p.stop) for a, p in zip(first, part, strict=True))]
-    return out
-
-
-def read_in_batches(dataset: Any, region: Ranges) -> Array:
-    """A region of an h5py dataset without filters, few chunks at once: HDF5 takes 6 KB for each, stored or not."""
-    import numpy as np
-
-    out = np.empty(tuple(map(len, region)), dataset.dtype)
-    for part in batches(region, dataset.chunks):
-        place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
-        out[place] = dataset[slices(part)]
     return out
 
 

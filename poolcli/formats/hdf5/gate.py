@@ -37,9 +37,9 @@ from poolcli.formats.hdf5.chunks import (
     h5py,
     is_virtual,
     read_chunks,
-    read_in_batches,
 )
 from poolcli.formats.records import Header, ReadOptions, slices
+from poolcli.formats.resumable import read_in_batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import limit_cpu_time
@@ -326,7 +326,8 @@ class Dataset:
             if self._chunks.packed is not None:
                 return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._chunks.packed, region)
             if self._dataset.chunks:
-                return read_in_batches(self._dataset, region)
+                dtype = self._dataset.dtype
+                return read_in_batches(region, self._dataset.chunks, dtype, lambda part: self._dataset[slices(part)])
             found: NDArray[Any] = self._dataset[slices(region)]
         return found
 

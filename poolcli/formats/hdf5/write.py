@@ -43,7 +43,7 @@ def added_to(path: str, more: int) -> Iterator[Any]:
         with translated(path), h5py.File(part, "r+") as file:
             yield file
         if fingerprint_of(path) != before:
-            raise FileError(f"{path}: changed while it was added to; run again when it is at rest")
+            raise FileError(f"{path}: changed while it was added to; run again when nothing writes to it")
 
 
 def _refuse_full_disk(path: str, needed: int) -> None:
@@ -172,11 +172,13 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
         for key, scale in dimension.scales.items():
             made = _scale(file, path, key, scale, lost)
             if made is None:
-                notes += (f"left out: the scale {key} of {spec.key}, for another of that name has other values",)
+                notes += (
+                    f"left out: the scale {key} of {spec.key}, because another one of that name has other values",
+                )
             else:
                 axis.attach_scale(made)
     if lost:
-        notes += (f"left out, for they cannot be written: the attributes {named(lost)}",)
+        notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
 
 

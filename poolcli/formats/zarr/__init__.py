@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
 
-HIGHEST_CHUNK = 2**31  # bytes of one chunk, where no limit of memory is known
-COPIES = 2  # of a chunk that is read: as it is stored, and unpacked
+HIGHEST_CHUNK = 2**31  # bytes of one chunk, if no memory limit is known
+COPIES = 2  # of a chunk while it is read: stored and decoded
 
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
-    """The store; groups and arrays that cannot be read are left out."""
+    """Opens the store; groups and arrays that cannot be read are left out."""
     with opening(path):
         store = store_of(path, read_only=True, options=options)
         root = root_of(path, store)
@@ -63,7 +63,7 @@ def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen array, read region by region, with its attributes and how it is stored."""
+    """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
         array = file.array(source.key or file.only(options.axes))
         most = options.limit or HIGHEST_CHUNK
@@ -95,13 +95,13 @@ class Stored:
             return [str(key) for key, array in found if not _is_of_numbers(array)]
 
     def only(self, axes: int | None) -> str:
-        """The key of the array that is the whole store, or the only one of so many axes in it."""
+        """The key of the root array, of the largest level if asked for, or of the only array of so many axes."""
         if self.options.first_level and (found := first_level(self.root)):
             return found
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:
-        """The array of a name; refuses what is none, or cannot be held."""
+        """The array of a name; refuses names without one, and arrays beyond the limits."""
         with opening(self.path):
             node = self._node(key)
             if node is None:
@@ -120,7 +120,7 @@ class Stored:
             return _Array(header, where, self.root, node)
 
     def _check_stored(self, where: str, array: Any) -> None:
-        """Refuses an array of which next to nothing is stored: computing it would take long, or a chunk much memory."""
+        """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
         size = DTYPES[array.dtype.name].itemsize
         claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
         if self.options.allowed is None and claimed > LARGEST_EXPANSION:
@@ -128,7 +128,7 @@ class Stored:
             check_expansion(where, stored, claimed, None)
 
     def _node(self, key: str | None) -> Any:
-        """The array of a name; None where there is none, or a group."""
+        """The array of a name; None if there is none."""
         if not (key or "").strip("/"):
             return None if is_group(self.root) else self.root
         if not is_group(self.root):
@@ -157,7 +157,7 @@ def _can_be(array: Any) -> bool:
 
 
 def _check(where: str, array: Any, limit: int | None) -> None:
-    """Refuses metadata that no data can be behind, and chunks that memory cannot hold: each is decoded whole."""
+    """Refuses impossible metadata, and chunks that memory cannot hold: each is decoded as a whole."""
     itemsize = DTYPES[array.dtype.name].itemsize
     if array.ndim > MOST_AXES:
         raise FileError(f"{where}: has {array.ndim} axes; at most {MOST_AXES} are read")
@@ -165,7 +165,7 @@ def _check(where: str, array: Any, limit: int | None) -> None:
         raise FileError(f"{where}: claims {human_bytes(byte_count(array.shape, itemsize))}, which no array can have")
     chunk = array.chunks
     if any(length < 1 for length in chunk):
-        raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, of which some are nothing")
+        raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, which must be at least 1")
     size, most = byte_count(chunk, itemsize), limit or HIGHEST_CHUNK
     if size * 2 > most:
         raise FileError(
@@ -184,7 +184,7 @@ class _Array:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The lengths of what is decoded as one."""
+        """The lengths of a chunk."""
         return tuple(self.array.chunks)
 
     @property

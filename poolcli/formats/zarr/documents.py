@@ -1,4 +1,4 @@
-"""The metadata of Zarr hierarchies that are made here, all of it, before any chunk is written."""
+"""Metadata documents of new Zarr arrays and groups, all made before any chunk is written; chunk and shard sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOSSLESS = (
     "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
     "shuffle", "zlib", "zstd",
 )  # fmt: skip
-OF_INTEGERS = ("delta",)  # give back integers of the one type that they name
+OF_INTEGERS = ("delta",)  # lossless for integers of the type that they name
 OF_BOOL = ("packbits",)
 FLOAT_MAX = {16: 65504.0, 32: (2 - 2.0**-23) * 2.0**127, 64: sys.float_info.max}
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
@@ -35,7 +35,7 @@ INDEX: dict[str, Any] = {
 
 
 def codecs_2(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> dict[str, Any]:
-    """Filters and compressor of an array of Zarr v2; names of those that are left out go to `lost`."""
+    """Filters and compressor of an array of Zarr v2; names of dropped ones are added to `lost`."""
     filters = [each for each in kept.get("filters") or () if _keeps(each["id"], kept["dtype"], dtype, lost)]
     compressor = kept.get("compressor")
     if compressor is not None and not _keeps(compressor["id"], kept["dtype"], dtype, lost):
@@ -44,7 +44,7 @@ def codecs_2(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> dict[str, 
 
 
 def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[str, Any]]:
-    """The codecs of a chunk of Zarr v3, of values in C order and little-endian."""
+    """The codecs of a chunk of Zarr v3, in C order and little-endian; names of dropped ones are added to `lost`."""
     found = kept.get("codecs", ({"name": "bytes"}, ZSTD_3))
     return list(_codecs_3(found, kept.get("dtype", dtype), dtype, lost))
 
@@ -53,7 +53,7 @@ SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 
 
 def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """How an array is stored, in the words of another version of Zarr; without its compressor where that has none."""
+    """The storage of an array as another version of Zarr writes it; zstd replaces compressors that it does not have."""
     if not kept or kept["version"] == version:
         return dict(kept)
     names = ("chunks", "dtype", "fill_value") + (("shards",) if version == 3 else ())
@@ -71,7 +71,7 @@ def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
     if codec["name"] == "blosc":
         setting.pop("typesize", None)
         setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
-    setting.pop("checksum", None)  # which not every reader of Zarr 2 knows
+    setting.pop("checksum", None)  # not every reader of Zarr 2 knows it
     return {"id": codec["name"], **setting}
 
 
@@ -87,7 +87,7 @@ def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
-    """The fill value as JSON, and whether it is the one that was kept; 0 where the type does not have that."""
+    """The fill value as JSON, 0 if the type cannot hold that of the input; and whether it is that of the input."""
     if not kept or kept["dtype"] == dtype:
         return kept.get("fill_value", lookup(dtype).kind == "bool" and False), True
     value, kind = kept["fill_value"], DTYPES[dtype]
@@ -112,7 +112,7 @@ def _codecs_3(
     for codec in found:
         name, setting = codec["name"], dict(codec.get("configuration", {}))
         if name == "transpose":
-            continue  # an order in memory, which changes no value
+            continue  # an order in memory
         if name == "bytes":
             wide = DTYPES[target].itemsize > 1
             yield {"name": "bytes"} | ({"configuration": {"endian": "little"}} if wide else {})
@@ -133,14 +133,12 @@ def _keeps(name: str, source: str, target: str, lost: list[str]) -> bool:
     return able
 
 
-Documents = dict[str, dict[str, Any]]  # by their names in the store
+Documents = dict[str, dict[str, Any]]  # by key in the store
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An array that is to be: where it is in its store, its metadata and that of the groups above it, its grid, and
-    the values along its axes, by key.
-    """
+    """A new array: its key, the documents of it and the groups above it, its chunks, and its coordinates by key."""
 
     key: str
     documents: Documents
@@ -155,21 +153,21 @@ class Made:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is of Zarr v3."""
+        """Whether it is an array of Zarr v3."""
         return _under(self.key, "zarr.json") in self.documents
 
 
 def makings(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[Made]:
-    """What the arrays of one store at `path` are to be; refuses names that lead out of it."""
+    """The new arrays of one store at `path`; refuses names that lead out of it."""
     names = array_names(path, [spec.key for spec in specs])
     return [_made(path, name, spec, options) for name, spec in zip(names, specs, strict=True)]
 
 
 def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
-    """What an array is to be: as its input was stored, as far as that fits its type and shape."""
+    """A new array, stored like its input as far as its type and shape allow."""
     kept, lost = spec.metadata.store, list[str]()
     if options.shards and kept.get("version") == 2:
-        kept = {}  # which has no shards
+        kept = {}  # v2 has no shards
     grid = grid_of(
         spec.shape,
         spec.layout,
@@ -189,7 +187,7 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
     if key:
         documents |= _groups(key, spec.metadata.groups, version, lost)
         for each, scale in (item for dimension in spec.metadata.dimensions for item in dimension.scales.items()):
-            place, _ = array_names(path, [each, key])  # refused where one is the other, or a group of it
+            place, _ = array_names(path, [each, key])  # refuses two of one name, and one that is a group of the other
             documents |= _scale(place, scale, version, lost)
             scales[place] = scale
     notes = [*spec.metadata.notes, *grid.notes]
@@ -198,12 +196,12 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
     if without:
         notes.append(f"stored without the codec {named(without)}")
     if lost:
-        notes.append(f"left out, for they cannot be written: the attributes {named(lost)}")
+        notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
     return Made(key, documents, grid, scales, tuple(notes))
 
 
 def encoded(documents: Documents) -> dict[str, bytes]:
-    """The documents as they are stored."""
+    """The documents as JSON."""
     return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
 
 
@@ -214,7 +212,7 @@ def _names(spec: Spec) -> tuple[str | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array that is to be described: how its input was `kept`, its fill value, names of axes and attributes."""
+    """A new array to be described; `kept` is the storage of its input."""
 
     key: str
     spec: Spec
@@ -226,7 +224,7 @@ class _Array:
 
 
 def _documents(array: _Array, version: int, without: list[str]) -> Documents:
-    """What describes it in a version of Zarr; names of codecs that are left out go to `without`."""
+    """Its documents in a version of Zarr; names of dropped codecs are added to `without`."""
     return _array_2(array, without) if version == 2 else _array_3(array, without)
 
 
@@ -275,7 +273,7 @@ def _type_2(dtype: str) -> str:
 
 
 def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, lost: list[str]) -> Documents:
-    """The groups above an array, with their attributes."""
+    """The documents of the groups above an array."""
     documents: Documents = {}
     names = key.split("/")[:-1]
     for place in ("/".join(names[:depth]) for depth in range(len(names) + 1)):
@@ -290,7 +288,7 @@ def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, los
 
 
 def _scale(place: str, scale: Scale, version: int, lost: list[str]) -> Documents:
-    """The array of the values along an axis, in one chunk."""
+    """The documents of an array of coordinates, in one chunk."""
     spec = Spec(scale.values.shape, scale.values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
     names = (place.rpartition("/")[2],)
@@ -301,12 +299,12 @@ def _under(place: str, name: str) -> str:
     return f"{place}/{name}" if place else name
 
 
-USUAL = {1: 2**20, 2: 1024, 3: 128}  # the length of a chunk along each spatial axis, by their number
+USUAL = {1: 2**20, 2: 1024, 3: 128}  # the default length of a chunk along each spatial axis, by their number
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How an array is cut: what is coded as one, and what is one file or object, None where each chunk is."""
+    """The lengths of chunks, and of shards if chunks share files."""
 
     chunks: tuple[int, ...]
     shards: tuple[int, ...] | None = None
@@ -314,7 +312,7 @@ class Grid:
 
     @property
     def unit(self) -> tuple[int, ...]:
-        """What is written as a whole or not at all."""
+        """The lengths of a file or object, which is always written as a whole."""
         return self.shards or self.chunks
 
 
@@ -327,10 +325,10 @@ def grid_of(
     kept: Mapping[str, Any] | None = None,
     most: int | None = None,
 ) -> Grid:
-    """The chunks and shards of an array: as asked for, else as the input's, else chunks of about a million elements.
+    """The chunks and shards of an array: as asked for, else those of the input, else chunks of a million elements.
 
-    Where they were not asked for, they become smaller until one has at most `most` elements. A RequestError for numbers
-    that fit neither the axes nor each other.
+    If they were not asked for, they are halved until one has at most `most` elements. Raises a RequestError for lengths
+    that do not fit the axes or each other.
 
     >>> grid_of((1, 3, 500, 700, 100), "NCDHW").chunks
     (1, 1, 128, 128, 100)
@@ -341,10 +339,10 @@ def grid_of(
     free = asked is None and asked_shards is None
     chunks = _lengths("chunks", asked, layout) or kept.get("chunks") or _lengths("chunks", _usual(layout), layout)
     shards = _lengths("shards", asked_shards, layout) or (kept.get("shards") if free else None)
-    assert chunks is not None  # noqa: S101  # there is always a usual one
+    assert chunks is not None  # noqa: S101  # there is always a default
     if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
         raise RequestError(
-            f"{field('shards', shards)} are no multiples of the chunks ({','.join(map(str, chunks))})"
+            f"{field('shards', shards)} are not multiples of the chunks ({','.join(map(str, chunks))})"
             + (
                 f"; give {field('chunks')} too"
                 if asked is None
@@ -358,7 +356,7 @@ def grid_of(
 
 
 def _multiples(shards: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
-    """The next multiples of the chunks."""
+    """The next larger multiples of the chunks."""
     return tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
 
 
@@ -367,7 +365,7 @@ def _usual(layout: str) -> tuple[int, ...]:
 
 
 def _lengths(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[int, ...] | None:
-    """One number for each axis: numbers for all of them, or for the spatial ones (D, H, W) while N and C have 1."""
+    """A length for each axis, from numbers for all axes, or for the spatial ones (N and C get 1)."""
     if numbers is None:
         return None
     if any(number < 1 for number in numbers):
@@ -386,7 +384,7 @@ def _lengths(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[i
 
 
 def _smaller(grid: Grid, most: int) -> Grid:
-    """The grid with its units halved, along the longest axis each time, until one has at most `most` elements."""
+    """The grid with its units halved along the longest axis until one has at most `most` elements."""
     chunks, shards = grid.chunks, grid.shards
     while shards and prod(shards) > most and shards != chunks:
         counts = [shard // chunk for shard, chunk in zip(shards, chunks, strict=True)]
@@ -401,7 +399,7 @@ def _smaller(grid: Grid, most: int) -> Grid:
         return grid
     words = [",".join(map(str, unit)) for unit in (shards or chunks, grid.unit)]
     kind = "shards" if shards else "chunks"
-    return Grid(chunks, shards, (f"{kind} of {words[0]} instead of {words[1]}: each is made in memory as a whole",))
+    return Grid(chunks, shards, (f"{kind} of {words[0]} instead of {words[1]}: each is held in memory as a whole",))
 
 
 def _with(lengths: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""zarr-python, imported lazily: stores, hierarchies, and its errors as one line."""
+"""zarr-python behind checks: stores and hierarchies, sizes of chunks, errors of one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poolcli.errors import QUOTES, FileError, PoolError, said_by
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, one_line
 from poolcli.formats.files import filesystem, is_url, patient
 from poolcli.formats.records import ReadOptions, slices
-from poolcli.formats.resumable import batches
+from poolcli.formats.resumable import batches, read_in_batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
 
-PATIENCE = 10.0  # seconds in which what zarr has begun may end, before it is cancelled
-WAITS = "poolcli waits"
+PATIENCE = 10.0  # seconds for zarr's running tasks to end before they are cancelled
+WAITS = "poolcli waits"  # the name of tasks that wait for others
 KNOWN = (
     OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
     ImportError,
@@ -35,18 +35,18 @@ KNOWN = (
 
 
 def translated(path: str) -> AbstractContextManager[None]:
-    """Whatever zarr, a codec or an object store raises becomes one line."""
-    return one_line(path, lambda error: isinstance(error, KNOWN) or _is_a_kind_of_its_own(error), _said)
+    """Turns errors of zarr, codecs and object stores into a FileError of one line."""
+    return one_line(path, lambda error: isinstance(error, KNOWN) or _is_of_a_library(error), _said)
 
 
 def _said(error: Exception) -> str:
-    only_a_word = type(error) is KeyError  # the one that was looked for
+    only_a_word = type(error) is KeyError  # the name that was not found
     return f"Zarr cannot read or write it: {'Unknown name ' if only_a_word else ''}{said_by(error).strip(QUOTES)}"
 
 
 @contextmanager
 def opening(path: str) -> Iterator[None]:
-    """As `translated`, where metadata is read or made: what zarr warns of there is no concern of users."""
+    """As `translated`, for metadata, about which zarr's warnings do not concern users."""
     with translated(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -54,9 +54,10 @@ def opening(path: str) -> Iterator[None]:
 
 @contextmanager
 def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
-    """Ends where all that zarr has begun has ended, too, after such an exception: of several chunks of which one fails,
-    it leaves the others to be written later, when a folder may have been removed for good, or to be asked for anew
-    until the process ends, which says a page about each.
+    """Waits for zarr's other tasks after an exception.
+
+    If one of several chunks fails, zarr leaves the other tasks running: they would write into a folder that has been
+    removed, or retry until the process ends, which then prints a page about each.
     """
     try:
         yield
@@ -67,8 +68,9 @@ def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
 
 
 async def _all_others() -> None:
-    """Waits for what is at work beside this, but not for others that wait; what it raises is known by now. What is
-    asked of an object store anew and anew is not waited for to its end.
+    """Waits for all tasks but this one and others that wait here, and cancels those that retry for long.
+
+    Their exceptions are ignored: the first one is being raised already.
     """
     own = asyncio.current_task()
     own.set_name(WAITS)
@@ -82,28 +84,26 @@ async def _all_others() -> None:
 
 @contextmanager
 def side_by_side(chunk: int, room: int) -> Iterator[None]:
-    """Lets zarr work on no more chunks of so many bytes at once than there is room for."""
+    """Limits how many chunks of so many bytes zarr decodes at once, by the bytes that there is room for."""
     count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
     with zarr.config.set({"async.concurrency": count}):
         yield
 
 
-def _is_a_kind_of_its_own(error: Exception) -> bool:
-    """Whether a library has made its own kind of error for it: those of codecs and of object stores share no class with
-    anything.
-    """
+def _is_of_a_library(error: Exception) -> bool:
+    """Whether a library defines this exception: those of codecs and object stores have no common base class."""
     return type(error).__module__ != "builtins"
 
 
 DEFAULTS = ReadOptions()
 DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
-MOST_LISTED = 100_000  # files and folders that are looked at
+MOST_LISTED = 100_000  # files and folders that are counted
 
 
 def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> Any:
-    """The store at a path or URL, of which no document may take more memory than is allowed."""
+    """The store at a path or URL; when it is read, its documents are limited in size."""
     if is_url(path):
-        filesystem(path)  # refuses what fsspec has no package for
+        filesystem(path)  # refuses protocols whose package is missing
         store = (_of_objects() if read_only else zarr.storage.FsspecStore).from_url(path, read_only=read_only)
         store.options = options
         patient(store.fs)
@@ -114,7 +114,7 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
 
 
 def stored_bytes(path: str, enough: int) -> int:
-    """The bytes below a folder or URL; `enough` where there are as many, or more files than are looked at."""
+    """The bytes below a folder or URL; `enough` if there are as many, or more files than are counted."""
     total, seen = 0, 0
     for size in _sizes(path):
         total, seen = total + size, seen + 1
@@ -142,7 +142,7 @@ def _sizes(path: str) -> Iterator[int]:
 
 
 def _checked(where: str, found: Any, options: ReadOptions) -> Any:
-    """A document as it was read; refused where it would take too much memory as Python objects."""
+    """A document that was read; refused if it would take too much memory as Python objects."""
     if found is not None:
         check_json(where, found.to_bytes(), options.limit, options.allowed)
     return found
@@ -150,7 +150,7 @@ def _checked(where: str, found: Any, options: ReadOptions) -> Any:
 
 @cache
 def _of_objects() -> Any:
-    """zarr's store of objects, whose documents are checked."""
+    """zarr's store at a URL, with a limit to the size of documents."""
 
     class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
         options = DEFAULTS
@@ -164,7 +164,7 @@ def _of_objects() -> Any:
 
 @cache
 def _gated() -> Any:
-    """zarr's store of a folder, whose files are regular, no larger than is allowed, and in that folder."""
+    """zarr's store in a folder, whose files must be regular, within the memory limit, and inside the folder."""
 
     class Gated(zarr.storage.LocalStore):  # type: ignore[misc]  # zarr is imported when it is first used
         def __init__(self, root: Any, options: ReadOptions, *, read_only: bool = True) -> None:
@@ -192,7 +192,7 @@ def _gated() -> Any:
             return await super().get_partial_values(prototype, ranges)
 
         def check(self, key: str) -> str:
-            """The name of the file, or of what is none."""
+            """The path of the file for a key, checked if it exists."""
             name = os.path.join(self.root, key)
             try:
                 status = os.stat(name)
@@ -216,11 +216,11 @@ def _gated() -> Any:
 
 
 MOST_NODES = 10_000
-DEEPEST = 32  # groups inside each other
+DEEPEST = 32  # nested groups
 
 
 def root_of(path: str, store: Any) -> Any:
-    """The array or the group that is the whole store."""
+    """The root array or group of a store."""
     try:
         return zarr.open(store=store, mode="r")
     except PoolError:
@@ -230,14 +230,14 @@ def root_of(path: str, store: Any) -> Any:
 
 
 def is_group(node: Any) -> bool:
-    """Whether zarr's node is a group, and no array."""
+    """Whether a node of zarr is a group, not an array."""
     return hasattr(node, "group_keys")
 
 
 def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]:
-    """The key of every array and the array, in the order of names; None is the key of one that is the whole store.
+    """The key of every array and the array, in the order of names; the key of a root array is None.
 
-    Nodes that cannot be read are passed over. Links to folders are followed only where `follow` is true.
+    Nodes that cannot be read are skipped. Links to folders are followed only if `follow` is true.
     """
     if not is_group(root):
         yield None, root
@@ -258,7 +258,7 @@ def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]
 
 
 def groups_above(root: Any, key: str | None) -> Iterator[tuple[str, Any]]:
-    """The groups on the way to an array, by name, from the root on."""
+    """The groups above an array, by name, from the root on."""
     if key is None or not is_group(root):
         return
     here, place = root, "/"
@@ -269,7 +269,7 @@ def groups_above(root: Any, key: str | None) -> Iterator[tuple[str, Any]]:
 
 
 def _names(path: str, group: Any, follow: bool) -> list[str]:
-    """What may be nodes in a group: what its metadata lists, else the folders in it."""
+    """The possible nodes of a group: those in its consolidated metadata, else the folders in it."""
     listed = group.metadata.consolidated_metadata
     if listed is not None:
         return sorted({name.partition("/")[0] for name in listed.metadata})
@@ -282,14 +282,14 @@ def _names(path: str, group: Any, follow: bool) -> list[str]:
     return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
 
 
-MORE = 2**16  # bytes that codecs may add to a chunk before the next one packs them
+MORE = 2**16  # bytes that codecs may add before the next one compresses
 
 
 def hold_to_size(where: str, array: Any) -> None:
-    """Has the codecs of an open array refuse what is larger than a chunk, or for codecs of whole shards than a shard.
+    """Makes the codecs of an open array refuse data that unpacks to more than a chunk (codecs of shards: than a shard).
 
-    zarr has no public way to ask for this: the methods of these codecs, which belong to this array alone, are replaced.
-    A zarr that names these private parts otherwise reads without the check.
+    zarr has no public way to do this: methods of its codecs, which belong to this array alone, are replaced. A version
+    of zarr without these private names reads without the check (docs/decisions.md).
     """
     size = array.dtype.itemsize
     asynchronous = getattr(array, "async_array", None) or getattr(array, "_async_array", None)
@@ -302,7 +302,7 @@ def hold_to_size(where: str, array: Any) -> None:
 
 
 def _hold(where: str, codec: Any, size: int) -> None:
-    """Has a codec of Zarr v3, or the compressor and filters of v2, refuse what unpacks to more than `size` bytes."""
+    """Makes a codec of v3, or compressor and filters of v2, refuse data that unpacks to more than `size` bytes."""
     if hasattr(codec, "compressor"):
         object.__setattr__(codec, "compressor", codec.compressor and _Held(where, codec.compressor, size))
         object.__setattr__(codec, "filters", tuple(_Held(where, each, size) for each in codec.filters or ()))
@@ -321,7 +321,7 @@ def _hold(where: str, codec: Any, size: int) -> None:
 
 
 class _Held:
-    """A codec of numcodecs that looks at what it unpacks before it does."""
+    """A codec of numcodecs that checks the unpacked size first."""
 
     def __init__(self, where: str, codec: Any, size: int) -> None:
         self._where, self._codec, self._size = where, codec, size
@@ -341,18 +341,12 @@ def _refuse_larger(where: str, measure: Callable[[bytes, int], int], data: bytes
 
 def read_region(where: str, array: Any, region: Ranges) -> NDArray[Any]:
     """A region of zarr's array."""
-    import numpy as np
-
-    out = np.empty(tuple(map(len, region)), array.dtype)
     with translated(where):
-        for part in batches(region, array.chunks):
-            place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
-            out[place] = _values(where, array, part)
-    return out
+        return read_in_batches(region, array.chunks, array.dtype, lambda part: _values(where, array, part))
 
 
 def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
-    """The elements of a part; an error names the chunk (or shard) that it comes from."""
+    """The elements of a region; an error names the chunk or shard that it comes from."""
     try:
         with finished(Exception):
             found: NDArray[Any] = array[slices(part)]

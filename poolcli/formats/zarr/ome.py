@@ -1,4 +1,4 @@
-"""The metadata of OME-Zarr: axes, and where the elements of each level lie."""
+"""Metadata of Zarr arrays beside their values: attributes, dimension names, coordinates, storage, and OME-Zarr."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
 
-VERSIONS = {"0.5": 3, "0.4": 2}  # with the version of Zarr that each is stored in
+VERSIONS = {"0.5": 3, "0.4": 2}  # of OME-NGFF, with the version of Zarr that each uses
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
 ORDER = "NCDHW"
-# How microscopes and people write the units that UDUNITS has longer names for.
+# Short forms of units whose UDUNITS names OME-NGFF requires.
 UNITS = {
     "nm": "nanometer", "um": "micrometer", "µm": "micrometer", "μm": "micrometer", "micron": "micrometer",
     "mm": "millimeter", "cm": "centimeter", "m": "meter", "km": "kilometer", "in": "inch", "å": "angstrom",
@@ -36,7 +36,7 @@ COLOURS = {"RGB": ("FF0000", "00FF00", "0000FF")}
 
 
 def ordered(layout: str) -> str:
-    """The layout in the order that OME-Zarr has: t, c, z, y, x; refuses axes that it does not have.
+    """The layout in the order of OME-Zarr: t, c, z, y, x; refuses axes that it does not have.
 
     >>> ordered("HWC")
     'CHW'
@@ -51,7 +51,7 @@ def ordered(layout: str) -> str:
 
 
 def unit_of(text: str) -> str:
-    """The unit of length as UDUNITS calls it; refuses what is none."""
+    """The UDUNITS name of a unit of length; refuses anything else."""
     found = UNITS.get(text.strip().lower(), text.strip().lower().replace("metre", "meter"))
     if found not in KNOWN_UNITS:
         raise RequestError(f"{field('unit', text)}: is no unit of length; use one such as micrometer or nm")
@@ -59,7 +59,7 @@ def unit_of(text: str) -> str:
 
 
 def names_of_axes(layout: str) -> tuple[str, ...]:
-    """What OME-Zarr calls the axes of a layout."""
+    """The names of a layout's axes in OME-Zarr."""
     return tuple(AXES[letter][0] for letter in layout)
 
 
@@ -73,9 +73,17 @@ def multiscale(
     method: Mapping[str, Any],
     omero: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The attributes of the group that has the levels: of each its path, scale and translation, the largest first.
+    """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5 and 0.4.
 
-    As OME-NGFF 0.5 and 0.4 have them, section `multiscales`. `method` says how the levels were made.
+    Parameters
+    ----------
+    layout : the axes
+    units : units by names of axes
+    levels : path, scale and translation of each level, the largest first
+    version : of OME-NGFF
+    name : of the image
+    method : how the levels were made
+    omero : rendering settings
     """
     axes = [
         {"name": name_of, "type": kind} | ({"unit": units[name_of]} if name_of in units else {})
@@ -99,7 +107,7 @@ def multiscale(
 
 
 def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
-    """How the channels of a picture are shown; None where they are no colours."""
+    """The `omero` rendering of RGB channels; None for other modes."""
     shown = COLOURS.get(mode or "")
     if not shown or highest is None:
         return None
@@ -112,8 +120,9 @@ def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
 
 
 def described(root: Any, key: str | None) -> dict[str, Any]:
-    """What OME-Zarr says of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`; {} where it
-    says nothing, or what is no OME-Zarr.
+    """The OME-Zarr metadata of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`.
+
+    Empty if there is none, or it is invalid.
     """
     if key is None:
         return {}
@@ -129,7 +138,7 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
 
 
 def first_level(root: Any) -> str | None:
-    """The path of the largest level of a group that has several."""
+    """The path of the largest level of a multiscale group; None for other groups."""
     with suppress(*KNOWN):
         found = dict(root.attrs)
         return "/" + str(found.get("ome", found)["multiscales"][0]["datasets"][0]["path"])
@@ -139,7 +148,7 @@ def first_level(root: Any) -> str | None:
 def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     axes = [dict(axis) if isinstance(axis, Mapping) else {"name": str(axis)} for axis in each["axes"]]
     scale, translation = [1.0] * len(axes), [0.0] * len(axes)
-    # Those of the levels come first, then those of all together.
+    # The transformations of the level come first, then those of all levels.
     for step in (*data.get("coordinateTransformations", ()), *each.get("coordinateTransformations", ())):
         if step["type"] == "scale":
             scale = [a * float(b) for a, b in zip(scale, step["scale"], strict=True)]
@@ -151,7 +160,7 @@ def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[
 
 
 def names_of(layout: str) -> tuple[str, ...]:
-    """Names for the axes of a layout; none for the one that is taken where nothing is known."""
+    """Dimension names for a layout; none for the default layout, which may be a guess."""
     if len(layout) > 2 and layout == default_layout(len(layout)):
         return ()
     return tuple(letter.lower() for letter in layout)
@@ -161,7 +170,7 @@ DEEPEST = 64
 
 
 def plain(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
-    """Attributes whose values are JSON; the names of those that cannot be go to `lost`.
+    """Attributes as JSON values; the names of those that cannot be are added to `lost`.
 
     >>> plain({"title": b"a", "of": object()}, "/x", lost := [])
     {'title': 'a'}
@@ -190,11 +199,11 @@ def _plain(value: Any, depth: int) -> Any:
         return [_plain(each, depth + 1) for each in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes, a missing number that xarray wrote as the base64 of its eight bytes as that number.
+    """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers.
 
     >>> with_numbers({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
     {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
@@ -206,41 +215,28 @@ def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute in which xarray names the dimensions of Zarr v2
-OF_LEVELS = ("ome", "multiscales", "omero")  # attributes of a group of levels, which one array does not keep
+DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
+OF_LEVELS = ("ome", "multiscales", "omero")  # attributes of a multiscale group, which one array does not keep
 SHARDING = "sharding_indexed"
 
 
 def axes_of(root: Any, key: str | None, array: Any) -> tuple[str | None, ...]:
-    """What the axes of an array are called, by itself or by OME-Zarr; () where nothing says."""
-    return dimension_names(array) or ome_axes(root, key, array.ndim)
+    """The names of an array's axes, its own or those of OME-Zarr; () if there are none."""
+    names = dimension_names(array)
+    axes = () if names else tuple(str(axis.get("name", "")) for axis in described(root, key).get("axes", ()))
+    return names or (axes if len(axes) == array.ndim else ())
 
 
 def dimension_names(array: Any) -> tuple[str | None, ...]:
-    """What the dimensions of an array are called; () where none has a name."""
+    """The dimension names of an array; () if it has none."""
     found = getattr(array.metadata, "dimension_names", None) or array.attrs.get(DIMENSIONS)
     if not isinstance(found, list | tuple) or len(found) != array.ndim or not any(found):
         return ()
     return tuple(name if isinstance(name, str) else None for name in found)
 
 
-def ome_axes(root: Any, key: str | None, rank: int) -> tuple[str, ...]:
-    """What OME-Zarr calls the axes of an array, in the group that has it; () where that does not say."""
-    if key is None:
-        return ()
-    *_, (_, group) = groups_above(root, key)
-    with suppress(*KNOWN):
-        found = dict(group.attrs)
-        scales = found.get("ome", found)["multiscales"]
-        for each in scales:
-            if any(data["path"] == key.rpartition("/")[2] for data in each["datasets"]):
-                names = tuple(str(axis["name"] if isinstance(axis, Mapping) else axis) for axis in each["axes"])
-                return names if len(names) == rank else ()
-    return ()
-
-
 def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
-    """What goes with an array."""
+    """The metadata of an array."""
     axes = axes_of(root, key, array)
     groups, dropped = {}, []
     for name, group in groups_above(root, key):
@@ -248,7 +244,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
         groups[name] = attributes
     attributes = {name: value for name, value in dict(array.attrs).items() if name != DIMENSIONS}
-    notes = (f"left out, for it is about several levels: {named(dropped)}",) if dropped else ()
+    notes = (f"left out, because it describes several levels: {named(dropped)}",) if dropped else ()
     dimensions = _dimensions(root, key, array, axes) if axes else ()
     return Metadata(
         ome=described(root, key),
@@ -261,7 +257,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
 
 
 def stored(array: Any) -> dict[str, Any]:
-    """How an array is stored: chunks, shards, codecs, fill value, in the words of its version of Zarr."""
+    """The storage of an array: chunks, shards, codecs, fill value, as its version of Zarr writes them."""
     documents = array.metadata.to_buffer_dict(zarr.core.buffer.default_buffer_prototype())
     name = ".zarray" if array.metadata.zarr_format == 2 else "zarr.json"
     found: dict[str, Any] = json.loads(documents[name].to_bytes())
@@ -279,7 +275,7 @@ def stored(array: Any) -> dict[str, Any]:
 
 
 def _dimensions(root: Any, key: str | None, array: Any, axes: Sequence[str | None]) -> tuple[Dimension, ...]:
-    """Names of the axes, and the values along each: the one-dimensional array of its name in the same group."""
+    """Names of the axes, and coordinates: the one-dimensional array of an axis' name in the same group."""
     above = (key or "").rpartition("/")[0].strip("/")
     room, found = LARGEST_SCALES, []
     for name, length in zip(axes, array.shape, strict=True):

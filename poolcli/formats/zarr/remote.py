@@ -1,4 +1,4 @@
-"""A Zarr store at a URL, where nothing can change its name: its metadata comes last, and until then it is no store."""
+"""Zarr stores written at URLs: object stores cannot rename, so metadata is written last, which makes it a store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from poolcli.system.signals import check_stopped
 
 @contextmanager
 def remote_store(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Journal]:
-    """Makes room at a URL, and writes the metadata when all else is written: yields a journal of what is there.
+    """Clears the URL, yields the journal of its regions, and writes the metadata when all else is written.
 
-    What was written is removed again where that fails. When the run is stopped, it stays for the next run of the same
-    `identity`, None where there is to be none.
+    If that fails, what was written is removed. If the run is interrupted, it is kept for the next run of the same
+    `identity`, unless that is None.
     """
     system, place = filesystem(path)
     journal = RemoteJournal(system, _note(place, identity or "none"))
@@ -50,13 +50,13 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
 
 
 def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> None:
-    """Makes a store of its chunks. The root comes last: whoever looks for the store finds all of it, or nothing."""
+    """Writes metadata, the root last, so that readers find the whole store or none."""
     for name in sorted(documents, key=lambda name: -name.count("/")):
         system.pipe_file(f"{place}/{name}", documents[name])
 
 
 class RemoteJournal(Journal):
-    """A journal that is an object beside the store."""
+    """A journal in an object beside the store."""
 
     def __init__(self, system: Any, path: str) -> None:
         super().__init__(path)
@@ -84,7 +84,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
         return
     if not overwrite:
         raise FileError(f"{path}: exists; it appeared while this run was working")
-    for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):  # from here on it is no store any more
+    for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
     _clear(system, place)
@@ -99,7 +99,7 @@ def _clear(system: Any, place: str) -> None:
 def shared_store(
     path: str, identity: str, part: tuple[int, int], resume: bool, documents: Mapping[str, bytes]
 ) -> Iterator[Journal]:
-    """Yields the journal of one `part` (number, count) of what `identity` names; notes at last that it has ended."""
+    """Yields the journal of one `part` (number, count) of a store, and finally writes a note that it has ended."""
     system, place = filesystem(path)
     note = f"{_beside(place)}{identity}{UNFINISHED}/{note_of(part)}"
     with _reached(path):
@@ -113,15 +113,16 @@ def shared_store(
             if system.exists(name):
                 system.rm_file(name)
         if not resume:
-            journal.write([])  # that it has begun
+            journal.write([])  # marks the part as begun
         yield journal
         check_stopped()
         system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
 
 
 def finish_store(path: str) -> tuple[int, int]:
-    """Makes a store of what is at a URL, when all its parts are there; returns how many they are, 0 where it is one
-    already, and how many outputs they make.
+    """Writes the metadata of a store at a URL whose parts are all written.
+
+    Returns the number of its parts (0 if it is a store already), and the number of outputs that they make.
     """
     system, place = filesystem(path)
     system.invalidate_cache()
@@ -137,7 +138,7 @@ def finish_store(path: str) -> tuple[int, int]:
         except FileError:
             if not is_store:
                 raise
-            system.rm(notes, recursive=True)  # what a merge has left that was killed while it removed them
+            system.rm(notes, recursive=True)  # left by a merge that was killed while it removed them
             return 0, 1
         note = f"{notes}/{next(iter(ended.values()))}"
         try:
@@ -156,13 +157,13 @@ def _is_store(system: Any, place: str) -> bool:
 
 
 def _beside(place: str) -> str:
-    """How the names of notes on a store begin."""
+    """The start of the names of a store's notes."""
     folder, name = posixpath.split(place.rstrip("/"))
     return f"{folder}/.{name}."
 
 
 def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
-    """The folder of the notes of the only work on a store that is not finished; None where it is finished."""
+    """The folder of the notes of the shards of a store; None if the store is finished."""
     start = _beside(place)
     listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
     found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))

@@ -1,4 +1,4 @@
-"""Zarr stores are written region by region, of whole shards: there is no other way to write one."""
+"""Zarr stores written region by region; each region consists of whole shards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
@@ -15,7 +14,7 @@ from poolcli.formats.atomic import whole_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.resumable import CoveredRegions, Journal, batches, continued_folder, shared_folder
+from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, shared_folder
 from poolcli.formats.zarr.documents import Made, encoded, makings
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
 
 TORN = ".partial"
-ROOM = 2**28  # bytes of the units that are coded side by side
+ROOM = 2**28  # bytes of the shards that are encoded at the same time
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes arrays, each under its key (the whole store without one), stored as the inputs' were."""
+    """Writes arrays under their keys (None is the root), stored like their inputs."""
     planned = makings(path, [each.spec for each in arrays], options)
     with _store(path, planned, options) as (store, _):
         for making, each in zip(planned, arrays, strict=True):
@@ -42,40 +41,40 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Takes regions of whole shards (chunks, where there are no shards), in any order."""
+    """Writes regions of whole shards (chunks if there are no shards), in any order."""
     with open_writers(path, [spec], options) as (only,):
         yield only
 
 
 @contextmanager
 def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
-    """As `open_writer`, for several arrays of one store, of which each has a key."""
+    """As `open_writer`, for several arrays of one store."""
     planned = makings(path, specs, options)
     units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(planned, specs, strict=True))
     with _store(path, planned, options) as (store, journal), side_by_side(max(units), ROOM):
-        known = _Known(journal)
-        found = [ZarrWriter(writer_of(path, store, making), known, number) for number, making in enumerate(planned)]
+        progress = Progress(journal)
+        found = [ZarrWriter(writer_of(path, store, making), progress, number) for number, making in enumerate(planned)]
         yield found
         if options.part is not None:
-            known.write()
+            progress.write()
         elif any(each.is_shared for each in found) or journal is not None:
             _remove_torn(store)
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes regions of an array that is being made; several may do so at once, wherever they run.
+    """Writes regions of a new array, also at the same time in several processes or hosts.
 
-    Nothing of the store is read: that the array is to be as `making` says is all that has to be known.
+    It reads nothing from the store: `making` describes the array.
     """
 
     path: str
     making: Made
-    sparse: Any  # zarr's array, which leaves out chunks of nothing but the fill value
+    sparse: Any  # zarr's array, which omits chunks that hold nothing but the fill value
     full: Any
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
-        """Writes a region; a ValueError where it would cut a shard, which another may be writing."""
+        """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
         shape, unit = self.shape, self.making.grid.unit
         for span, n, length in zip(region, shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
@@ -83,12 +82,12 @@ class Writer:
         with translated(self.path), finished():
             target = self.sparse if self._may_leave_out_chunks(array) else self.full
             for part in batches(region, unit):
-                place = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, region, strict=True))
-                target[slices(part)] = array[place]
+                target[slices(part)] = array[slices(part, region)]
 
     def _may_leave_out_chunks(self, array: NDArray[Any]) -> bool:
-        """Whether a chunk of a region may be of nothing but the fill value: the first element of each tells, where zarr
-        looks at all of them. A negative zero is no fill value.
+        """Whether a chunk may hold nothing but the fill value, by the first element of each: zarr compares all of them.
+
+        A chunk of negative zeros equals the fill value 0, but must be stored.
         """
         import numpy as np
 
@@ -105,39 +104,10 @@ class Writer:
 
 
 def writer_of(path: str, store: Any, making: Made) -> Writer:
-    """What writes an array into a store, in which its metadata need not be yet."""
+    """The writer of an array into a store that need not have its metadata yet."""
     with opening(path):
         sparse, full = (array_over(store, making.key, making.documents, every_chunk) for every_chunk in (False, True))
     return Writer(path, making, sparse, full)
-
-
-class _Known:
-    """Which regions of several arrays are there, noted from time to time: the number of an array is the first axis."""
-
-    def __init__(self, journal: Journal | None) -> None:
-        self._journal, self._lock = journal, Lock()
-        self._held, self._done = CoveredRegions(), CoveredRegions()
-        for region in journal.read() if journal else ():
-            self._held.add(region)
-            self._done.add(region)
-
-    def holds(self, region: Ranges) -> bool:
-        """Whether the region was there before this run."""
-        return self._held.holds(region)  # another thread adds to what is done
-
-    def add(self, region: Ranges) -> None:
-        """Notes that a region is there."""
-        if self._journal is None:
-            return
-        with self._lock:
-            self._done.add(region)
-            if self._journal.is_due:
-                self._journal.write(self._done)
-
-    def write(self) -> None:
-        """Notes all at once, where a run ends of which others do not."""
-        if self._journal is not None:
-            self._journal.write(self._done)
 
 
 @dataclass(slots=True)
@@ -145,7 +115,7 @@ class ZarrWriter:
     """Writes regions of one of the arrays of a store, and reads them again."""
 
     writer: Writer
-    known: _Known
+    progress: Progress
     number: int
     is_shared: bool = False
 
@@ -158,7 +128,7 @@ class ZarrWriter:
         return self.writer.making.grid.unit
 
     def holds(self, region: Ranges) -> bool:
-        return self.known.holds(self._numbered(region))
+        return self.progress.holds(self._numbered(region))
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region that was written."""
@@ -166,26 +136,26 @@ class ZarrWriter:
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         self.writer(region, array)
-        self.known.add(self._numbered(region))
+        self.progress.add(self._numbered(region))
 
     def note(self, region: Ranges) -> None:
-        """Takes note of a region that another process has written, of which some may have died meanwhile."""
+        """Adds a region that another process has written; such a process may have left torn files."""
         self.is_shared = True
-        self.known.add(self._numbered(region))
+        self.progress.add(self._numbered(region))
 
     def _numbered(self, region: Ranges) -> Ranges:
         return (range(self.number, self.number + 1), *region)
 
 
 def array_document(making: Made) -> dict[str, Any]:
-    """The document that says what the array itself is."""
+    """The document of the array itself."""
     prefix = f"{making.key}/" if making.key else ""
     found = making.documents.get(f"{prefix}zarr.json")
     return found if found is not None else making.documents[f"{prefix}.zarray"]
 
 
 def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: bool) -> Any:
-    """zarr's array that documents describe, over a store that need not have them yet."""
+    """zarr's array as documents describe it, in a store that need not have them yet."""
     prefix = f"{key}/" if key else ""
     document = documents.get(f"{prefix}zarr.json")
     if document is not None:
@@ -198,7 +168,7 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 
 @contextmanager
 def _store(path: str, planned: Sequence[Made], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
-    """The store that becomes `path`, with all metadata and the values along axes; and a journal where one is kept."""
+    """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
     documents = encoded({name: content for making in planned for name, content in making.documents.items()})
     if is_url(path):
         with opening(path):
@@ -225,7 +195,7 @@ def _store(path: str, planned: Sequence[Made], options: WriteOptions) -> Iterato
 
 
 def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[Made]) -> Any:
-    """A folder with the metadata in it, as a store."""
+    """The store of a folder, after its metadata is written."""
     for name, content in documents.items():
         file = Path(part, name)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +207,7 @@ def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequen
 
 
 def _remove_torn(store: Any) -> None:
-    """Removes the files of a folder that a process has begun and not ended, under names that zarr gives those."""
+    """Removes the temporary files of zarr that killed processes have left in a folder."""
     for folder, _, names in os.walk(getattr(store, "root", "")):
         for name in names:
             if name.endswith(TORN):
@@ -252,7 +222,7 @@ def _write_scales(path: str, store: Any, planned: Sequence[Made]) -> None:
 
 
 def _has_negative_zero(array: NDArray[Any]) -> bool:
-    """Whether a zero is negative: a chunk of such would be taken for one of nothing but the fill value 0."""
+    """Whether any element is a negative zero."""
     import numpy as np
 
     if array.dtype.kind != "f":
