@@ -130,7 +130,11 @@ def make(
     path = pyramid.source.path
     before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
-    done = _Done(progress, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan))
+    finished, total = 0, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan)
+
+    def step(done: int, of_level: int) -> None:
+        progress(finished + done, total)
+
     engine = "none"
     opening = FileReading(pyramid.source, settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
@@ -138,7 +142,7 @@ def make(
         for number, level in enumerate(pyramid.levels):
             if level.plan is None:
                 continue
-            work = work_of(level.plan, settings.engine, settings.threads, clock, done)
+            work = work_of(level.plan, settings.engine, settings.threads, clock, step)
             engine = work.engine
             copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
             chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
@@ -153,7 +157,7 @@ def make(
             else:
                 source = base.read if base else copying(read, copy, level.plan) if copy else read
                 _pool(work, source, levels[number], blocks, room)
-            done.move(bytes_of(level.plan))
+            finished += bytes_of(level.plan)
         if len(pyramid.levels) == 1:
             _copy(pyramid, read, levels[0], most)
         check_unchanged(path, before)
@@ -172,19 +176,6 @@ def is_made(pyramid: Pyramid) -> bool:
     except OSError:
         return False
     return alike and fingerprint_of(pyramid.source.path).mtime_ns < newest
-
-
-class _Done:
-    """Progress over all levels."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._before = progress, total, 0
-
-    def __call__(self, done: int, of_level: int) -> None:
-        self._progress(self._before + done, self._total)
-
-    def move(self, size: int) -> None:
-        self._before += size
 
 
 def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> None:

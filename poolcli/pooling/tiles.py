@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -299,7 +300,8 @@ def parts_for(
     share = data / (data + positions) if data else 1.0
     if unit is None and (chunks is None or front_to_back):
         tile = max(1, int(tile_for(limit, beside) * share))
-        _check_largest(max((part.nbytes for part in _some(regions(plan, tile))), default=0), limit, beside)
+        first = islice(regions(plan, tile), 3)  # the largest is among them
+        _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
         return regions(plan, tile)
     most = LARGEST if limit is None else max(1, min(LARGEST, int((limit - beside) // HELD * share)))
     blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
@@ -313,12 +315,6 @@ def _check_largest(largest: int, limit: int | None, beside: int) -> None:
             f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, the limit is "
             f"{human_bytes(limit)}; raise {field('max_memory')}"
         )
-
-
-def _some(parts: Iterator[Region]) -> Iterator[Region]:
-    """The first parts: the largest is among them."""
-    for _, part in zip(range(3), parts, strict=False):
-        yield part
 
 
 @runtime_checkable

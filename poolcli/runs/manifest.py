@@ -44,16 +44,8 @@ AT_ONCE = 1000  # lines that are written as one
 NAMES = tuple(each.name for each in fields(Record))
 OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
-RUNNING = (
-    "threads",
-    "max_memory",
-    "allowed",
-    "dry_run",
-    "overwrite",
-    "skip_existing",
-    "resume",
-    "part",
-)  # change no output
+# Settings that change no output.
+RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume", "part")
 SOME = 5  # shards that a message names
 
 

@@ -1,10 +1,10 @@
-"""Work on its way to the workers of a cluster and back: items in, results out, in whatever order they come.
+"""Sends items to the workers of a Dask cluster and yields their results, in the order in which they are done.
 
-Few messages are in flight at once, because a worker that dies makes all that it holds suspect. Small items go together,
-so that each message is worth a second of work; and messages are sent and fetched several together, which spares the
-scheduler half of what each costs it. A message is sent anew where its worker dies; items that several workers died of
-are tried once more, one at a time and nothing beside, so that only those that are to blame are lost. What an item
-itself raises is final: file systems have tried again by then, for as long as they think it worth it.
+Few messages are in flight at once, because a worker that dies makes all its messages suspect. Small items share a
+message, so that each takes about a second; messages are sent and fetched in batches, which halves the scheduler's time
+for each. Dask sends the messages of a worker that dies to another one; items that several workers died of are tried
+once more, each alone on the cluster, so that only those that are to blame fail. An exception of an item is final: file
+systems have retried by then.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Result = TypeVar("Result")
 
 
 class Flow(Generic[Item, Result]):
-    """What becomes of `count` items by `work`, which can be pickled and takes several; by `slots` at once.
+    """Runs `work`, which can be pickled and takes several items, on `count` items in `slots` threads of the cluster.
 
-    `resumable` says whether another run can go on with what this one has done.
+    `resumable` says whether another run can resume this one.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Flow(Generic[Item, Result]):
         self._presence = Presence(client, self._flying)
 
     def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """Each item with its result, or with the error that it is lost by."""
+        """Each item with its result, or with the error that it failed with."""
         with self._presence:
             self._send()
             while self._flying:
@@ -72,7 +72,7 @@ class Flow(Generic[Item, Result]):
                 self._send()
 
     def _landed(self) -> list[Any]:
-        """The messages that have landed, once there is one, and those that land a moment later."""
+        """Waits for a message that is done; returns it and those that are done a moment later."""
         with self._reached():
             landed = list(self._landing.next_batch())
             if len(self._flying) > len(landed):
@@ -80,17 +80,17 @@ class Flow(Generic[Item, Result]):
             return landed + list(self._landing.next_batch(block=False))
 
     def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """What was done by now; the rest is taken back."""
+        """The results that are there by now; other messages are cancelled."""
         yield from self._taken([future for future in self._flying if future.status == "finished"])
         self.cancel()
 
     def cancel(self) -> None:
-        """Takes back what no worker has begun."""
+        """Cancels the messages that no worker has begun."""
         with suppress(*GONE):
             self._client.cancel(list(self._flying), force=True)
 
     def settle(self) -> None:
-        """As `cancel`, and waits for a while until no worker is at it: what they write can be removed then."""
+        """Cancels, and waits a while for the messages that were begun: what they write can be removed then."""
         self.cancel()
         if self._flying and self._client.status == "running":
             with suppress(*GONE):
@@ -121,13 +121,11 @@ class Flow(Generic[Item, Result]):
         return futures
 
     def _message(self, items: list[Item]) -> bytes:
-        """What a worker is to do, and the folder that names are meant in: bytes, which the scheduler passes on without
-        making anything of them.
-        """
+        """The work, the current folder and the items as bytes, which the scheduler passes on without decoding them."""
         return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
 
     def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of messages that have landed, which are fetched together."""
+        """The results of messages that are done, fetched in one batch."""
         good = [future for future in landed if future.status != "error"]
         with self._reached():
             gathered = self._client.gather(good)
@@ -149,7 +147,7 @@ class Flow(Generic[Item, Result]):
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """What comes of asking a cluster that has gone as one line."""
+        """Turns the exceptions of a cluster that has gone into a FileError."""
         try:
             yield
         except GONE as error:
@@ -159,47 +157,47 @@ class Flow(Generic[Item, Result]):
             raise FileError(f"the {gone}{more}") from error
 
     def _weigh(self, seconds: float, items: int) -> None:
-        """Makes messages larger or smaller by how long one took."""
+        """Adapts the size of messages to the time that one took."""
         if seconds < LONG_ENOUGH and items >= self._size:
             self._size = min(2 * self._size, MOST)
         elif seconds > 2 * LONG_ENOUGH:
             self._size = max(1, self._size // 2)
 
 
-_at_work: list[object] = []  # on a worker: one for each message that it is at
+_at_work: list[object] = []  # on a worker: one entry for each message in progress
 
 
 async def _at_rest() -> None:
-    """On a worker: ends when it is at no message, or patience does."""
+    """On a worker: waits for the messages in progress, for PATIENCE seconds at most."""
     end = time.monotonic() + PATIENCE
     while _at_work and time.monotonic() < end:
         await asyncio.sleep(MOMENT)
 
 
 def _timed(message: bytes) -> tuple[float, Any]:
-    """On a worker: the results of some items, and the seconds that they took."""
+    """On a worker: the seconds that some items took, and their results."""
+    start = time.perf_counter()
     _at_work.append(None)
     try:
-        return _worked(message)
+        packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
+        _enter(folder)
+        results = pickle.loads(packed)(items)  # noqa: S301
     finally:
         _at_work.pop()
+    return time.perf_counter() - start, results
 
 
-def _worked(message: bytes) -> tuple[float, Any]:
-    start = time.perf_counter()
-    packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
+def _enter(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
         raise FileError(
             f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
-    results = pickle.loads(packed)(items)  # noqa: S301
-    return time.perf_counter() - start, results
 
 
 def explained(error: BaseException) -> Exception:
-    """What an item was lost by, as an error for a person."""
+    """The error of an item in terms of files rather than of the cluster."""
     if isinstance(error, distributed.KilledWorker):
         return FileError(
             "the workers that worked on it died, one after the other; the file is damaged, or the memory too small "
@@ -211,14 +209,14 @@ def explained(error: BaseException) -> Exception:
 dask = Lazy("dask")
 
 PATIENCE_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
-EVERY = 5.0  # seconds from one look to the next
+EVERY = 5.0  # seconds from one check to the next
 SETTING = "distributed.scheduler.no-workers-timeout"
 
 
 class Presence:
-    """While it is entered: takes back what is `flying` once there have been no workers for some time.
+    """Cancels the messages in flight once the cluster has had no workers for some time, which wakes whoever waits.
 
-    Whoever waits for that is woken by its being cancelled; `missed` are the seconds that there was no worker then.
+    `missed` is that time in seconds, None before.
     """
 
     def __init__(self, client: Any, flying: Iterable[Any]) -> None:

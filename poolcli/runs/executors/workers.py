@@ -1,8 +1,9 @@
-"""Processes that run jobs, several at once. One that dies costs its file a second try, and then that file alone.
+"""Worker processes, several at once. If one dies, its job is tried once more; then that job alone fails.
 
-Native decoders can crash on a damaged file, and no `except` helps; so every job of a run over several files, and
-every job with HDF5 in it, runs in a process of its own. A worker that has met an error in HDF5 is replaced: its
-library may be in no state to go on.
+Native decoders can crash on a damaged file, which no `except` catches; so every job of a run over several files, and
+every job with HDF5, runs in a worker. A worker in which HDF5 has raised an error is replaced: the library may be in an
+inconsistent state. concurrent.futures does not serve here: a dead worker breaks its whole pool, without the job that it
+was at and its exit code.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
 
 TRIES = 2
 MOST_UNREACHED = 10
-# What computes, wherever: a worker that loaded it for itself took 0.1 s longer for its first picture.
+# The engine, loaded before workers are forked: a worker that loaded it itself took 0.1 s longer for its first image.
 ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
-PATIENCE = 2.0  # seconds in which a worker that is asked to stop may clean up
+PATIENCE = 2.0  # seconds that a worker has for cleaning up before it is killed
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
@@ -81,7 +82,7 @@ class Workers:
                     _sweep(worker.given[1].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
-        """Ends all processes; returns those that were at work."""
+        """Ends all processes; returns the workers that had a job."""
         at_work = [worker for worker in self._workers if worker.given is not None]
         for worker in self._workers:
             if worker in at_work:
@@ -108,7 +109,7 @@ class Workers:
                     yield found
 
     def last_words(self, progress: Progress) -> Outcomes:
-        """Ends all workers; the outcomes that they had sent by then."""
+        """Ends all workers; yields the outcomes that they had sent by then."""
         for worker in self._end():
             with suppress(EOFError, OSError):
                 while worker.given is not None and worker.pipe.poll():
@@ -154,7 +155,7 @@ class Workers:
         return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
 
     def _hear(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
-        """What a worker sends; the task of one that died waits again, or has failed. None for a sign of life."""
+        """The outcome that a worker sends; None for progress, and where the task of one that died is tried again."""
         try:
             return self._take(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
@@ -191,7 +192,7 @@ class Workers:
 
 
 def load_for(job: Job) -> None:
-    """Loads here what a worker would load for its first job: all that are forked later have it, too."""
+    """Loads the packages of a first job before the fork, so that no worker has to."""
     row = with_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # those are left to their workers
         return
@@ -209,7 +210,7 @@ def _sweep(job: Job, owner: str) -> None:
 
 
 def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
-    """The life of a worker: tasks in, outcomes out, until the other end is closed."""
+    """The main loop of a worker: receives tasks and sends outcomes, until the other end is closed."""
     for other in others:
         other.close()  # else this process would keep alive what only the parent should
     install_handlers()
@@ -227,7 +228,7 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
 
 
 def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
-    """Sends an outcome; where something in it cannot be sent, the outcome is that."""
+    """Sends an outcome; one that cannot be pickled becomes a failure."""
     try:
         pipe.send((kind, sendable(outcome)))
     except (BrokenPipeError, ConnectionError):
@@ -238,7 +239,7 @@ def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Lets the arrays of one file have the memory of those before: getting it anew took a tenth of the time."""
+    """Keeps freed memory for the arrays of the next file: page faults of new memory took a tenth of the time."""
     setting = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if setting is not None:
         setting(M_MMAP_THRESHOLD, 2**30)
