@@ -224,14 +224,11 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
 def _print_table(path: str, headers: list[Header]) -> None:
     from rich.text import Text
 
-    from poolcli.report.console import show
-    from poolcli.report.plan import notes_view, plain_table
+    from poolcli.report.console import notes_view, plain_table, show
 
     kind = headers[0].format if headers else "no arrays"
     show(Text(f"{printable(path)}: {kind}", style="bold"), sys.stdout)
-    table = plain_table()
-    for heading in ("array", "shape", "dtype"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("array", "shape", "dtype")
     for header in headers:
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)

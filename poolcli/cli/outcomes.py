@@ -136,8 +136,7 @@ def _write(path: str, outcome: Outcome, settings: Settings, overwrite: bool) -> 
 
 def _show(screen: Console, outcome: Outcome, settings: Settings) -> None:
     from poolcli.explain.preview import preview_of
-    from poolcli.report.console import show
-    from poolcli.report.preview import preview_view
+    from poolcli.report.console import preview_view, show
 
     tiles = 9 if screen.width >= NINE else 4 if screen.width >= FOUR else 1
     preview = preview_of(outcome, settings.read_options, tiles)

@@ -1,12 +1,13 @@
-"""The JSON reports, schema version 1."""
+"""The JSON reports, schema version 1, and attributes as options."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
+from poolcli.dialects import DIALECTS
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
@@ -14,9 +15,9 @@ from poolcli.explain.lengths import searched_for
 from poolcli.explain.solve import Answer, Near
 from poolcli.message_fields import field, on_command_line
 from poolcli.plan import AxisPlan, Plan
+from poolcli.plan.attributes import Attributes
 from poolcli.plan.steps import explain, window
 from poolcli.pooling.outcome import Outcome, Stored
-from poolcli.report.text import options_of
 from poolcli.windows import Bins, Sliding
 
 SCHEMA_VERSION = 1
@@ -212,3 +213,41 @@ def chain_document(chain: Chain) -> dict[str, Any]:
         "layout": chain.layout,
         "layers": [asdict(layer) for layer in chain.layers],
     }
+
+
+SHORT = {"kernel": "-k", "strides": "-s"}
+UNSAID = ("like", "axis", "index_element_type")  # what is said elsewhere, and what is of indices alone
+
+
+def options_of(op: Attributes) -> str:
+    """The options that give these attributes; those that are as they are by default are left out.
+
+    >>> from poolcli import AvgPool
+    >>> options_of(AvgPool((3, 3), 2, 1, (1, 0), exclude_pad=False))
+    '-k 3 -s 2 --pads-begin 1 --pads-end 1,0 --include-pad'
+    """
+    defaults = {own.name: own.default for own in fields(op) if own.name not in UNSAID}
+    values = {name: _plain(getattr(op, name)) for name in defaults}
+    if values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
+        del values["exclude_pad"]
+    pads = values.get("pads_begin")
+    same = pads == values.get("pads_end")
+    words: list[str] = []
+    for name, value in values.items():
+        if name in ("pads_begin", "pads_end"):
+            if not same:
+                words.append(on_command_line(field(name, value)))
+            elif pads and name == "pads_begin":
+                words.append(f"-p {_listed(pads)}")
+        elif value is not None and value != defaults[name]:
+            words.append(f"{SHORT[name]} {_listed(value)}" if name in SHORT else on_command_line(field(name, value)))
+    return " ".join(words)
+
+
+def _plain(value: Any) -> Any:
+    """One number where all axes have the same."""
+    return value[0] if isinstance(value, tuple | list) and len({*value}) == 1 else value
+
+
+def _listed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

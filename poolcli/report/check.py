@@ -18,9 +18,10 @@ from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
 from poolcli.report.as_json import SCHEMA_VERSION, to_json
-from poolcli.report.plan import plain_table
+from poolcli.report.console import grid, plain_table
 
 WHOLE = 20  # characters of a shape that is shown on one line
+NAMES: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}  # of layers beside remarks
 LONGEST_NAME = 16  # characters of a dynamic length in the table
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 
@@ -34,9 +35,7 @@ def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> Ren
     parts: list[RenderableType] = [_table(listed)]
     if len(listed) < count:
         parts.append(Text(f"and {count - len(listed):,} more, which {on_command_line(field('json'))} lists, too"))
-    remarks = Table.grid(padding=(0, 2))
-    remarks.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
-    remarks.add_column(overflow="fold")
+    remarks = grid(**NAMES)
     for finding in listed:
         name = Text(printable(finding.layer.name))
         if finding.reason:
@@ -85,9 +84,7 @@ def _table(findings: Sequence[Finding]) -> Table:
 
 def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[Written]) -> Table:
     """Each layer in the words of another framework, or why it has none."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
-    table.add_column(overflow="fold")
+    table = grid(**NAMES)
     for finding, there in zip(findings, rewritten, strict=True):
         none = f"none: {on_command_line(there.reason or '')}"
         text = Text(there.text) if there.text else Text(printable(none), style="yellow")

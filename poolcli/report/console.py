@@ -1,18 +1,32 @@
-"""The one way to print reports."""
+"""How reports are printed: the console, tables in one style, and pixels as characters."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.color import Color
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.style import Style
+from rich.table import Column, Table
 from rich.text import Text
 
-from poolcli.message_fields import escaped
+from poolcli.message_fields import escaped, on_command_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from poolcli.explain.preview import Preview
 
 UNWRAPPED = 20_000  # columns, more than any line has
+NARROWEST = 14  # columns of the screen that one may be folded to
+HALF = "\N{UPPER HALF BLOCK}"
+SHADES = " \N{LIGHT SHADE}\N{MEDIUM SHADE}\N{DARK SHADE}\N{FULL BLOCK}"
+PLAIN_SHADES = " .:*#"
+BETWEEN = 2  # columns between the two
 
 
 class _Console(Console):
@@ -45,3 +59,123 @@ def show(view: RenderableType, stream: TextIO) -> None:
     with printer.capture() as captured:
         printer.print(view, crop=False)
     stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def plain_table(*headings: str) -> Sheet:
+    """A table in the one style of all reports, with columns of these headings that fold."""
+    table = Sheet(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def grid(gap: int = 2, **first: Any) -> Table:
+    """A table without headings: names, in a column with the `first` settings, and texts, which fold."""
+    table = Table.grid(padding=(0, gap))
+    table.add_column(no_wrap=True, **first)
+    table.add_column(overflow="fold")
+    return table
+
+
+def notes_view(notes: Iterable[str]) -> Table:
+    """Notes, one line each."""
+    table = grid(style="yellow")
+    for note in notes:
+        table.add_row("note", Text(on_command_line(note)))
+    return table
+
+
+class Sheet(Table):
+    """Rows beside headings; below so many columns of the screen as they need, each row as a list of its cells.
+
+    Columns whose headings are `spare` say nothing that is not said elsewhere, and are left out before that.
+    """
+
+    spare: tuple[str, ...] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needed = sum(_least(column) + 2 for column in self.columns) - 2
+        if needed <= options.max_width:
+            yield from super().__rich_console__(console, options)
+        elif self.spare:
+            yield self._without(self.spare[0])
+        else:
+            yield self._stood_up()
+
+    def _without(self, heading: str) -> Sheet:
+        """The same without the column of this heading, which is spare."""
+        sheet = Sheet(box=self.box, pad_edge=self.pad_edge, padding=self.padding, header_style=self.header_style)
+        sheet.spare = tuple(each for each in self.spare if each != heading)
+        kept = [column for column in self.columns if column.header != heading]
+        for column in kept:
+            sheet.add_column(column.header, no_wrap=column.no_wrap, overflow=column.overflow, justify=column.justify)
+        for index, row in enumerate(self.rows):
+            sheet.add_row(*(list(column.cells)[index] for column in kept), style=row.style)
+        return sheet
+
+    def _stood_up(self) -> RenderableType:
+        parts: list[RenderableType] = []
+        for index, row in enumerate(self.rows):
+            cells = grid(style="bold")
+            for column in self.columns:
+                cell = list(column.cells)[index]
+                if cell not in ("", None):
+                    cells.add_row(*((column.header, cell) if column.header else (cell, "")), style=row.style)
+            parts += ["", cells] if index else [cells]
+        return Group(*parts)
+
+
+def _least(column: Column) -> int:
+    """The width below which a column would lose something, or be hard to read."""
+    widest = max((_width(cell) for cell in (column.header, *column.cells)), default=0)
+    return widest if column.no_wrap else min(widest, max(NARROWEST, _width(column.header)))
+
+
+def _width(cell: RenderableType) -> int:
+    return cell.cell_len if isinstance(cell, Text) else Text(str(cell)).cell_len
+
+
+def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks: bool = True) -> RenderableType:
+    """Input and output side by side in `width` columns and at most so many lines; `blocks` are characters that the
+    stream can take.
+    """
+    column = (width - BETWEEN) // 2
+    made = [_text(pixels, colour, blocks) for pixels in preview.painted(column, 2 * lines)]
+    rows = [Text.assemble((_cut(title, column).ljust(column), "bold"), " " * BETWEEN) for title in preview.titles]
+    heading = Text.assemble(rows[0], (_cut(preview.titles[1], column), "bold"))
+    body = []
+    for number in range(max(map(len, made))):
+        left = made[0][number] if number < len(made[0]) else Text("")
+        right = made[1][number] if number < len(made[1]) else Text("")
+        body.append(Text.assemble(left, " " * (column + BETWEEN - len(left)), right))
+    notes = [Text("; ".join(preview.notes), style="dim")] if preview.notes else []
+    return Group(heading, *body, *notes)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
+
+
+def _text(pixels: NDArray[np.uint8], colour: bool, blocks: bool) -> list[Text]:
+    import numpy as np
+
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, pixels[-1:]])
+    pairs = zip(pixels[0::2].tolist(), pixels[1::2].tolist(), strict=True)
+    if not colour or not blocks:
+        return [_shaded(top, below, SHADES if blocks else PLAIN_SHADES) for top, below in pairs]
+    found = []
+    for top, below in pairs:
+        line = Text()
+        for upper, lower in zip(top, below, strict=True):
+            line.append(HALF, Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
+        found.append(line)
+    return found
+
+
+def _shaded(top: list[list[int]], below: list[list[int]], shades: str) -> Text:
+    line = ""
+    for upper, lower in zip(top, below, strict=True):
+        bright = sum(0.299 * r + 0.587 * g + 0.114 * b for r, g, b in (upper, lower)) / 2
+        line += shades[min(len(shades) - 1, int(bright * len(shades) / 256))]
+    return Text(line)

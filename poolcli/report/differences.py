@@ -6,20 +6,18 @@ from math import isfinite
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from poolcli.explain.diff_arrays import Difference
 from poolcli.layouts import named_shape
 from poolcli.message_fields import printable
 from poolcli.report.as_json import SCHEMA_VERSION
+from poolcli.report.console import grid
 
 
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:
     """The verdict, the numbers, and where the differences lie."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid()
     shape = named_shape(layout, found.shape)
     for name, path, dtype in (("A", first, found.dtypes[0]), ("B", second, found.dtypes[1])):
         table.add_row(name, Text(f"{shape}  {dtype}  {printable(path)}"))

@@ -25,9 +25,8 @@ from poolcli.message_fields import on_command_line
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
-from poolcli.report.as_json import SCHEMA_VERSION
-from poolcli.report.plan import plain_table
-from poolcli.report.text import options_of
+from poolcli.report.as_json import SCHEMA_VERSION, options_of
+from poolcli.report.console import grid, plain_table
 from poolcli.windows import Sliding
 
 FOLDED = 24  # windows, above which the middle of a table is left out
@@ -137,9 +136,7 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     parts: list[RenderableType] = [table]
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
     parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
-    told = Table.grid(padding=(0, 1))
-    told.add_column(no_wrap=True)
-    told.add_column(overflow="fold")
+    told = grid(1)
     for sentence in sentences(rows):
         told.add_row("*", Text(sentence))
     return Group(*parts, told)
@@ -176,9 +173,7 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
 
 def chain_view(chain: Chain) -> RenderableType:
     """One line per layer; one number where all axes have the same."""
-    table = plain_table()
-    for heading in ("layer", "output", "stride", "field", "output 0", "centre", "padding"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("layer", "output", "stride", "field", "output 0", "centre", "padding")
     table.add_row("input", named_shape(chain.layout, chain.input_shape))
     for layer in chain.layers:
         strides = ["-" if stride is None else str(stride) for stride in layer.stride]
@@ -204,9 +199,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     """The poolings, best first, how far each is off, and what would tell them from the first."""
     if not found:
         return Text("nothing fits: no pooling gives an output of this shape")
-    table = plain_table()
-    for heading in ("", "as", "options", "off"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("", "as", "options", "off")
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if _is_framework(candidate) else "-"
         options = f"{candidate.op.name} {options_of(candidate.op)}"
@@ -277,9 +270,7 @@ def _told_apart(found: Sequence[Candidate]) -> list[RenderableType]:
         numbers.setdefault(candidate.apart or "", []).append(str(number))
     if not numbers:
         return []
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid(1)
     for apart, who in numbers.items():
         table.add_row(f"1 from {', '.join(who)}:", Text(apart))
     return ["", Text("what would tell them apart"), table]

@@ -17,8 +17,8 @@ from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
 from poolcli.pooling.pyramid import Made
 from poolcli.pooling.pyramid_plan import Pyramid
 from poolcli.report.as_json import SCHEMA_VERSION
-from poolcli.report.plan import axes_table, ends_table, facts_view, notes_view, plain_table, spaced, title
-from poolcli.report.text import duration
+from poolcli.report.console import notes_view, plain_table
+from poolcli.report.plan import axes_table, ends_table, facts_view, spaced, title
 
 SHOWN = 10  # names in a note
 
@@ -42,9 +42,7 @@ def outcome_view(outcome: Outcome) -> RenderableType:
 
 def _bundle_view(outcome: Outcome) -> RenderableType:
     """One row for each array of a file, and where all of them went."""
-    table = plain_table()
-    for heading in ("array", "type", "shape", "output shape"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("array", "type", "shape", "output shape")
     for part in outcome.parts:
         if part.plan and part.output and part.header:
             shapes = (part.plan.layout, part.plan.input_shape), (part.output.layout, part.output.shape)
@@ -86,9 +84,7 @@ def not_taken(names: Collection[str]) -> str:
 
 def shapes_view(outcomes: Iterable[Outcome]) -> Table:
     """One row for each input: its shape, the output's shape and the output's path."""
-    table = plain_table()
-    for heading in ("input", "shape", "output shape", "output"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("input", "shape", "output shape", "output")
     for outcome in outcomes:
         if outcome.plan and outcome.output:
             table.add_row(
@@ -109,12 +105,19 @@ def _closing(outcome: Outcome) -> str:
     if outcome.engine is None:
         return "dry run: nothing was written"
     spent = ", ".join(
-        f"{phase} {duration(t)}"
+        f"{phase} {_duration(t)}"
         for phase, t in outcome.seconds.items()
         if t >= 0.0005 or phase not in ("load", "compile")
     )
     threads = f"{outcome.threads} thread{'' if outcome.threads == 1 else 's'}"
     return f"{outcome.engine}, {threads}: {spent}"
+
+
+def _duration(seconds: float) -> str:
+    """A time with three digits: `4.21 ms`, `1.30 s`."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+    return f"{seconds * 1000:.3g} ms"
 
 
 PLACES = 6  # digits of a number in a table
@@ -126,9 +129,7 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
     shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
     ends = [("input", shape, header.dtype, source), ("output", f"{len(pyramid.levels)} levels", "", pyramid.output)]
-    table = plain_table()
-    for heading in ("level", "shape", "scale", "translation"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table("level", "shape", "scale", "translation")
     names = ",".join(pyramid.names)
     for number, level in enumerate(pyramid.levels):
         scale, translation = _numbers(pyramid.scales[number]), _numbers(pyramid.translations[number])

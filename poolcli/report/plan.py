@@ -1,18 +1,18 @@
-"""The report of a plan for a person: tables that read well at 80 columns, without colour, and in a pipe."""
+"""The report of a plan for a person."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.table import Column, Table
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan import Plan
-from poolcli.report.text import number
+from poolcli.report.console import grid, plain_table
 from poolcli.windows import Bins
 
 OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
@@ -60,11 +60,9 @@ def axes_table(plan: Plan) -> Table:
 
 def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     """The attributes that are not numbers of an axis, the rules of divisor and indices, and the notes."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid()
     words = [
-        f"{name} {number(value)}"
+        f"{name} {_number(value)}"
         for name, value in plan.attributes.items()
         if value is not None and not isinstance(value, list) and name not in OF_INDICES
     ]
@@ -82,26 +80,9 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     return table
 
 
-def notes_view(notes: Iterable[str]) -> Table:
-    """Notes, one line each."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="yellow")
-    table.add_column(overflow="fold")
-    for note in notes:
-        table.add_row("note", Text(on_command_line(note)))
-    return table
-
-
-def plain_table() -> Sheet:
-    """An empty table in the one style of all reports."""
-    return Sheet(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-
-
 def ends_table(rows: Iterable[tuple[str, str, str, str]]) -> Table:
     """Input, output and indices: name, shape with axis names, dtype, path."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, shape, dtype, path in rows:
@@ -116,56 +97,8 @@ def _bins_text(w: Bins) -> str:
     return f"{low} long" if low == high else f"{low} or {high} long"
 
 
-NARROWEST = 14  # columns of the screen that one may be folded to
-
-
-class Sheet(Table):
-    """Rows beside headings; below so many columns of the screen as they need, each row as a list of its cells.
-
-    Columns whose headings are `spare` say nothing that is not said elsewhere, and are left out before that.
-    """
-
-    spare: tuple[str, ...] = ()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        needed = sum(_least(column) + 2 for column in self.columns) - 2
-        if needed <= options.max_width:
-            yield from super().__rich_console__(console, options)
-        elif self.spare:
-            yield self._without(self.spare[0])
-        else:
-            yield self._stood_up()
-
-    def _without(self, heading: str) -> Sheet:
-        """The same without the column of this heading, which is spare."""
-        sheet = Sheet(box=self.box, pad_edge=self.pad_edge, padding=self.padding, header_style=self.header_style)
-        sheet.spare = tuple(each for each in self.spare if each != heading)
-        kept = [column for column in self.columns if column.header != heading]
-        for column in kept:
-            sheet.add_column(column.header, no_wrap=column.no_wrap, overflow=column.overflow, justify=column.justify)
-        for index, row in enumerate(self.rows):
-            sheet.add_row(*(list(column.cells)[index] for column in kept), style=row.style)
-        return sheet
-
-    def _stood_up(self) -> RenderableType:
-        parts: list[RenderableType] = []
-        for index, row in enumerate(self.rows):
-            cells = Table.grid(padding=(0, 2))
-            cells.add_column(no_wrap=True, style="bold")
-            cells.add_column(overflow="fold")
-            for column in self.columns:
-                cell = list(column.cells)[index]
-                if cell not in ("", None):
-                    cells.add_row(*((column.header, cell) if column.header else (cell, "")), style=row.style)
-            parts += ["", cells] if index else [cells]
-        return Group(*parts)
-
-
-def _least(column: Column) -> int:
-    """The width below which a column would lose something, or be hard to read."""
-    widest = max((_width(cell) for cell in (column.header, *column.cells)), default=0)
-    return widest if column.no_wrap else min(widest, max(NARROWEST, _width(column.header)))
-
-
-def _width(cell: RenderableType) -> int:
-    return cell.cell_len if isinstance(cell, Text) else Text(str(cell)).cell_len
+def _number(value: object) -> str:
+    """A number, a list `2,2` or a word as it is shown in reports."""
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
