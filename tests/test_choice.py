@@ -34,14 +34,14 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "bins": (AdaptiveAvgPool(7), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
-    "64-bit integers": (AvgPool(3, 2), "mean_wide", {"dtype": "int64"}),
+    "64-bit integers": (AvgPool(3, 2), "slide", {"dtype": "int64"}),
     "64-bit maxima": (MaxPool(3, 2), "slide", {"dtype": "int64"}),
     "positions": (MaxPool(3, 2), "best_at", {"indices": True}),
     "positions in windows of a constant size": (
         MaxPool(3, 2), "slide_at", {"indices": True, "shape": (1, 1, 1100, 1100)}
     ),
     "small maps": (AvgPool(3, 1, 1, 1), "slide_maps", {"shape": (100, 100, 7, 7)}),
-    "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_planes", {"shape": (100, 100, 7, 7)}),
+    "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_maps", {"shape": (100, 100, 7, 7)}),
     "lines": (AvgPool(8, 4, 2, 2), "slide_line", {"shape": (1, 3, 400_000)}),
     "lines in planes": (MaxPool((1, 3), (1, 3)), "slide_line", {"shape": (1, 1, 900, 1000)}),
     "lines that share more than half": (AvgPool(8, 3), "slide", {"shape": (1, 3, 400_000)}),

@@ -21,9 +21,8 @@ from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
 from poolcli.engine.compiled.choose import Limits
-from poolcli.engine.numpy.gather import gathered_sums
 from poolcli.engine.numpy.reduce import steps_of
-from poolcli.engine.numpy.sums import float_sums
+from poolcli.engine.numpy.sums import float_sums, gathered_sums
 from poolcli.errors import PoolError
 from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.choose import NUMPY, WORTH_LOADING, choose_engine
-from poolcli.engine.fallback import Tell, warn_once, with_fallback
+from poolcli.engine.choose import NUMPY, WORTH_LOADING, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of, whole
+from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,3 +158,40 @@ def _check_size(plan: Plan) -> None:
             raise RequestError(
                 f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
             )
+
+
+# What computing needs is loaded while the input is read: reading and decoding let other threads run.
+_last: deque[Plan] = deque(maxlen=1)
+
+
+def make_ready() -> None:
+    """Loads what every kernel needs, whatever it computes: what says which of those that are kept are its."""
+    with suppress(Exception):  # whoever computes meets it again
+        from poolcli.engine.compiled import kernel_cache
+
+        kernel_cache.opened()
+
+
+@contextmanager
+def meanwhile_loaded(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
+    """Imports the engine and loads the kernel of a plan, where one is kept, while what is inside runs; done at its end.
+
+    A picture of 12 megapixels takes as long to be decoded as numpy and a kernel to be loaded: 0.1 s. Nothing is left to
+    load for the plan of the last array, which that of the next one is in most folders.
+    """
+    if any(plan is last for last in _last):
+        yield
+        return
+    helper = threading.Thread(target=_load, args=(plan, indices, engine), name="poolcli")
+    helper.start()
+    try:
+        yield
+    finally:
+        with loading():
+            helper.join()
+    _last.append(plan)
+
+
+def _load(plan: Plan, indices: bool, engine: str) -> None:
+    with suppress(Exception):  # whoever computes meets it again
+        call_of(whole(plan), indices=indices, engine=engine)

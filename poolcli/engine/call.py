@@ -1,14 +1,16 @@
-"""What computes an array of a shape and type again and again, and turns positions inside a plane into indices."""
+"""What computes an array of a shape and type again and again, allocates its results in the order that the axes of the
+input have in memory, and turns positions inside a plane into indices.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.memory import empty_like
+from poolcli.dtypes import lookup
 from poolcli.engine.threads import allowed_threads
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
@@ -16,9 +18,6 @@ from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.region import Ranges, Region
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy as np
     from numpy.typing import NDArray
 
     from poolcli.engine.choose import Pool
@@ -58,8 +57,6 @@ def in_slab(flat: NDArray[np.int64], plan: Plan, inner: Ranges, outer: Ranges) -
 
 def _positions(letter: str, region: Region) -> NDArray[np.int64]:
     """The position along axis `letter`, shaped to broadcast over the output; 0 where the layout has no such axis."""
-    import numpy as np
-
     layout = region.plan.layout
     if letter not in layout:
         return np.zeros((1,) * len(layout), np.int64)
@@ -116,3 +113,56 @@ class Call:
 def too_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> RequestError:
     """The refusal of an output that no memory holds."""
     return RequestError(f"the output needs {prod(shape) * dtype.itemsize:,} bytes, more than can be allocated")
+
+
+class Order(NamedTuple):
+    """The axes of a layout as computing goes through them: those outside of the axes that windows slide along, these,
+    and those inside of them.
+    """
+
+    outside: tuple[int, ...]
+    spatial: tuple[int, ...]
+    inside: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*self.outside, *self.spatial, *self.inside)
+
+
+def is_exact(plan: Plan) -> bool:
+    """Whether values are the same in whatever order elements are joined."""
+    sums_integers = lookup(plan.dtype).kind != "float" and plan.reducer.power is None
+    return sums_integers or plan.reducer.better is not None
+
+
+def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:
+    """The order that `x` has in memory: inside are the axes whose elements lie closer than those of all axes that
+    windows slide along (channels that lie last, wherever the layout has them). These are in its order too where the
+    same values, `outputs` of them, can be computed so; the first of several places depends on the order.
+    """
+    steps = [abs(step) if length > 1 else 0 for step, length in zip(x.strides, x.shape, strict=True)]
+    spatial = [axis.position for axis in plan.axes]
+    if not indices:
+        lying = iter(sorted((i for i in spatial if steps[i]), key=lambda i: -steps[i]))
+        turned = [next(lying) if steps[i] else i for i in spatial]
+        if is_exact(plan):
+            spatial = turned
+    limit = min((steps[i] for i in spatial if steps[i]), default=0)
+    inside = sorted((i for i, step in enumerate(steps) if 0 < step < limit), key=lambda i: -steps[i])
+    outside = (i for i in range(x.ndim) if i not in spatial and i not in inside)
+    return Order(tuple(outside), tuple(spatial), tuple(inside))
+
+
+def empty_like(
+    plan: Plan, x: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any], indices: bool = False
+) -> NDArray[Any]:
+    """A new array for what is made of `x`: in C order, but channels lie last in memory where they do so in `x`, and
+    rows and columns are exchanged where they are so there and may be pooled so.
+    """
+    if x.flags.c_contiguous:
+        return np.empty(shape, dtype)
+    order = order_of(plan, x, indices)
+    if not order.inside and order.spatial == tuple(axis.position for axis in plan.axes):
+        return np.empty(shape, dtype)
+    return np.empty([shape[i] for i in order.axes], dtype).transpose(np.argsort(order.axes))

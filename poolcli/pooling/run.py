@@ -289,7 +289,7 @@ def _pool_whole(
     work: Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Reads and pools all at once; refused where the input is not as it was `before`."""
-    from poolcli.engine.ahead import meanwhile_loaded
+    from poolcli.engine import meanwhile_loaded
 
     with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))

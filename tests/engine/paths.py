@@ -76,14 +76,6 @@ def _glued(taken: Taken, plan: Plan) -> bool:
     return taken.view.outer < prod(plan.input_shape[:2]) and taken.view.axes[2].output > 1
 
 
-def _of_one_size(n: int, k: int, h: int, w: int, pad: int, by: int, d: int, exclude_pad: bool) -> Pooling:
-    """Windows of k by 3 elements that slide by one and are padded so that the output is as large as the input."""
-    over = (k - 1) * by
-    above = min(pad, over)
-    pads = {"pads_begin": (above, d), "pads_end": (over - above, d), "exclude_pad": exclude_pad}
-    return Pooling((n, 3, h + over, w + 2), {"kernel": (k, 3), "strides": (1, 1), "dilations": (by, d), **pads})
-
-
 PATHS: dict[str, Path] = {
     "slide, rows in groups": Path(
         sliding((ANY, ANY), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: _group(t) > 1 and not _in_pieces(t))
@@ -168,20 +160,12 @@ PATHS: dict[str, Path] = {
         sliding((_r(9, 12), _r(3)), (ONE, _r(2)), (SHORT, SHORT)),
         lambda t, plan: t.kernel == "slide_blocks" and t.taps == Taps(3, 2), ("float32",), limits=CONSTANT,
     ),
-    "slide_planes": Path(
+    "slide_maps": Path(
         st.builds(
             lambda n, k, h, w, pad, d, e: Pooling((n, 3, h + k - 1, w + 2), {"kernel": (k, 3), "strides": (1, 1),
                 "pads_begin": (min(pad, k - 1), d), "pads_end": (k - 1, d), "dilations": (1, d), "exclude_pad": e}),
             st.integers(1, 20), st.integers(1, 8), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
             st.integers(1, 2), st.booleans(),
-        ),
-        _is("slide_planes"), ("float32",), limits=CONSTANT,
-    ),
-    "slide_maps": Path(
-        st.builds(
-            _of_one_size,
-            st.integers(1, 20), st.integers(1, 3), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
-            st.integers(1, 2), st.integers(1, 2), st.booleans(),
         ),
         _is("slide_maps"), ("float32",), limits=CONSTANT,
     ),
@@ -257,13 +241,8 @@ PATHS: dict[str, Path] = {
     "glued planes": Path(
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3), _glued
     ),
-    "mean_wide": Path(
-        any_two_axes(),
-        _is("mean_wide"), ("int64", "uint64"), ("mean",),
-    ),
-    "mean_wide of channels": Path(
-        sliding((_r(1, 2), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True),
-        _is("mean_wide"), ("int64", "uint64"), ("mean",),
+    "64-bit integers": Path(
+        sliding((ANY, ANY), (ANY, ANY), (SHORT, SHORT)), _slides(lambda t: True), ("int64", "uint64"), ("mean",)
     ),
     "best_at": Path(
         any_two_axes(),

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.engine import run
-from poolcli.engine.ahead import meanwhile_loaded
+from poolcli.engine import meanwhile_loaded, run
 from poolcli.engine.compiled import kernel_cache, load
 from poolcli.errors import RequestError
 from poolcli.ops import AvgPool, MaxPool

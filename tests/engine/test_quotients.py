@@ -71,7 +71,7 @@ def test_what_is_not_finite_has_the_quotient_of_a_division() -> None:
     assert np.signbit(found[-1])
 
 
-@pytest.mark.parametrize("residue", [results.residue, inlined(results.residue_of_halves)], ids=["fused", "of halves"])
+@pytest.mark.parametrize("residue", [results.residue, results.residue_of_halves], ids=["fused", "of halves"])
 def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
     totals, divisors = cases(2000)
     divisors = 127 * divisors

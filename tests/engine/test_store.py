@@ -242,7 +242,7 @@ def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path,
 
 
 def test_a_change_of_any_module_that_a_build_imports_changes_the_key(tmp_path: Path) -> None:
-    code = "import sys, poolcli.engine.compiled.build; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
+    code = "import sys, poolcli.engine.compiled.kernels; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     package = Path(store.__file__).parent
     copy = tmp_path / "compiled"

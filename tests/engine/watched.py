@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled.choice import Choice
+from poolcli.engine.compiled.choose import Choice
 from poolcli.engine.compiled.geometry import Across, Taps
 from poolcli.engine.compiled.view import View
 

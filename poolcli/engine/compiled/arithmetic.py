@@ -1,5 +1,4 @@
-"""What kernels do with numbers, as a record of named steps: each name is a type of its own, so that each combination is
-compiled for itself (`numbers` says what the steps do).
+"""What kernels do with numbers, as a record of named steps, which are constants of a kernel.
 
 An element is read, a term is made of it, terms are joined to a total, a result is made of the total, a root taken of
 that, and written.
@@ -25,155 +24,44 @@ if TYPE_CHECKING:
 Scalar = np.generic
 
 
-class Plain(NamedTuple):
-    """Numbers are stored as they are."""
+class Arithmetic(NamedTuple):
+    """From elements to what is stored: each step by a word, "" for none (`numbers` and `results` have the functions).
 
-
-class Float16Bits(NamedTuple):
-    """Numbers of float16 are stored by their bits in an int16."""
-
-
-class BFloat16Bits(NamedTuple):
-    """Numbers of bfloat16 are stored by their bits in a uint16."""
-
-
-class Itself(NamedTuple):
-    """A number as it is."""
-
-
-class Size(NamedTuple):
-    """A number without its sign."""
-
-
-class Square(NamedTuple):
-    """A number times itself."""
-
-
-class Power(NamedTuple):
-    """A number to a power; nan of a negative one where the power is not whole."""
-
-    power: float
-
-
-class PowerOfSize(NamedTuple):
-    """A number without its sign to a power."""
-
-    power: float
-
-
-class Negated(NamedTuple):
-    """A number with its sign turned."""
-
-
-class Sum(NamedTuple):
-    """Terms are added, in the type of `nothing`."""
-
-    nothing: Scalar
-
-
-class SumWithError(NamedTuple):
-    """Terms of float64 are added, and so are the errors of the additions; a complex number holds both."""
-
-    nothing: Scalar
-
-
-class Largest(NamedTuple):
-    """The largest term wins, NaN over every number."""
-
-    nothing: Scalar
-
-
-class Smallest(NamedTuple):
-    """The smallest term wins, NaN over every number."""
-
-    nothing: Scalar
-
-
-class SmallestBits(NamedTuple):
-    """The smallest term wins, NaN over every number, by the bits of both answers of a comparison."""
-
-    nothing: Scalar
-
-
-class MostOften(NamedTuple):
-    """The term that occurs most often wins, the smallest of several; votes are counted from `nothing`, 0."""
-
-    nothing: Scalar
-
-
-class Element(NamedTuple):
-    """The total, with one NaN for all of them."""
-
-
-class Quotient(NamedTuple):
-    """The total over the divisor."""
-
-
-class Scaled(NamedTuple):
-    """The quotient by the one divisor of all totals, a power of two: the total times its reciprocal, which has the same
-    bits.
+    read, write: "float16" or "bfloat16", which kernels see by their bits.
+    term: "negated", "size" (without its sign), "square", "power" or "powerofsize".
+    total: "sum"; "sumwitherror", of float64, whose total is a complex number of the sum and of the errors of the
+    additions; "largest", "smallest", of integers; "smallestbits", of floats; "mostoften".
+    nothing: what a window of no elements gives, of the type of totals.
+    result: "element" or "negated", with one NaN for all; "quotient"; "byreciprocal", the quotient from a product with
+    the reciprocal of the divisor, put right by what is left over; "scaled", the quotient by the one divisor of all
+    totals, a power of two, as a product; "halfeven", the integer nearest to the quotient, computed in the type of the
+    divisor; "shift", the same by 2**bits in the type of totals; "nearest" and "odd", the quotient of a total that
+    float64 may not hold, rounded to the nearest or to odd (`engine/rounding.py`); "ofkernel", the quotient times the
+    elements of a whole kernel.
+    power: that of terms; root: that of the root which is taken of the result, 1 for none.
     """
 
+    total: str
+    nothing: Scalar
+    read: str = ""
+    term: str = ""
+    result: str = ""
+    write: str = ""
+    power: float = 1
+    root: float = 1
+    bits: int = 0
 
-class ByReciprocal(NamedTuple):
-    """The quotient from a product with the reciprocal of the divisor, put right by what is left over: the same bits."""
+    @property
+    def words(self) -> list[str]:
+        """What tells it from others, as parts of a kernel's name."""
+        steps = self.read, self.term, self.total, self.nothing.dtype.name, self.result, self.write
+        numbers = ("power", self.power, 1), ("root", self.root, 1), ("bits", self.bits, 0)
+        return [*filter(None, steps), *(f"{name}{value}" for name, value, none in numbers if value != none)]
 
-
-class HalfEven(NamedTuple):
-    """The nearest integer to the quotient, of two the even one, computed in the type of the divisor."""
-
-
-class Shift(NamedTuple):
-    """The nearest integer to the quotient by 2**bits, of two the even one, computed in the type of totals."""
-
-    bits: int
-
-
-class NearestQuotient(NamedTuple):
-    """The quotient of a total that float64 may not hold, rounded to the nearest float64."""
-
-
-class OddQuotient(NamedTuple):
-    """The quotient rounded to odd, for a type that is shorter than float64 (`engine/rounding.py`)."""
-
-
-class OfKernel(NamedTuple):
-    """The quotient times the elements of a whole kernel."""
-
-    elements: float
-
-
-class SquareRoot(NamedTuple):
-    """The square root."""
-
-
-class Root(NamedTuple):
-    """The root of any power."""
-
-    power: float
-
-
-class Arithmetic(NamedTuple):
-    """From elements to what is stored."""
-
-    read: Plain | Float16Bits | BFloat16Bits
-    term: Itself | Negated | Size | Square | Power | PowerOfSize
-    total: Sum | SumWithError | Largest | Smallest | SmallestBits | MostOften
-    result: (
-        Itself
-        | Element
-        | Negated
-        | Quotient
-        | Scaled
-        | ByReciprocal
-        | NearestQuotient
-        | OddQuotient
-        | HalfEven
-        | Shift
-        | OfKernel
-    )
-    root: Itself | SquareRoot | Root
-    write: Plain | Float16Bits | BFloat16Bits
+    @property
+    def sums_floats(self) -> bool:
+        """Whether totals are sums in float64."""
+        return self.total == "sum" and self.nothing.dtype.kind == "f"
 
 
 class Computed(NamedTuple):
@@ -184,10 +72,11 @@ class Computed(NamedTuple):
     divisor: np.dtype[Any]
 
 
-BEST: dict[Any, type[Largest | Smallest]] = {operator.gt: Largest, operator.lt: Smallest}
-STORED: dict[str, Plain | Float16Bits | BFloat16Bits] = {"float16": Float16Bits(), "bfloat16": BFloat16Bits()}
+BEST: dict[Any, str] = {operator.gt: "largest", operator.lt: "smallest"}
+SHORT_FLOATS = ("float16", "bfloat16")
 SEEN_AS = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # the types that kernels do not know
 EXACT_32, EXACT_64 = 2**23, 2**52  # below, a quotient that is no half is further from one than it is rounded by
+LARGEST_SUM = 2**62  # in size; sums of int64 and uint64 that may be larger are computed by numpy
 SMALL = 2**24  # below, no quotient by an integer is nearer to the middle of two floats than 2**-25 of their distance
 NONE = np.dtype(np.int8)  # of divisors that nothing is divided by
 
@@ -197,12 +86,10 @@ def seen_as(dtype: str) -> np.dtype[Any]:
     return np.dtype(SEEN_AS.get(dtype, dtype))
 
 
-def compute(plan: Plan, longest: int, indices: bool = False) -> Computed:
+def compute(plan: Plan, longest: int) -> Computed:
     """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
     if plan.reducer.better is not None or plan.reducer.votes:
-        computed = _element(plan)
-        is_float = lookup(plan.dtype).kind == "float" and not plan.reducer.votes
-        return computed._replace(how=_by_bits(computed.how)) if is_float and not indices else computed
+        return _element(plan)
     if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
     if not (plan.reducer.adds and plan.reducer.divides):
@@ -211,72 +98,68 @@ def compute(plan: Plan, longest: int, indices: bool = False) -> Computed:
 
 
 def _element(plan: Plan) -> Computed:
-    """One of the elements as it is."""
-    stored, reducer = STORED.get(plan.dtype, Plain()), plan.reducer
-    dtype = seen_as(plan.dtype) if isinstance(stored, Plain) else np.dtype(np.float32)
-    lowest = lookup(plan.dtype).ends[reducer.nothing]
-    total = MostOften(dtype.type(0)) if reducer.votes else BEST[reducer.better](dtype.type(lowest))
-    if plan.output_dtype == plan.dtype:
-        return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), stored), seen_as(plan.dtype), NONE)
-    return Computed(Arithmetic(stored, Itself(), total, Itself(), Itself(), Plain()), dtype, NONE)
-
-
-def _by_bits(how: Arithmetic) -> Arithmetic:
-    """The best of floats in three operations where a comparison that minds NaN and the signs of zeros takes seven:
-    maxima are minima of negated numbers.
+    """One of the elements as it is. The best of floats takes three operations where a comparison that minds NaN and the
+    signs of zeros takes seven: maxima are minima of negated numbers.
     """
-    if isinstance(how.total, Smallest):
-        return how._replace(total=SmallestBits(how.total.nothing), result=Element())
-    return how._replace(term=Negated(), total=SmallestBits(np.negative(how.total.nothing)), result=Negated())
+    stored, reducer = _stored(plan.dtype), plan.reducer
+    dtype = np.dtype(np.float32) if stored else seen_as(plan.dtype)
+    nothing = dtype.type(0) if reducer.votes else dtype.type(lookup(plan.dtype).ends[reducer.nothing])
+    is_own = plan.output_dtype == plan.dtype
+    how = Arithmetic("mostoften" if reducer.votes else BEST[reducer.better], nothing, stored)
+    if lookup(plan.dtype).kind == "float" and not reducer.votes:
+        is_largest = how.total == "largest"
+        how = how._replace(total="smallestbits", result="element")
+        if is_largest:
+            how = how._replace(term="negated", nothing=np.negative(nothing), result="negated")
+    return Computed(how._replace(write=stored if is_own else ""), seen_as(plan.dtype) if is_own else dtype, NONE)
 
 
-def _sum_of_floats(plan: Plan) -> Sum | SumWithError:
+def _stored(dtype: str) -> str:
+    """The word for how numbers of a type are read and written."""
+    return dtype if dtype in SHORT_FLOATS else ""
+
+
+def _sum_of_floats(plan: Plan) -> Arithmetic:
     """Sums in float64, with their errors where float64 itself is read or made."""
-    wide = "float64" in (plan.dtype, plan.output_dtype)
-    return SumWithError(np.complex128(0)) if wide else Sum(np.float64(0))
+    is_wide = "float64" in (plan.dtype, plan.output_dtype)
+    total, nothing = ("sumwitherror", np.complex128(0)) if is_wide else ("sum", np.float64(0))
+    return Arithmetic(total, nothing, _stored(plan.dtype), write=_stored(plan.output_dtype))
 
 
 def _float_mean(plan: Plan) -> Computed:
-    read, write = (STORED.get(dtype, Plain()) for dtype in (plan.dtype, plan.output_dtype))
-    total = _sum_of_floats(plan)
-    is_twice = isinstance(total, SumWithError) or largest_divisor(plan) >= SMALL
-    result = OddQuotient() if plan.output_dtype != "float64" and is_twice else Quotient()
-    how = Arithmetic(read, Itself(), total, result, Itself(), write)
+    how = _sum_of_floats(plan)
+    is_twice = how.total == "sumwitherror" or largest_divisor(plan) >= SMALL
+    how = how._replace(result="odd" if plan.output_dtype != "float64" and is_twice else "quotient")
     return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))
 
 
 def _integer_mean(plan: Plan, longest: int) -> Computed:
+    """Sums of 64-bit integers are computed here where they stay below LARGEST_SUM."""
     source, target = lookup(plan.dtype), lookup(plan.output_dtype)
     bits = _divisor_bits(plan) if target.is_integer else None
-    largest = max(map(abs, source.limits)) * longest + (1 << bits if bits else 0)
-    total = Sum(np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0))
+    largest = min(max(map(abs, source.limits)) * longest, LARGEST_SUM) + (1 << bits if bits else 0)
+    how = Arithmetic("sum", np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0))
     made = seen_as(target.name)
     if target.kind == "float":
-        write = STORED.get(target.name, Plain())
-        result: Any = Quotient()
+        result = "quotient"
         if largest >= EXACT_64 or (target.bits < 64 and largest_divisor(plan) >= SMALL):
-            result = NearestQuotient() if target.bits == 64 else OddQuotient()
-        how = Arithmetic(Plain(), Itself(), total, result, Itself(), write)
-        return Computed(how, made, np.dtype(np.float64))
+            result = "nearest" if target.bits == 64 else "odd"
+        return Computed(how._replace(result=result, write=_stored(target.name)), made, np.dtype(np.float64))
     if bits is not None:
-        return Computed(
-            Arithmetic(Plain(), Itself(), total, Shift(bits) if bits else Itself(), Itself(), Plain()), made, NONE
-        )
+        return Computed(how._replace(result="shift" if bits else "", bits=bits), made, NONE)
     largest = max(largest, largest_divisor(plan))
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
-    return Computed(Arithmetic(Plain(), Itself(), total, HalfEven(), Itself(), Plain()), made, np.dtype(divisor))
+    return Computed(how._replace(result="halfeven"), made, np.dtype(divisor))
 
 
-def scaled(how: Arithmetic, plan: Plan) -> Arithmetic:
-    """The same by a product for a quotient where that gives the same bits."""
-    is_quotient = isinstance(how.result, Quotient) and isinstance(how.total, Sum)
-    return how._replace(result=Scaled()) if is_quotient and _divisor_bits(plan) is not None else how
-
-
-def by_reciprocal(how: Arithmetic, plan: Plan) -> Arithmetic:
-    """The same without a division, which takes as long as twenty additions, where divisors are small."""
+def without_division(how: Arithmetic, plan: Plan) -> Arithmetic:
+    """The same without a division, which takes as long as twenty additions, where that gives the same bits."""
+    if how.result != "quotient":
+        return how
+    if how.total == "sum" and _divisor_bits(plan) is not None:
+        return how._replace(result="scaled")
     is_small = (plan.divisor_override or 1) > 0 and largest_divisor(plan) < SMALL
-    return how._replace(result=ByReciprocal()) if isinstance(how.result, Quotient) and is_small else how
+    return how._replace(result="byreciprocal") if is_small else how
 
 
 def _divisor_bits(plan: Plan) -> int | None:
@@ -302,13 +185,12 @@ def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _root(plan: Plan) -> Computed:
-    read, write = (STORED.get(dtype, Plain()) for dtype in (plan.dtype, plan.output_dtype))
     power, signed = float(plan.reducer.power or 1), plan.reducer.signed
-    term: Any = Power(power) if signed else PowerOfSize(power)
+    term = "power" if signed else "powerofsize"
     if power in (1, 2):
-        term = Square() if power == 2 else Itself() if signed else Size()
-    root: Any = SquareRoot() if power == 2 else Itself() if power == 1 else Root(power)
-    kernel = float(prod(windows.longest for windows in plan.windows))
-    result: Any = OfKernel(kernel) if plan.reducer.divides else Itself()
-    how = Arithmetic(read, term, _sum_of_floats(plan), result, root, write)
+        term, power_of_terms = "square" if power == 2 else "" if signed else "size", 1.0
+    else:
+        power_of_terms = power
+    result = "ofkernel" if plan.reducer.divides else ""
+    how = _sum_of_floats(plan)._replace(term=term, result=result, power=power_of_terms, root=power)
     return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))

@@ -5,32 +5,114 @@ Whatever decides about an order of additions asks the whole axes, so that every 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from poolcli.dtypes import lookup
-from poolcli.engine.compiled.arithmetic import (
-    Arithmetic,
-    Scaled,
-    Sum,
-    by_reciprocal,
-    compute,
-    scaled,
-    seen_as,
+from poolcli.engine.call import Order
+from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, compute, seen_as, without_division
+from poolcli.engine.compiled.geometry import (
+    APART,
+    LANES,
+    LINE,
+    SHORT,
+    VECTORS,
+    Across,
+    Apart,
+    Down,
+    Geometry,
+    Taps,
+    flat,
 )
-from poolcli.engine.compiled.choice import Choice
-from poolcli.engine.compiled.geometry import LANES, LINE, LOW, SHORT, VECTORS, Across, Down, Taps, Wide
+from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.view import View, view_of
-from poolcli.engine.memory import Order
-from poolcli.plan import Plan
 from poolcli.plan.region import Region
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
-    pass
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel by its name, and what it is given beside the arrays.
+
+    `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
+    what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
+    `taps` are constants of the kernel, where it is made for one size of windows. `pieces` tasks one after the other
+    make the same `group` output rows.
+    """
+
+    dtype: str
+    view: View
+    how: Arithmetic
+    source: np.dtype[Any]
+    made: np.dtype[Any]
+    geometry: Geometry
+    kernel: str
+    more: tuple[Any, ...]
+    tasks: int
+    scratch: int
+    lines: int
+    taps: Taps | None
+    pieces: int
+    group: int
+
+    @cached_property
+    def variant(self) -> str:
+        """What tells it from other kernels that are compiled for themselves, in one word."""
+        divisor = [self.divisor.name] if self.divisor != NONE else []
+        size = [] if self.taps is None else [self.taps.word]
+        return "-".join([self.kernel, *size, self.dtype, *self.how.words, self.made.name, *divisor])
+
+    @property
+    def totals(self) -> np.dtype[Any]:
+        """The type of totals."""
+        return self.how.nothing.dtype
+
+    @property
+    def divisor(self) -> np.dtype[Any]:
+        """The type of divisors."""
+        return self.geometry.divisors[0].dtype
+
+    @cached_property
+    def numbers(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The integers that the kernel is given, and the divisors."""
+        return flat(self.geometry, self.more, self.how.result)
+
+    def with_apart(self, apart: Apart) -> NDArray[np.int64]:
+        """The integers for an array whose elements lie that far apart."""
+        integers = self.numbers[0].copy()
+        integers[APART : APART + len(apart)] = apart
+        return integers
+
+    @cached_property
+    def addresses(self) -> tuple[int, int]:
+        """Where those are."""
+        integers, divisors = self.numbers
+        return address(integers), address(divisors)
+
+    @cached_property
+    def lines_at(self) -> int:
+        """Bytes of the buffer of totals, behind which that of lines is."""
+        return ceil_div(self.scratch * self.totals.itemsize, 64) * 64
+
+    @cached_property
+    def buffered(self) -> int:
+        """Bytes of both."""
+        return self.lines_at + self.lines * 4
+
+    @cached_property
+    def work(self) -> int:
+        """Elements that go through it, those of windows of several rows as often as they are read."""
+        d, h, _ = self.view.axes
+        joined = (
+            prod(self.view.output_shape[:3]) * self.view.input_shape[3] * min(d.entire.longest * h.entire.longest, 8)
+        )
+        return max(prod(self.view.input_shape), prod(self.view.output_shape), joined)
 
 
 class Limits(NamedTuple):
@@ -67,27 +149,20 @@ def choose_kernel(region: Region, indices: bool = False, order: Order | None = N
 @lru_cache(maxsize=16)
 def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) -> Choice:
     plan, view = region.plan, view_of(region, limits.merged, order)
-    if plan.reducer.divides and plan.reducer.power is None and plan.dtype in ("int64", "uint64"):
-        return _wide(plan, view)
-    computed = compute(plan, prod(axis.entire.longest for axis in view.axes), indices)
-    source, how, itemsize = seen_as(plan.dtype), computed.how, computed.how.total.nothing.itemsize
+    computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
+    how, itemsize = without_division(computed.how, plan), computed.how.nothing.itemsize
     if plan.reducer.votes:
         loops = _votes(view, itemsize, limits)
     else:
-        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits, _sums_floats(how))
+        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits, how.sums_floats)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
-    if loops.kernel in SCALED:
-        how = scaled(how, plan)
-    how = by_reciprocal(how, plan)
-    if isinstance(how.result, Scaled):
-        geometry = geometry.with_reciprocal()
-    if loops.kernel in OF_PLANES:
+    if loops.kernel == "slide_maps":
         geometry = geometry.of_planes(loops.more[1])
-    named = loops.kernel, loops.taps, plan.dtype
-    buffers = loops.scratch, loops.lines
-    return Choice(
-        *named, view, how, source, computed.made, geometry, loops.more, loops.tasks, *buffers, loops.pieces, loops.group
-    )
+    if how.result == "ofkernel":
+        geometry = geometry._replace(elements=prod(windows.longest for windows in plan.windows))
+    sums_integers = how.total == "sum" and not how.sums_floats
+    source = np.dtype(np.int64) if sums_integers and plan.dtype == "uint64" else seen_as(plan.dtype)
+    return Choice(plan.dtype, view, how, source, computed.made, geometry, *loops)
 
 
 class Loops(NamedTuple):
@@ -106,9 +181,6 @@ class Loops(NamedTuple):
 
 
 LARGEST_INT32 = 2**31 - 1
-OF_PLANES = ("slide_planes", "slide_maps")  # kernels whose rows are whole planes
-# A product for the quotient spares these a sixth of their time where it need not wait for memory.
-SCALED = ("halve",)
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
 
@@ -167,10 +239,6 @@ def _with_rows(taps: Taps, view: View, limits: Limits) -> Taps:
     return taps._replace(rows=rows, lines=h.entire.longest) if are_few else taps
 
 
-def _sums_floats(how: Arithmetic) -> bool:
-    return isinstance(how.total, Sum) and how.total.nothing.dtype.kind == "f"
-
-
 def _each(view: View, limits: Limits) -> Loops:
     """The loops of windows that are joined each on its own."""
     w = view.axes[2]
@@ -196,25 +264,12 @@ def is_small_map(view: View, limits: Limits) -> bool:
 
 def _planes(w: Across, taps: Taps, view: View, short: int, limits: Limits) -> Loops:
     """Whole planes, some of them in a task: of up to `short` elements where rows are joined first."""
-    h, planes = view.axes[1], view.outer
-    size = h.output * view.axes[2].output
-    if (
-        h.windows is not None
-        and h.windows.kernel <= LOW
-        and size <= limits.map
-        and h.output == h.size
-        and not h.entire.is_cut
-    ):
-        group = max(1, limits.map // size)
-        whole, tasks = group * size, ceil_div(planes, group)
-        more = w, group, planes, h.windows.kernel, h.pad
-        scratch, lines = whole + 2 * w.kernel * w.dilation + 64, (w.kernel + LOW) * whole
-        return Loops("slide_maps", more, tasks, scratch, lines=lines, taps=taps, group=group * h.output)
+    planes, size = view.outer, view.axes[1].output * view.axes[2].output
     group, row = max(1, short // size), view.axes[2].output
     masked = min(group * size, max(1, limits.map // row) * row)
     whole = group * size
     return Loops(
-        "slide_planes",
+        "slide_maps",
         (w, group, planes, masked),
         ceil_div(planes, group),
         whole + 2 * w.kernel * w.dilation + 64,
@@ -231,17 +286,6 @@ def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
         return Loops("mode_each", (), view.rows, elements)
     piece = max(VECTORS, limits.row // itemsize // (elements + 3))
     return Loops("mode_few", (piece,), view.rows, piece * (elements + 3), taps=taps)
-
-
-def _wide(plan: Plan, view: View) -> Choice:
-    """Means of 64-bit integers; the rounded ones are made as int64, which has the bits of those of uint64."""
-    rounded = lookup(plan.output_dtype).is_integer
-    how, made = (
-        Wide(plan.dtype.startswith("u"), rounded, not rounded and plan.output_dtype != "float64"),
-        np.dtype(np.int64 if rounded else np.float64),
-    )
-    source, geometry, scratch = np.dtype(np.int64), view.geometry(np.dtype(np.int64)), 2 * view.input_shape[3]
-    return Choice("mean_wide", None, plan.dtype, view, how, source, made, geometry, (), view.rows, scratch, 0, 1, 1)
 
 
 def constant_taps(view: View, limits: Limits) -> Taps | None:

@@ -33,7 +33,8 @@ class Geometry(NamedTuple):
 
     Window o of an axis reads begins[o] + j * step for j < counts[o]; `input` is D, H and W * inner of what is read,
     `output` is D and H of what is made, whose rows are of `size`. An output is divided by the product of its axes'
-    divisors. `rows` is the number of output rows, `apart` how far elements of what is read lie apart.
+    divisors. `rows` is the number of output rows, `apart` how far elements of what is read lie apart, `elements` the
+    number of those of a whole kernel where results are multiplied by it.
     """
 
     rows: int
@@ -46,20 +47,17 @@ class Geometry(NamedTuple):
     steps: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     apart: Apart
+    elements: int = 0
 
-    def with_reciprocal(self) -> Geometry:
-        """The same with the reciprocal of the one divisor, which is that of the first axis alone."""
+    def reciprocals(self, of_all: bool) -> tuple[NDArray[Any], ...]:
+        """Those of the divisors; no product of them is beyond the reciprocal of the product. `of_all`: the exact one of
+        the one divisor of all outputs, a power of two, as that of the first axis.
+        """
         import numpy as np
 
         d, h, w = self.divisors
-        return self._replace(divisors=(1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)))
-
-    @property
-    def reciprocals(self) -> tuple[NDArray[Any], ...]:
-        """Those of the divisors; no product of them is beyond the reciprocal of the product."""
-        import numpy as np
-
-        d, h, w = self.divisors
+        if of_all:
+            return 1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)
         with np.errstate(divide="ignore"):
             return 1 / d, 1 / h, (1 - 2.0**-50) / w
 
@@ -83,33 +81,31 @@ MORE = APART + 5  # where in the flat integers those begin that one kernel alone
 ARRAYS = MORE + 14  # where the begins follow, and then the counts
 
 
-def flat(
-    geometry: Geometry, more: tuple[Any, ...], elements: int, inverse: bool
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """All integers of a geometry, what one kernel alone is given, and the elements of a window; and all divisors, with
-    their reciprocals if `inverse`.
+def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All integers of a geometry and what one kernel alone is given; and all divisors, with their reciprocals where the
+    `result` of the arithmetic asks for them.
     """
     import numpy as np
 
     own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
-    sizes = geometry.begins[2].size, elements, geometry.divisors[2].size
+    sizes = geometry.begins[2].size, geometry.elements, geometry.divisors[2].size
     rest = (geometry.size, *geometry.steps, *sizes, *geometry.apart)
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
-    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate(
-        [*geometry.divisors, *(geometry.reciprocals if inverse else ())]
-    )
+    inverse = geometry.reciprocals(result == "scaled") if result in ("scaled", "byreciprocal") else ()
+    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate([*geometry.divisors, *inverse])
 
 
 class Share(NamedTuple):
-    """What the sums of one output row are divided by: a number for all of them, and an array along it; and the
-    reciprocals of both, where the arithmetic asks for them.
+    """What the sums of one output row are divided by: a number for all of them, and an array along it; the reciprocals
+    of both, and the elements of a whole kernel, where the arithmetic asks for them.
     """
 
     outer: Any
     along: Any
     outer_reciprocal: Any
     reciprocals: Any
+    elements: Any
 
 
 class Taps(NamedTuple):
@@ -158,13 +154,3 @@ class Down(NamedTuple):
     stride: int
     pad: int
     blocks: int
-
-
-class Wide(NamedTuple):
-    """64-bit integers (unsigned ones given as int64), whose means are rounded half to even or else floats: rounded to
-    odd for a type that is shorter than float64.
-    """
-
-    unsigned: bool
-    rounded: bool
-    odd: bool = False

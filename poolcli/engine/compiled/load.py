@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from poolcli.engine.choose import is_switched_off
+from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
-from poolcli.engine.fallback import KernelError, kernel_errors
 from poolcli.system.lazy_imports import gc_disabled
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choice import Choice
+    from poolcli.engine.compiled.choose import Choice
 
 
 def _say_nothing(text: str) -> None:
@@ -94,7 +93,7 @@ def _built(choice: Choice) -> LoadedKernel:
         kernel = _kept(choice)
         if kernel is None:
             with gc_disabled():
-                from poolcli.engine.compiled.build import build
+                from poolcli.engine.compiled.kernels import build
 
                 announce(f"compiling kernels for {choice.dtype} (first run only)")
                 code = build(choice)

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.choice import Choice
-from poolcli.engine.compiled.choose import LIMITS, choose_kernel
+from poolcli.engine.call import is_exact, order_of
+from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT, Apart
 from poolcli.engine.compiled.launch import share_out
-from poolcli.engine.memory import is_exact, order_of
 from poolcli.plan.region import Region
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Kernels that add in one order.
-SLIDING = {"slide", "slide_line", "slide_planes", "slide_maps", "halve", "halve_pixels"}
+SLIDING = {"slide", "slide_line", "slide_maps", "halve", "halve_pixels"}
 TILE = 1 << 20  # bytes that are copied at a time, by each thread
 
 
@@ -67,7 +66,7 @@ def apart_of(choice: Choice, source: Array) -> Apart | None:
     along, high, deep = (_split(axes, count) for count in (line, height, depth))
     if (along != 1 and line > 1) or high is None or deep is None or len(axes) > 2:
         return None
-    if choice.kernel in ("slide_planes", "slide_maps") and high != line:  # which takes all rows of a plane as one
+    if choice.kernel == "slide_maps" and high != line:  # which takes all rows of a plane as one
         return None
     (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
     return Apart(many, far, near, deep, high)

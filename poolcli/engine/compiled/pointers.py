@@ -6,9 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from poolcli.engine.compiled import arithmetic
 from poolcli.engine.compiled.geometry import APART, ARRAYS, LANES, MORE, Across, Apart, Down, Geometry, Share
 
 # Kernels are called by their machine code alone, and know no exceptions.
@@ -199,6 +198,7 @@ def geometry_at(numbers, divisors):
         (numbers[8], numbers[9], numbers[10]),
         (_of_axes(divisors, depth, height), _of_axes(reciprocals, depth, height)),
         Apart(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
+        numbers[12],
     )
 
 
@@ -212,7 +212,7 @@ def _of_axes(numbers, depth, height):
 def share_at(geometry, d, h):
     """What sums of the output row (d, h) are divided by."""
     (of_d, of_h, along), (by_d, by_h, reciprocals) = geometry.divisors
-    return Share(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals)
+    return Share(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals, float(geometry.elements))
 
 
 @intrinsic
@@ -230,7 +230,7 @@ def share_of_planes(geometry):
     """The same of whole planes, whose divisors are all in the array."""
     (_, _, along), (_, _, reciprocals) = geometry.divisors
     one = _one_of(along)
-    return Share(one, along, one, reciprocals)
+    return Share(one, along, one, reciprocals, float(geometry.elements))
 
 
 @inlined
@@ -251,19 +251,3 @@ def down_at(numbers):
     """The windows along H, which come after those along W."""
     n = behind(numbers, MORE + 9)
     return Down(n[0], n[1], n[2], n[3])
-
-
-def arithmetic_at(steps, numbers):
-    """The arithmetic of a kernel, with the elements of its window where the result asks for them."""
-    raise NotImplementedError
-
-
-@overload(arithmetic_at, jit_options=INLINED)
-def _arithmetic_at(steps, numbers):
-    fields = getattr(steps, "fields", ())
-    if "result" not in fields or steps.types[fields.index("result")].instance_class is not arithmetic.OfKernel:
-        return lambda steps, numbers: steps
-    full, result = arithmetic.Arithmetic, arithmetic.OfKernel
-    return lambda steps, numbers: full(
-        steps.read, steps.term, steps.total, result(float(numbers[12])), steps.root, steps.write
-    )

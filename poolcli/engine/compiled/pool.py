@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.compiled.arithmetic import ByReciprocal, OddQuotient, Quotient
-from poolcli.engine.compiled.choice import Choice
-from poolcli.engine.compiled.choose import choose_kernel
-from poolcli.engine.compiled.geometry import Wide
+from poolcli.engine.compiled.arithmetic import LARGEST_SUM
+from poolcli.engine.compiled.choose import Choice, choose_kernel
 from poolcli.engine.compiled.launch import Buffers, address, share_out
 from poolcli.engine.compiled.load import load, load_kept
 from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
@@ -35,9 +33,14 @@ def prepare(region: Region, indices: bool) -> Pool:
     load_kept(in_order)
     plan = region.plan  # an int16 that wins is a number, also where float16 is wanted
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
-    can_overflow = _can_overflow(in_order)
+    can_overflow, longest = _can_overflow(in_order), prod(windows.longest for windows in plan.windows)
+    sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.divides and plan.reducer.power is None
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        if sums_64_bits and not _fits(x, longest):
+            from poolcli.engine.numpy.pool import prepare as prepare_numpy
+
+            return prepare_numpy(region, indices)(x, out, threads)
         x = _as_numbers(x, in_order.source)
         choice = in_order if in_order.view.is_contiguous(x) else choose_for_order(region, indices, in_order, x)
         source, values = choice.view.of_input(x), choice.view.target(out, choice.made, as_bits)
@@ -81,11 +84,13 @@ def _as_numbers(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def _can_overflow(choice: Choice) -> bool:
     """Whether sums may leave the range that the means lie in."""
-    return (
-        choice.dtype == "float64"
-        and not isinstance(choice.how, Wide)
-        and isinstance(choice.how.result, Quotient | ByReciprocal | OddQuotient)
-    )
+    return choice.dtype == "float64" and choice.how.result in ("quotient", "byreciprocal", "odd")
+
+
+def _fits(x: Array, longest: int) -> bool:
+    """Whether no sum of that many of its integers leaves 64 bits."""
+    most = LARGEST_SUM // max(longest, 1)
+    return x.size == 0 or (-most <= int(x.min()) and int(x.max()) <= most)
 
 
 def _rescued(choice: Choice, in_order: Choice, x: Array, values: Array, threads: int | None) -> Array:

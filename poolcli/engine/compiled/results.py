@@ -1,17 +1,20 @@
-"""From a total to what is stored: what the last steps of an arithmetic do, chosen by their types at compile time.
-`finish` is what the kernels call. Quotients are taken without a division where they have the same bits.
+"""From a total to what is stored: the last steps of an arithmetic as one function, `finish_of`. Quotients are taken
+without a division where they have the same bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from poolcli.engine.compiled import arithmetic as names
 from poolcli.engine.compiled.machine import fuses
-from poolcli.engine.compiled.numbers import itself, scalar_of, step_of
-from poolcli.engine.compiled.pointers import INLINED, half_even_shift, inlined
+from poolcli.engine.compiled.pointers import half_even_shift, inlined
+
+Function = Callable[..., Any]  # compiled by numba, inlined where it is called
 
 
 @intrinsic
@@ -37,7 +40,9 @@ def quotient(typing, total, divisor, reciprocal):
 
 
 @intrinsic
-def _fused_residue(typing, total, found, divisor):
+def residue(typing, total, found, divisor):
+    """total - found * divisor, exactly, for the nearest quotient, in one step."""
+
     def generate(context, builder, signature, arguments):
         value, near, by = arguments
         return builder.fma(builder.fneg(near), by, value)
@@ -45,18 +50,7 @@ def _fused_residue(typing, total, found, divisor):
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-def residue(total, found, divisor):
-    """total - found * divisor, exactly, for the nearest quotient."""
-    raise NotImplementedError
-
-
-@overload(residue, jit_options=INLINED)
-def _residue(total, found, divisor):
-    if fuses():
-        return lambda total, found, divisor: _fused_residue(total, found, divisor)
-    return residue_of_halves
-
-
+@inlined
 def residue_of_halves(total, found, divisor):
     """The same in several steps (Dekker): halves of 26 bits have exact products. Large numbers are scaled first."""
     scale = 2.0**-64 if abs(total) > 2.0**900 else 1.0
@@ -69,59 +63,25 @@ def residue_of_halves(total, found, divisor):
     return ((total - product) - lost) / scale
 
 
-@inlined
-def _whole(total, divisor, how):
-    return total
+def _nearest_of(residue_of):
+    @inlined
+    def nearest_quotient(total, error, divisor):
+        """(total + error) / divisor to the nearest float64, with the quotient's own rounding error put right, and what
+        that number is less than the quotient.
+        """
+        found = (total + 0.0) / divisor
+        more = (residue_of(total, found, divisor) + error) / divisor
+        better = found + more
+        if not np.isfinite(better) or more == 0.0:
+            return found, 0.0
+        return better, more - (better - found)
+
+    return nearest_quotient
 
 
 @inlined
-def _divided(total, divisor, how):
-    return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
-
-
-@inlined
-def _by_reciprocal(total, divisor, reciprocal):
-    return quotient(float(total), divisor, reciprocal)
-
-
-@inlined
-def _by_reciprocal_pair(total, divisor, reciprocal):
-    """As `_divided_pair`, whose second quotient alone is far from the ends of the range, or too small to matter."""
-    found = total.real / divisor
-    better = found + quotient(residue(total.real, found, divisor) + total.imag, divisor, reciprocal)
-    return better if np.isfinite(better) else found
-
-
-@inlined
-def _scaled(total, reciprocal, how):
-    return (float(total) + 0.0) * reciprocal
-
-
-@inlined
-def _divided_pair(total, divisor, how):
-    """The quotient of a sum and its error, with the quotient's own rounding error put right."""
-    found = (total.real + 0.0) / divisor  # as above
-    better = found + (residue(total.real, found, divisor) + total.imag) / divisor
-    return better if np.isfinite(better) else found
-
-
-@inlined
-def nearest_quotient(total, error, divisor):
-    """(total + error) / divisor to the nearest float64, with the quotient's own rounding error put right, and what that
-    number is less than the quotient.
-    """
-    found = (total + 0.0) / divisor
-    more = (residue(total, found, divisor) + error) / divisor
-    better = found + more
-    if not np.isfinite(better) or more == 0.0:
-        return found, 0.0
-    return better, more - (better - found)
-
-
-@inlined
-def odd_quotient(total, error, divisor):
+def _to_odd(near, rest):
     """The same rounded to odd: of the neighbours of an inexact quotient the one whose last bit is set."""
-    near, rest = nearest_quotient(total, error, divisor)
     bits = np.float64(near).view(np.int64)
     if rest != 0.0 and bits & 1 == 0:
         bits += 1 if (rest > 0.0) == (near > 0.0) else -1
@@ -144,92 +104,19 @@ def _parts_of_pair(total):
     return total.real, total.imag
 
 
-def _exact(quotient_of, total):
-    """The quotient of the parts of a total of that type."""
-    pair, whole = isinstance(total, types.Complex), isinstance(total, types.Integer)
-    parts = _parts_of_pair if pair else _parts_of_integer if whole else _parts_of_float
-
-    @inlined
-    def exact(total, divisor, how):
-        high, low = parts(total)
-        return quotient_of(high, low, divisor)
-
-    return exact
-
-
-@inlined
-def _nearest(total, error, divisor):
-    return nearest_quotient(total, error, divisor)[0]
-
-
-EXACT = {names.NearestQuotient: _nearest, names.OddQuotient: odd_quotient}
-
-
-@inlined
-def _of_kernel(total, divisor, how):
-    return total / divisor * how.result.elements
-
-
-@inlined
-def _of_kernel_pair(total, divisor, how):
-    return _sum_of_pair(total) / divisor * how.result.elements
-
-
 @inlined
 def _sum_of_pair(total):
     return total.real + total.imag if np.isfinite(total.real) else total.real
 
 
 @inlined
-def _whole_pair(total, divisor, how):
-    return _sum_of_pair(total)
-
-
-def _rounded_in(exact):
-    """To the nearest integer by a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
-    return inlined(lambda total, divisor, how: np.rint(exact(total) / divisor))
-
-
-@inlined
-def _half_even(total, divisor, how):
+def _half_even(total, divisor):
     """total / divisor to the nearest integer, halves to even, in integers."""
     sign = -1 if divisor < 0 else 1
     total, divisor = sign * total, sign * divisor
     quotient = total // divisor
     twice = 2 * (total - quotient * divisor)
     return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
-
-
-@inlined
-def _shifted(total, divisor, how):
-    return half_even_shift(total, how.result.bits)
-
-
-RESULT = {
-    names.Itself: _whole,
-    names.Quotient: _divided,
-    names.Scaled: _scaled,
-    names.OfKernel: _of_kernel,
-    names.Shift: _shifted,
-}
-RESULT_OF_PAIR = {names.Itself: _whole_pair, names.Quotient: _divided_pair, names.OfKernel: _of_kernel_pair}
-
-
-@inlined
-def _square_root(value, how):
-    return np.sqrt(value)
-
-
-@inlined
-def _root(value, how):
-    """As the numpy engine has it: a step of Newton's after the power."""
-    power = how.root.power
-    near = value ** (1 / power)
-    better = near - near * (near**power / value - 1) / power
-    return better if np.isfinite(better) else near
-
-
-ROOT = {names.Itself: itself, names.SquareRoot: _square_root, names.Root: _root}
 
 
 @inlined
@@ -258,48 +145,88 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
 
 
-WRITE = {names.Float16Bits: float16_bits, names.BFloat16Bits: bfloat16_bits}
+def _result_of(steps, divisor):
+    """result(total, share, w): what is made of the total of element w of a row, before its root."""
+    total = steps.nothing.dtype.kind
+    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(total, _parts_of_integer)
+    whole = _sum_of_pair if total == "c" else inlined(lambda total: total)
+    residue_of = residue if fuses() else residue_of_halves
+    nearest = _nearest_of(residue_of)
+    nan, bits, exact = steps.nothing.dtype.type(np.nan) if total == "f" else 0, steps.bits, divisor.type
+
+    @inlined
+    def by_reciprocal(total, share, w):
+        divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+        return quotient(float(total), divisor, reciprocal)
+
+    @inlined
+    def divided(total, divisor):
+        return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
+
+    @inlined
+    def divided_pair(total, divisor):
+        """The quotient of a sum and its error, with the quotient's own rounding error put right."""
+        return nearest(total.real, total.imag, divisor)[0]
+
+    @inlined
+    def by_reciprocal_pair(total, share, w):
+        """As `divided_pair`, whose second quotient alone is far from the ends of the range, or too small to matter."""
+        divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+        found = total.real / divisor
+        better = found + quotient(residue_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
+        return better if np.isfinite(better) else found
+
+    @inlined
+    def to_nearest(total, divisor):
+        high, low = parts(total)
+        return nearest(high, low, divisor)[0]
+
+    @inlined
+    def to_odd(total, divisor):
+        high, low = parts(total)
+        near, rest = nearest(high, low, divisor)
+        return _to_odd(near, rest)
+
+    @inlined
+    def rounded(total, divisor):
+        """In a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
+        return np.rint(exact(total) / divisor)
+
+    if steps.result == "byreciprocal":
+        return by_reciprocal_pair if total == "c" else by_reciprocal
+    without_divisor = {
+        "": inlined(lambda total, share, w: whole(total)),
+        "element": inlined(lambda total, share, w: total if total == total else nan),
+        "negated": inlined(lambda total, share, w: -total if total == total else nan),
+        "scaled": inlined(lambda total, share, w: (float(total) + 0.0) * share.outer_reciprocal),
+        "shift": inlined(lambda total, share, w: half_even_shift(total, bits)),
+        "ofkernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
+    }
+    if steps.result in without_divisor:
+        return without_divisor[steps.result]
+    of_divisor = {
+        "quotient": divided_pair if total == "c" else divided,
+        "nearest": to_nearest,
+        "odd": to_odd,
+        "halfeven": rounded if divisor.kind == "f" else _half_even,
+    }[steps.result]
+    return inlined(lambda total, share, w: of_divisor(total, share.outer * share.along[w]))
 
 
-def finish(total, share, w, how, out):
-    """What is stored in `out` of the total of element w of an output row."""
-    raise NotImplementedError
+def _root_of(power):
+    """The root, as the numpy engine has it: a step of Newton's after the power."""
+
+    @inlined
+    def newton(value):
+        near = value ** (1 / power)
+        better = near - near * (near**power / value - 1) / power
+        return better if np.isfinite(better) else near
+
+    return {1: inlined(lambda value: value), 2: inlined(lambda value: np.sqrt(value))}.get(power, newton)
 
 
-@overload(finish, jit_options=INLINED)
-def _finish(total, share, w, how, out):
-    root = ROOT[step_of(how, "root")]
-    write = WRITE.get(step_of(how, "write"), scalar_of(out.dtype))
-    if step_of(how, "result") is names.ByReciprocal:
-        of = _by_reciprocal_pair if isinstance(total, types.Complex) else _by_reciprocal
-
-        def by_reciprocal(total, share, w, how, out):
-            divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
-            return write(root(of(total, divisor, reciprocal), how))
-
-        return by_reciprocal
-    result = _result(total, share.types[0], how)
-    if step_of(how, "result") is names.Scaled:
-        return lambda total, share, w, how, out: write(root(result(total, share.outer, how), how))
-    return lambda total, share, w, how, out: write(root(result(total, share.outer * share.along[w], how), how))
-
-
-def _result(total, divisor, how):
-    step = step_of(how, "result")
-    if step in (names.Element, names.Negated):
-        return _element_of(total, step is names.Negated)
-    if step is names.HalfEven and isinstance(divisor, types.Float):
-        return _rounded_in(scalar_of(divisor))
-    if step is names.HalfEven:
-        return _half_even
-    if step in EXACT:
-        return _exact(EXACT[step], total)
-    return (RESULT_OF_PAIR if isinstance(total, types.Complex) else RESULT)[step]
-
-
-def _element_of(total, negated):
-    """A total as it is or with its sign turned; one NaN for all, since the bits of several may have been joined."""
-    nan = scalar_of(total)(np.nan)
-    if negated:
-        return inlined(lambda total, divisor, how: -total if total == total else nan)
-    return inlined(lambda total, divisor, how: total if total == total else nan)
+def finish_of(steps, made, divisor):
+    """finish(total, share, w): what is stored as `made` of the total of element w of an output row."""
+    result, root, store = _result_of(steps, divisor), _root_of(steps.root), made.type
+    write = {"float16": float16_bits, "bfloat16": bfloat16_bits}.get(steps.write, inlined(lambda value: store(value)))
+    return inlined(lambda total, share, w: write(root(result(total, share, w))))

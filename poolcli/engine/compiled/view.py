@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from poolcli.engine.call import Order
 from poolcli.engine.compiled.arithmetic import lengths_of, seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
-from poolcli.engine.memory import Order
 from poolcli.engine.rounding import storable
 from poolcli.plan import Plan
 from poolcli.plan.region import Region

@@ -17,9 +17,8 @@ from poolcli.dtypes import lookup
 from poolcli.engine.call import in_slab
 from poolcli.engine.numpy.best import best_of
 from poolcli.engine.numpy.modes import highest, mode_of
-from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array, reduce, steps_of
-from poolcli.engine.numpy.sums import add, divisors, mean_of
+from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import storable
 from poolcli.nodata import Missing
 from poolcli.plan.region import Ranges, Region, parts_of

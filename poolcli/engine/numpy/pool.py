@@ -12,9 +12,8 @@ import numpy as np
 
 from poolcli.engine.numpy.best import best_of
 from poolcli.engine.numpy.modes import mode_of
-from poolcli.engine.numpy.powers import power_mean_of
 from poolcli.engine.numpy.reduce import Array
-from poolcli.engine.numpy.sums import mean_of
+from poolcli.engine.numpy.sums import mean_of, power_mean_of
 from poolcli.engine.rounding import storable
 from poolcli.errors import RequestError
 from poolcli.plan.region import Region

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from operator import truediv
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.numpy.gather import gathered_sums
-from poolcli.engine.numpy.reduce import Array, AxisSteps, Parts, along, indices, reduce, steps_of
+from poolcli.engine.numpy.reduce import Array, AxisSteps, Combine, Parts, along, indices, reduce, steps_of, taps_of
 from poolcli.engine.rounding import nudged, quotient_to_odd
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
+from poolcli.windows import AxisWindows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Steps = tuple[AxisSteps, ...]
 SCALE = 64  # a power of two above the number of elements that any window can hold
@@ -149,3 +153,136 @@ def _add_with_error(target: Parts, source: Parts) -> None:
     back = new - total
     error += (total - (new - back)) + (addend - back) + addend_error
     total[...] = new
+
+
+# Sums over few windows of few elements are gathered at once, because a step of numpy takes longer than the additions.
+FEW = 1 << 12  # elements of all windows, and of what they read; of more, a table of their places takes longer to read
+
+
+def gathered_sums(region: Region, dtype: Any) -> Callable[[Array], Array] | None:
+    """What makes of an array the sum of every window in that type; None where there are more than few elements.
+
+    Elements are added in the order of `reduce`: along the last axis first, one tap after the other.
+    """
+    longest = prod(axis.windows.longest for axis in region.plan.axes)
+    size = prod(region.input_shape)
+    if size > FEW or prod(region.output_shape) * longest > FEW:
+        return None
+    places = _places(region, nowhere=size)
+    counts = places.shape[: len(region.plan.axes)]  # of taps
+
+    padded, zero = bool((places == size).any()), np.zeros((), dtype)  # an array is added in half the time of a number
+
+    def sums(x: Array) -> Array:
+        if padded:
+            numbers = np.zeros(size + 1, dtype)  # the last one is for taps outside of the input
+            np.add(x.reshape(-1), zero, out=numbers[:-1])
+        else:
+            numbers = x.ravel() + zero  # where -0 becomes 0, as in sums from 0 on
+        total = numbers[places]
+        for taps in counts:
+            terms, total = total, total[0]
+            for i in range(1, taps):  # by number: an array gives its parts in turn in twice the time
+                total = total + terms[i]
+        return total
+
+    return sums
+
+
+def _places(region: Region, nowhere: int) -> NDArray[np.int64]:
+    """Where in the flat input the elements of windows lie: [taps of the last axis, ..., of the first one, *outputs]."""
+    tables = [np.arange(len(outputs))[None] for outputs in region.outputs]  # of each axis: [taps, outputs]
+    for planned in region.plan.axes:
+        tables[planned.position] = _table(planned.windows, region.outputs[planned.position])
+    rank, steps = len(tables), np.cumprod((1, *region.input_shape[:0:-1]))[::-1]
+    places, inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
+    for axis, (table, step) in enumerate(zip(tables, steps, strict=True)):
+        shape = [1] * 2 * rank
+        shape[rank - 1 - axis], shape[rank + axis] = table.shape
+        places, inside = places + table.reshape(shape) * step, inside & (table.reshape(shape) >= 0)
+    taps = [len(tables[planned.position]) for planned in reversed(region.plan.axes)]
+    return np.where(inside, places, nowhere).reshape((*taps, *region.output_shape))
+
+
+def _table(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
+    """Where along an axis each tap of each window lies in what they read; -1 outside of the input."""
+    table = np.full((windows.longest, len(outputs)), -1)
+    elements = np.arange(len(windows.reads(outputs)))
+    for row, (reached, read) in zip(table, taps_of(windows, outputs), strict=False):
+        row[reached] = elements[read]
+    return table
+
+
+# Roots of sums of powers stay within float64 wherever the result does: sums that leave its range are taken of ratios.
+# What float64 loses of a term below its range is nothing beside a sum of LEAST, and a sum up to MOST has lost nothing
+# above it.
+LEAST, MOST = 2.0**-900, 2.0**1000
+NORMAL = 2.0**-1022  # a term below it has lost digits, or is 0
+
+
+def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
+    """What makes of an array the root of the sum of powers of every window.
+
+    A window whose terms leave the range is computed once more from its own elements: those of others change nothing.
+    Where the reducer divides, it is by `divisor`, or by that of the plan where none is given.
+    """
+    reducer, steps, wide = region.plan.reducer, steps_of(region), is_wide(region.plan)
+    power = reducer.power or 1
+
+    def power_mean(x: Array) -> Array:
+        x = x.astype(np.float64)
+        terms = _raised(x if reducer.signed else abs(x), power)
+        sums = float_sums(steps, terms, wide)
+        total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
+        found = _root(_counted(region, total, divisor), power)
+        lost, vanishing = ~(abs(total) <= MOST), (abs(terms) < NORMAL) & (x != 0)
+        if vanishing.any():
+            (some,) = reduce(steps, (vanishing.astype(np.float64),), add)
+            lost |= (abs(total) < LEAST) & (some > 0)
+        if not lost.any():
+            return found
+        unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
+        largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
+        lost &= (abs(total) >= LEAST) | (_raised(largest, power) < LEAST) | np.isnan(total)
+        return np.where(lost, largest * _root(_counted(region, ratios, divisor), power), found)
+
+    return power_mean
+
+
+def _raised(x: Array, power: float) -> Array:
+    if power == 1:
+        return x
+    return x * x if power == 2 else x**power
+
+
+def _root(total: Array, power: float) -> Array:
+    if power in (1, 2):
+        return total if power == 1 else np.sqrt(total)
+    near = total ** (1 / power)  # of an exponent that is rounded: a large total makes many digits of that
+    better = near - near * (near**power / total - 1) / power  # a step of Newton's
+    return np.where(np.isfinite(better), better, near)
+
+
+def _counted(region: Region, total: Array, divisor: Array | None) -> Array:
+    """The sum itself, or where the reducer divides, its average over the window times the whole kernel."""
+    if not region.plan.reducer.divides:
+        return total
+    kernel = prod(windows.longest for windows in region.plan.windows)
+    divisor = divisors(region) if divisor is None else divisor
+    return np.asarray(total / divisor.astype(np.float64) * kernel)
+
+
+def _add_ratios(power: float) -> Combine:
+    """Adds pairs (largest size, sum of the powers of every size's ratio to it)."""
+
+    def ratio(size: Array, largest: Array) -> Array:
+        return np.asarray(np.where(size == largest, 1.0, size / largest) ** power)
+
+    def combine(target: Parts, source: Parts) -> None:
+        (largest, total), (size, addend) = target, source
+        new = np.maximum(largest, size)
+        total *= ratio(largest, new)
+        total += addend * ratio(size, new)
+        largest[...] = new
+
+    return combine

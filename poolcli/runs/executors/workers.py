@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
-from poolcli.engine.ahead import make_ready
+from poolcli.engine import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix

@@ -16,10 +16,8 @@ from poolcli.engine.compiled.kernels.rows import (
     steps_to,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import beats, is_worse_zero, join, lift, rank
 from poolcli.engine.compiled.pointers import (
     across_at,
-    arithmetic_at,
     behind,
     behind_as,
     geometry_at,
@@ -29,12 +27,11 @@ from poolcli.engine.compiled.pointers import (
     pointers_are_distinct,
     share_at,
 )
-from poolcli.engine.compiled.results import finish
 
 
 @inlined
 def _rank_at(x, at, how):
-    return rank(lift(x[at], how), how)
+    return how.rank(how.lift(x[at]))
 
 
 @inlined
@@ -52,7 +49,7 @@ def _rank_rows(ranks, lines, x, size, geometry, o, d, h, how):
     n, rows, row = unsigned(size), geometry.counts[0][d] * geometry.counts[1][h], 0
     none, one, two, three = np.int32(0), np.int32(1), np.int32(2), np.int32(3)
     for w in range(n):
-        ranks[w], lines[w] = rank(how.total.nothing, how), none
+        ranks[w], lines[w] = how.rank(how.nothing), none
     while row < rows:
         a, line, four = line_at(geometry, o, d, h, row), np.int32(row), row + 4 <= rows
         if four:
@@ -75,7 +72,7 @@ def _best_side_by_side(ranks, lines, taps, how):
     from `taps` on do not count.
     """
     optimise_later()
-    lowest, line, place, last = rank(how.total.nothing, how), NOWHERE, NOWHERE, np.int32(taps)
+    lowest, line, place, last = how.rank(how.nothing), NOWHERE, NOWHERE, np.int32(taps)
     best, padded = lowest, unsigned(-(-taps // VECTORS) * VECTORS)
     for j in range(padded):
         best = max(best, ranks[j] if np.int32(j) < last else lowest)
@@ -92,7 +89,7 @@ def _best_side_by_side(ranks, lines, taps, how):
 def _best_of(ranks, lines, taps, step, how):
     """Of ranks `step` apart the highest, the first line that has it, and its first place there."""
     optimise_later()
-    best, line, place, by, one = rank(how.total.nothing, how), NOWHERE, np.int64(-1), unsigned(step), step == 1
+    best, line, place, by, one = how.rank(how.nothing), NOWHERE, np.int64(-1), unsigned(step), step == 1
     for first in range(0, taps, LINE if one else 1):
         at = unsigned(first) * by
         other, its, found = ranks[at], lines[at], np.int32(0)
@@ -107,7 +104,7 @@ def _best_of(ranks, lines, taps, step, how):
 def _best_in_line(ranks, x, at, taps, how):
     """The first place of the highest rank of elements side by side."""
     optimise_later()
-    most, place = rank(how.total.nothing, how), np.int64(-1)
+    most, place = how.rank(how.nothing), np.int64(-1)
     lowest = most
     for first in range(0, taps, LINE):
         best, found, start, last = lowest, NOWHERE, unsigned(at + first), np.int32(min(LINE, taps - first))
@@ -127,15 +124,15 @@ def _best_in_line(ranks, x, at, taps, how):
 def _of_zeros(x, geometry, o, d, h, begin, taps, step, how):
     """Of the elements of a window the best, which is one zero or the other."""
     optimise_later()
-    total, by = how.total.nothing, unsigned(step)
+    total, by = how.nothing, unsigned(step)
     for line in range(geometry.counts[0][d] * geometry.counts[1][h]):
         at = line_at(geometry, o, d, h, line) + unsigned(begin)
         for j in range(unsigned(taps)):
-            total = join(total, lift(x[at + j * by], how), how)
+            total = how.join(total, how.lift(x[at + j * by]))
     return total
 
 
-def best_at(arithmetic, taps):
+def best_at(how, taps):
     """The best elements of windows of any places and lengths and their positions inside the plane: the first in
     row-major order, -1 for none. Windows along W are given for every inner element.
     """
@@ -143,10 +140,10 @@ def best_at(arithmetic, taps):
     def best_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         width, size, inner, step = geometry.input[2], geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
-        ranks, columns = behind_as(work, 0, rank(how.total.nothing, how)), width // inner
+        ranks, columns = behind_as(work, 0, how.rank(how.nothing)), width // inner
         o, d, h = row_of(first_task, geometry.output)
         for t in range(first_task, last_task):
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
@@ -159,14 +156,14 @@ def best_at(arithmetic, taps):
                     place = _best_in_line(ranks, x, first + unsigned(begin), count, how)
                 else:
                     line, place = _best_of(behind(ranks, begin), behind(lines, begin), count, step, how)
-                value, position = how.total.nothing, np.int64(-1)
+                value, position = how.nothing, np.int64(-1)
                 if place >= 0:
-                    value = lift(x[line_at(geometry, o, d, h, line) + unsigned(begin + place * step)], how)
+                    value = how.lift(x[line_at(geometry, o, d, h, line) + unsigned(begin + place * step)])
                     column = begin if inner == 1 else begin // inner
                     position = place_of(geometry, d, h, line) * columns + column + place * geometry.steps[2]
-                    if is_worse_zero(value, how):
+                    if how.is_worse_zero(value):
                         value = _of_zeros(x, geometry, o, d, h, begin, count, step, how)
-                out[t * size + w], where[t * size + w] = finish(value, share, w, how, out), position
+                out[t * size + w], where[t * size + w] = how.finish(value, share, w), position
             o, d, h = row_after(o, d, h, geometry.output)
 
     return best_at
@@ -175,7 +172,7 @@ def best_at(arithmetic, taps):
 @inlined
 def _better_element(value, line, other, other_line, how):
     """Of an element and a later one the better, and its line."""
-    return join(other, value, how), other_line if beats(other, value, how) else line
+    return how.join(other, value), other_line if how.beats(other, value) else line
 
 
 @looped
@@ -194,30 +191,30 @@ def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
         four = row > 0 and row + 4 <= rows
         if row == 0:
             for w in range(n):
-                work[w], lines[w] = lift(x[a + w], how), one
+                work[w], lines[w] = how.lift(x[a + w]), one
         elif four:
             b, two = line_at(geometry, o, d, h, row + 1) + low, np.int32(steps_to(geometry, d, h, row + 1))
             c, three = line_at(geometry, o, d, h, row + 2) + low, np.int32(steps_to(geometry, d, h, row + 2))
             e, its_four = line_at(geometry, o, d, h, row + 3) + low, np.int32(steps_to(geometry, d, h, row + 3))
             for w in range(n):
-                first, its = _better_element(lift(x[a + w], how), one, lift(x[b + w], how), two, how)
-                last, of_last = _better_element(lift(x[c + w], how), three, lift(x[e + w], how), its_four, how)
+                first, its = _better_element(how.lift(x[a + w]), one, how.lift(x[b + w]), two, how)
+                last, of_last = _better_element(how.lift(x[c + w]), three, how.lift(x[e + w]), its_four, how)
                 value, at = _better_element(first, its, last, of_last, how)
                 work[w], lines[w] = _better_element(work[w], lines[w], value, at, how)
         else:
             for w in range(n):
-                work[w], lines[w] = _better_element(work[w], lines[w], lift(x[a + w], how), one, how)
+                work[w], lines[w] = _better_element(work[w], lines[w], how.lift(x[a + w]), one, how)
         row += 4 if four else 1
 
 
-def slide_at(arithmetic, taps):
+def slide_at(how, taps):
     """One tap of all windows of a row at a time."""
     taps, stride, none = taps.kernel, taps.stride, NOWHERE
 
     def slide_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         across, inner = across_at(numbers), geometry.inner
         width, size, pad = geometry.input[2], geometry.size, across.pad * inner
         columns = width // inner
@@ -240,17 +237,17 @@ def slide_at(arithmetic, taps):
                 side_by_side(work, length, stride)
                 side_by_side(lines, length, stride)
             for w in range(unsigned(padded)):
-                best, line, tap = how.total.nothing, none, np.int32(0)
+                best, line, tap = how.nothing, none, np.int32(0)
                 for j in range(unsigned(taps)):
                     at = row + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
                     value, its = work[at], lines[at]
                     # among equal elements that of the smaller line comes first in row-major order
                     first = (its < line) & ((value == best) | (value != value))
-                    taken = beats(value, best, how) | first
-                    best, line, tap = join(value, best, how), its if taken else line, np.int32(j) if taken else tap
+                    taken = how.beats(value, best) | first
+                    best, line, tap = how.join(value, best), its if taken else line, np.int32(j) if taken else tap
                 bests[w], its_lines[w], its_taps[w] = best, line, tap
             for w in range(unsigned(size)):
-                out[target + w] = finish(bests[w], share, w, how, out)
+                out[target + w] = how.finish(bests[w], share, w)
             begin, channels = place_of(geometry, d, h, 0) * columns - across.pad, unsigned(inner)
             if inner == 1:
                 for w in range(unsigned(size)):

@@ -15,9 +15,7 @@ from poolcli.engine.compiled.kernels.rows import (
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import is_own_total, join, join_elements, join_totals, lanes_of
 from poolcli.engine.compiled.pointers import (
-    arithmetic_at,
     behind,
     geometry_at,
     looped,
@@ -37,16 +35,16 @@ def _each_short(work, to, size, begin, count, step, longest, how):
     for j in range(longest):
         for w in range(unsigned(size)):
             at = unsigned(begin[w] + min(j, count[w] - 1) * step)
-            work[to + w] = join(work[to + w], work[at] if j < count[w] else how.total.nothing, how)
+            work[to + w] = how.join(work[to + w], work[at] if j < count[w] else how.nothing)
 
 
-def each(arithmetic, taps):
+def each(how, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
     def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         longest = more_at(numbers, 0)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
@@ -54,7 +52,7 @@ def each(arithmetic, taps):
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
-            in_place = rows == 1 and longest > SHORT and is_own_total(how)
+            in_place = rows == 1 and longest > SHORT and how.is_own_total
             first = begin_at(geometry, o, d, h)
             if not in_place:
                 join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
@@ -62,10 +60,10 @@ def each(arithmetic, taps):
                 _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
             elif in_place:
                 for w in range(size):
-                    work[width + w] = join_elements(x, first + begin_w[w], count_w[w], step_w, how)
+                    work[width + w] = how.join_elements(x, first + begin_w[w], count_w[w], step_w)
             else:
                 for w in range(size):
-                    work[width + w] = join_totals(work, begin_w[w], count_w[w], step_w, how)
+                    work[width + w] = how.join_totals(work, begin_w[w], count_w[w], step_w)
             finish_row(out, t * size, size, work, 1, width, 0, 0, share, 0, how)
             o, d, h = row_after(o, d, h, shape)
 
@@ -77,14 +75,14 @@ def _join_totals(work, to, size, totals, at, how):
     optimise_later()
     to, at = unsigned(to), unsigned(at)
     for w in range(unsigned(size)):
-        work[to + w] = join(work[to + w], totals[at + w], how)
+        work[to + w] = how.join(work[to + w], totals[at + w])
 
 
 @looped
 def _join_columns(work, size, join_one, values, at, count, step, how):
     """At 0 of `work` the totals of `count` columns of `size` elements; columns are `step` apart."""
     optimise_later()
-    lanes = lanes_of(step == size, how)
+    lanes = LANES if how.fills_lanes and step == size else 1
     whole = count // lanes * lanes
     fill(work, 0, lanes * size, how)
     for first in range(0, whole, lanes):
@@ -98,13 +96,13 @@ def _join_columns(work, size, join_one, values, at, count, step, how):
         join_one(work, 0, size, values, at + column * step, how)
 
 
-def each_inner(arithmetic, taps):
+def each_inner(how, taps):
     """A window at a time, with all inner elements: its rows are joined, where they are several, then its columns."""
 
     def each_inner(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         shape, size, inner, step = geometry.output, geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
         begin_w, (count_d, count_h, count_w), steps = geometry.begins[2], geometry.counts, steps_in(geometry)
         joined = behind(work, LANES * inner)

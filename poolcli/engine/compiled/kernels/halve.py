@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from numba import types
-from numba.extending import overload
-
-from poolcli.engine.compiled import arithmetic as names
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
     finish_row,
@@ -17,11 +13,8 @@ from poolcli.engine.compiled.kernels.rows import (
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.numbers import join, lift, step_of
 from poolcli.engine.compiled.pointers import (
-    INLINED,
     add_pixels,
-    arithmetic_at,
     behind,
     copy_four,
     geometry_at,
@@ -31,7 +24,6 @@ from poolcli.engine.compiled.pointers import (
     pointers_are_distinct,
     share_at,
 )
-from poolcli.engine.compiled.results import finish
 
 EIGHT = 8  # outputs, which fill a vector of sums in float64
 
@@ -39,17 +31,17 @@ EIGHT = 8  # outputs, which fill a vector of sums in float64
 @inlined
 def pair_of_pairs(x, a, b, i, j, how):
     """The join of elements i and j of the rows of x at a and b, in the order in which other kernels join them."""
-    first = join(lift(x[a + i], how), lift(x[b + i], how), how)
-    return join(first, join(lift(x[a + j], how), lift(x[b + j], how), how), how)
+    first = how.join(how.lift(x[a + i]), how.lift(x[b + i]))
+    return how.join(first, how.join(how.lift(x[a + j]), how.lift(x[b + j])))
 
 
-def halve(arithmetic, taps):
+def halve(how, taps):
     """For one inner element."""
 
     def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         one, two, eight, n = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size)
         whole = n if size < EIGHT else n // eight * eight
@@ -63,12 +55,12 @@ def halve(arithmetic, taps):
                 while start < stop:  # the last ones fill a vector too, with some for the second time
                     for w in range(start, stop):
                         total = pair_of_pairs(x, a, b, two * w, two * w + one, how)
-                        out[to + w] = finish(total, share, w, how, out)
+                        out[to + w] = how.finish(total, share, w)
                     start, stop = n - eight if stop < n else n, n
             else:
                 join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
                 for w in range(n):
-                    out[to + w] = finish(join(work[two * w], work[two * w + one], how), share, w, how, out)
+                    out[to + w] = how.finish(how.join(work[two * w], work[two * w + one]), share, w)
             o, d, h = row_after(o, d, h, shape)
 
     return halve
@@ -111,25 +103,14 @@ def _pairs_of_bytes(work, x, a, b, size, how):
             add_pixels(behind(work, 2 * size + to), behind(x, a + at), behind(x, b + at))
 
 
-def _pairs_of_pixels(work, x, a, b, size, how):
-    """Behind 2 * size elements of `work`, the joins of pairs of pixels of the rows of x at a and b."""
-    raise NotImplementedError
-
-
-@overload(_pairs_of_pixels, jit_options=INLINED)
-def _pairs(work, x, a, b, size, how):
-    are_bytes = (x.dtype, work.dtype) == (types.uint8, types.int16) and step_of(how, "total") is names.Sum
-    pairs = _pairs_of_bytes if are_bytes and byteorder == "little" else _pairs_of_any
-    return lambda work, x, a, b, size, how: pairs(work, x, a, b, size, how)
-
-
-def halve_pixels(arithmetic, taps):
+def halve_pixels(how, taps):
     """For three inner elements."""
+    pairs_of_pixels = _pairs_of_bytes if how.adds_bytes and byteorder == "little" else _pairs_of_any
 
     def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         used, three = 2 * size, unsigned(3)
         o, d, h = row_of(first_task, shape)
@@ -137,11 +118,11 @@ def halve_pixels(arithmetic, taps):
             first = begin_at(geometry, o, d, h)
             if count_d[d] * count_h[h] == 2:
                 a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-                _pairs_of_pixels(work, x, a, b, size, how)
+                pairs_of_pixels(work, x, a, b, size, how)
             else:
                 join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
                 for i in range(unsigned(used - 3)):
-                    work[i] = join(work[i], work[i + three], how)
+                    work[i] = how.join(work[i], work[i + three])
                 _every_other_pixel(work, size)
             finish_row(out, t * size, size, work, 1, used, 0, 0, share_at(geometry, d, h), 0, how)
             o, d, h = row_after(o, d, h, shape)

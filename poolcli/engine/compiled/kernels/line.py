@@ -11,10 +11,8 @@ import numpy as np
 
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import begin_at, row_of, unsigned, window_of
-from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import (
     across_at,
-    arithmetic_at,
     behind,
     geometry_at,
     inlined,
@@ -23,7 +21,6 @@ from poolcli.engine.compiled.pointers import (
     pointers_are_distinct,
     share_at,
 )
-from poolcli.engine.compiled.results import finish
 
 
 class Passed(NamedTuple):
@@ -50,7 +47,7 @@ def _nothing(taps: Taps, element: Element) -> Passed:
 
     @inlined
     def given(source, at, places, how):
-        return how.total.nothing
+        return how.nothing
 
     @inlined
     def take(source, at, passed, places, how):
@@ -69,7 +66,7 @@ def _half(taps: Taps, element: Element) -> Passed:
     @inlined
     def take(source, at, passed, places, how):
         other = half(source, at + stride, unsigned(0), places, how)
-        return join(passed, other, how), other
+        return how.join(passed, other), other
 
     return Passed(given, take)
 
@@ -99,7 +96,7 @@ def _one(taps: Taps, element: Element) -> Passed:
 signed = np.int64
 
 
-def slide_line(arithmetic, taps: Taps):
+def slide_line(how, taps: Taps):
     """A task is a piece of one row. Windows that reach beyond the row are taken one by one."""
     (given, _), (_, take) = passed_on(taps, _element_or_nothing), passed_on(taps, _element)
     whole, stride, shared = window_of(taps.kernel, _element_or_nothing), taps.stride, taps.kernel - taps.stride
@@ -109,12 +106,12 @@ def slide_line(arithmetic, taps: Taps):
     def reaching(out, to, row, first, last, within, share, how):
         optimise_later()
         for w in range(first, last):
-            out[to + w] = finish(whole(row, w * stride, unsigned(0), within, how), share, w, how, out)
+            out[to + w] = how.finish(whole(row, w * stride, unsigned(0), within, how), share, w)
 
     def slide_line(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         across, width, pad = across_at(numbers), geometry.input[2], across_at(numbers).pad
         pieces, within = -(-across.outputs // across.piece), (pad, width + pad)
         low, high = max(-(-(pad - shared) // stride), 0), (width + pad - taps.kernel) // stride + 1
@@ -131,7 +128,7 @@ def slide_line(arithmetic, taps: Taps):
             inside, target = behind(row, begin * stride), behind(out, to + begin)
             for w in range(unsigned(end - begin)):
                 total, passed = take(inside, step * w, passed, unsigned(0), how)
-                target[w] = finish(total, share, start + w, how, out)
+                target[w] = how.finish(total, share, start + w)
             reaching(out, to, row, end, last, within, share, how)
 
     return slide_line
@@ -139,11 +136,11 @@ def slide_line(arithmetic, taps: Taps):
 
 @inlined
 def _element(row, at, tap, places, how):
-    return lift(row[at + tap], how)
+    return how.lift(row[at + tap])
 
 
 @inlined
 def _element_or_nothing(row, at, tap, within, how):
     """The element of that tap; outside what is within the row, nothing."""
     place = at + signed(tap)
-    return lift(row[place], how) if within[0] <= place < within[1] else how.total.nothing
+    return how.lift(row[place]) if within[0] <= place < within[1] else how.nothing

@@ -9,9 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from poolcli.engine.compiled.numbers import join, lift
 from poolcli.engine.compiled.pointers import inlined, looped, optimise_later
-from poolcli.engine.compiled.results import finish
 
 unsigned = np.uint64
 
@@ -59,7 +57,7 @@ def fill(work, to, size, how):
     optimise_later()
     to = unsigned(to)
     for w in range(unsigned(size)):
-        work[to + w] = how.total.nothing
+        work[to + w] = how.nothing
 
 
 @looped
@@ -67,7 +65,7 @@ def join_two(work, to, a, b, size, how):
     optimise_later()
     to, a, b = unsigned(to), unsigned(a), unsigned(b)
     for w in range(unsigned(size)):
-        work[to + w] = join(work[a + w], work[b + w], how)
+        work[to + w] = how.join(work[a + w], work[b + w])
 
 
 @looped
@@ -75,7 +73,7 @@ def join_three(work, to, a, b, c, size, how):
     optimise_later()
     to, a, b, c = unsigned(to), unsigned(a), unsigned(b), unsigned(c)
     for w in range(unsigned(size)):
-        work[to + w] = join(join(work[a + w], work[b + w], how), work[c + w], how)
+        work[to + w] = how.join(how.join(work[a + w], work[b + w]), work[c + w])
 
 
 @looped
@@ -83,7 +81,7 @@ def join_row(work, to, size, x, at, how):
     optimise_later()
     to, at = unsigned(to), unsigned(at)
     for w in range(unsigned(size)):
-        work[to + w] = join(work[to + w], lift(x[at + w], how), how)
+        work[to + w] = how.join(work[to + w], how.lift(x[at + w]))
 
 
 @inlined
@@ -109,23 +107,23 @@ def join_rows(work, to, size, x, at, planes, lines, step, how):
         d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
         if left >= 4 and not fresh:
             for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                high = join(lift(x[c + w], how), lift(x[d + w], how), how)
-                work[to + w] = join(work[to + w], join(low, high, how), how)
+                low = how.join(how.lift(x[a + w]), how.lift(x[b + w]))
+                high = how.join(how.lift(x[c + w]), how.lift(x[d + w]))
+                work[to + w] = how.join(work[to + w], how.join(low, high))
         elif left % 4 == 0:
             for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                work[to + w] = join(low, join(lift(x[c + w], how), lift(x[d + w], how), how), how)
+                low = how.join(how.lift(x[a + w]), how.lift(x[b + w]))
+                work[to + w] = how.join(low, how.join(how.lift(x[c + w]), how.lift(x[d + w])))
         elif left % 4 == 3:
             for w in range(n):
-                low = join(lift(x[a + w], how), lift(x[b + w], how), how)
-                work[to + w] = join(low, lift(x[c + w], how), how)
+                low = how.join(how.lift(x[a + w]), how.lift(x[b + w]))
+                work[to + w] = how.join(low, how.lift(x[c + w]))
         elif left % 4 == 2:
             for w in range(n):
-                work[to + w] = join(lift(x[a + w], how), lift(x[b + w], how), how)
+                work[to + w] = how.join(how.lift(x[a + w]), how.lift(x[b + w]))
         else:
             for w in range(n):
-                work[to + w] = lift(x[a + w], how)
+                work[to + w] = how.lift(x[a + w])
         if left % 4 == 0:
             at, line, left = four, line_four, left - 4
         elif left % 4 == 3:
@@ -154,15 +152,15 @@ def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
     at, a, b, c, first = unsigned(at), unsigned(a), unsigned(b), unsigned(c), unsigned(first)
     if terms == 1:
         for w in range(unsigned(size)):
-            out[at + w] = finish(work[a + w], share, first + w, how, out)
+            out[at + w] = how.finish(work[a + w], share, first + w)
     elif terms == 2:
         for w in range(unsigned(size)):
-            total = join(work[a + w], work[b + w], how)
-            out[at + w] = finish(total, share, first + w, how, out)
+            total = how.join(work[a + w], work[b + w])
+            out[at + w] = how.finish(total, share, first + w)
     else:
         for w in range(unsigned(size)):
-            total = join(join(work[a + w], work[b + w], how), work[c + w], how)
-            out[at + w] = finish(total, share, first + w, how, out)
+            total = how.join(how.join(work[a + w], work[b + w]), work[c + w])
+            out[at + w] = how.finish(total, share, first + w)
 
 
 FOUR = 4
@@ -177,7 +175,7 @@ def in_turn(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
     @inlined
     def longer(work, at, tap, places, how):
         so_far = some(work, at, tap, places, how)
-        return join(so_far, four(work, at, tap + behind, places, how), how)
+        return how.join(so_far, four(work, at, tap + behind, places, how))
 
     return cast("Callable[..., Any]", longer)
 
@@ -190,11 +188,11 @@ def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
 
     def pair(work, at, tap, places, how):
         first = some(work, at, tap, places, how)
-        return join(first, some(work, at, tap + half, places, how), how)
+        return how.join(first, some(work, at, tap + half, places, how))
 
     def three(work, at, tap, places, how):
         first = two(work, at, tap, places, how)
-        return join(first, element(work, at, tap + rest, places, how), how)
+        return how.join(first, element(work, at, tap + rest, places, how))
 
     two: Callable[..., Any] = inlined(pair)
     return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))

@@ -26,10 +26,8 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
     window_of,
 )
-from poolcli.engine.compiled.numbers import divides, join, lift
 from poolcli.engine.compiled.pointers import (
     across_at,
-    arithmetic_at,
     behind,
     down_at,
     geometry_at,
@@ -40,7 +38,6 @@ from poolcli.engine.compiled.pointers import (
     pointers_are_distinct,
     share_at,
 )
-from poolcli.engine.compiled.results import finish
 
 
 class Along(NamedTuple):
@@ -110,16 +107,16 @@ def sample(work, to, size, terms, a, b, c, stride, inner, how):
             work[to + w] = work[a + two * w]
     elif inner == 1 and stride == 2 and terms == 2:
         for w in range(unsigned(size)):
-            work[to + w] = join(work[a + two * w], work[b + two * w], how)
+            work[to + w] = how.join(work[a + two * w], work[b + two * w])
     elif inner == 1 and terms == 1:
         for w in range(unsigned(size)):
             work[to + w] = work[a + step * w]
     elif inner == 1 and terms == 2:
         for w in range(unsigned(size)):
-            work[to + w] = join(work[a + step * w], work[b + step * w], how)
+            work[to + w] = how.join(work[a + step * w], work[b + step * w])
     elif inner == 1:
         for w in range(unsigned(size)):
-            work[to + w] = join(join(work[a + step * w], work[b + step * w], how), work[c + step * w], how)
+            work[to + w] = how.join(how.join(work[a + step * w], work[b + step * w]), work[c + step * w])
     elif inner == 3:
         for w in range(unsigned(size // 3)):
             work[to + three * w] = work[a + step * w]
@@ -178,15 +175,15 @@ def _in_one_go(taps: int, stride: int) -> Along:
             for w in range(unsigned(size // inner)):
                 for c in range(channels):
                     total = window(work, row + step * channels * w + c, zero, (channels, step * channels), how)
-                    out[at + channels * w + c] = finish(total, share, whole, how, out)
+                    out[at + channels * w + c] = how.finish(total, share, whole)
         elif stride > 1 and not sorts:
             for w in range(n):
-                out[at + w] = finish(window(work, row + step * w, zero, (one, one), how), share, whole, how, out)
+                out[at + w] = how.finish(window(work, row + step * w, zero, (one, one), how), share, whole)
         else:
             row = unsigned(begin if stride == 1 else length + begin // stride)
             for w in range(n):
-                out[at + w] = finish(window(work, row + w, zero, (apart, unit), how), share, whole, how, out)
-        if divides(how):
+                out[at + w] = how.finish(window(work, row + w, zero, (apart, unit), how), share, whole)
+        if how.divides:
             low, high = part_of_whole_windows(across, first, n, channels)
             for i in range(low + n - high):
                 w = i if i < low else i - low + high
@@ -196,7 +193,7 @@ def _in_one_go(taps: int, stride: int) -> Along:
                     source, places = row + pixel * step * channels + w - pixel * channels, (channels, step * channels)
                 elif stride > 1 and not sorts:
                     source, places = row + step * w, (one, one)
-                out[at + w] = finish(window(work, source, zero, places, how), share, first + w, how, out)
+                out[at + w] = how.finish(window(work, source, zero, places, how), share, first + w)
 
     return Along(prepare, write)
 
@@ -250,7 +247,7 @@ def rows_of_windows(taps: Taps | None):
 
     @inlined
     def element(x, at, tap, step, how):
-        return lift(x[at + tap // lines * step[0] + tap % lines * step[1]], how)
+        return how.lift(x[at + tap // lines * step[0] + tap % lines * step[1]])
 
     column = in_turn(taps.rows, element)
 
@@ -277,14 +274,14 @@ def _join_few(work, to, size, x, at, planes, lines, step, how):
             join_row(work, to, size, x, at + i * step[0] + j * step[1], how)
 
 
-def slide(arithmetic, taps):
+def slide(how, taps):
     """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
     (prepare, write), join_window = along(taps), rows_of_windows(taps)
 
     def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         across, group = across_at(numbers), more_at(numbers, 9)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
@@ -325,10 +322,10 @@ def _block_ends(ends, height, size, x, at, high, first, rows, how):
                 ends[to + w] = ends[below + w]
         else:
             for w in range(n):
-                ends[to + w] = join(ends[below + w], lift(x[source + w], how), how)
+                ends[to + w] = how.join(ends[below + w], how.lift(x[source + w]))
 
 
-def slide_blocks(arithmetic, taps):
+def slide_blocks(how, taps):
     """Sliding windows of many overlapping rows, of one plane each. A task is a piece of a block of rows.
 
     Rows, padding included, are cut into blocks of a window's height. A window is the end of one block, whose
@@ -339,7 +336,7 @@ def slide_blocks(arithmetic, taps):
     def slide_blocks(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         across, down = across_at(numbers), down_at(numbers)
         (_, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
         rows, down_stride, above, blocks = down
@@ -363,7 +360,7 @@ def slide_blocks(arithmetic, taps):
                 done = max(done, start + rows)
                 middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
                 for w in range(unsigned(used)):
-                    work[middle + w] = join(ends[end + w], work[beginning + w], how)
+                    work[middle + w] = how.join(ends[end + w], work[beginning + w])
                 found, to = (
                     prepare(work, length, across, inner, how),
                     ((o * shape[0] + d) * shape[1] + h) * size + first,

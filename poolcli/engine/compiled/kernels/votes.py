@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in, unsigned
-from poolcli.engine.compiled.numbers import vote
 from poolcli.engine.compiled.pointers import (
-    arithmetic_at,
     behind,
     geometry_at,
     looped,
@@ -14,7 +12,6 @@ from poolcli.engine.compiled.pointers import (
     pointers_are_distinct,
     share_at,
 )
-from poolcli.engine.compiled.results import finish
 
 
 @looped
@@ -89,19 +86,19 @@ def _mode_at(run, x, geometry, o, d, h, w):
     return _mode_of(run, many)
 
 
-def mode_each(arithmetic, taps):
+def mode_each(how, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
     def mode_each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         o, d, h = row_of(first_task, geometry.output)
         for t in range(first_task, last_task):
             share = share_at(geometry, d, h)
             for w in range(geometry.size):
                 found = _mode_at(work, x, geometry, o, d, h, w)
-                out[t * geometry.size + w] = finish(found, share, w, how, out)
+                out[t * geometry.size + w] = how.finish(found, share, w)
             o, d, h = row_after(o, d, h, geometry.output)
 
     return mode_each
@@ -113,19 +110,19 @@ def _count_votes(work, votes, i, rows, size, how):
     optimise_later()
     n, own, j = unsigned(size), unsigned(i * size), i + 1
     for w in range(n):
-        votes[w] = how.total.nothing
+        votes[w] = how.nothing
     while j + 4 <= rows:
         a, b = unsigned(j * size), unsigned((j + 1) * size)
         c, e = unsigned((j + 2) * size), unsigned((j + 3) * size)
         for w in range(n):
-            one, two = vote(work[a + w], work[own + w], how), vote(work[b + w], work[own + w], how)
-            three, four = vote(work[c + w], work[own + w], how), vote(work[e + w], work[own + w], how)
+            one, two = how.vote(work[a + w], work[own + w]), how.vote(work[b + w], work[own + w])
+            three, four = how.vote(work[c + w], work[own + w]), how.vote(work[e + w], work[own + w])
             votes[w] += (one + two) + (three + four)
         j += 4
     while j < rows:
         a = unsigned(j * size)
         for w in range(n):
-            votes[w] += vote(work[a + w], work[own + w], how)
+            votes[w] += how.vote(work[a + w], work[own + w])
         j += 1
 
 
@@ -148,7 +145,7 @@ def _elect(work, rows, size, how):
     return best
 
 
-def mode_few(arithmetic, taps):
+def mode_few(how, taps):
     """Windows of few elements and a constant size along W, whose votes are counted for whole rows at once, in pieces;
     those that reach beyond the input are taken each on its own.
     """
@@ -157,7 +154,7 @@ def mode_few(arithmetic, taps):
     def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
-        geometry, how = geometry_at(numbers, divisors), arithmetic_at(arithmetic, numbers)
+        geometry = geometry_at(numbers, divisors)
         size, step, piece, (plane, row) = geometry.size, geometry.steps[2], more_at(numbers, 0), steps_in(geometry)
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         low, high = 0, size
@@ -180,11 +177,11 @@ def mode_few(arithmetic, taps):
                             to += unsigned(many)
                 best, target = _elect(work, rows, many, how), unsigned(t * size + first)
                 for w in range(unsigned(many)):
-                    out[target + w] = finish(best[w], share, unsigned(first) + w, how, out)
+                    out[target + w] = how.finish(best[w], share, unsigned(first) + w)
             for w in range(low):
-                out[t * size + w] = finish(_mode_at(work, x, geometry, o, d, h, w), share, w, how, out)
+                out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
             for w in range(high, size):
-                out[t * size + w] = finish(_mode_at(work, x, geometry, o, d, h, w), share, w, how, out)
+                out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
             o, d, h = row_after(o, d, h, geometry.output)
 
     return mode_few
