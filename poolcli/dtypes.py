@@ -58,7 +58,7 @@ DTYPES = {
 
 # numpy's own short names, little-endian or native: `f4` is float32, `?` bool.
 SHORT = {"?": "bool", "b1": "bool"} | {
-    f"{dtype.kind[0]}{dtype.itemsize}": dtype.name
+    f"{dtype.kind[0]}{dtype.bits // 8}": dtype.name
     for dtype in DTYPES.values()
     if dtype.kind != "bool" and dtype.name != "bfloat16"
 }

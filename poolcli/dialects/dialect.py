@@ -14,7 +14,7 @@ IndexBase = Literal["axis", "channels_last"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class There:
+class OperatorSupport:
     """An operator in a framework: its name there, and which attributes it takes.
 
     `variant` names the framework's own arithmetic, if it has one.
@@ -44,7 +44,7 @@ class Call:
     options: Mapping[str, object]
 
 
-def nothing_more(call: object) -> None:
+def no_limits(call: object) -> None:
     """No further limits."""
 
 
@@ -61,7 +61,7 @@ class Dialect:
 
     name: str
     title: str
-    operators: Mapping[str, There]
+    operators: Mapping[str, OperatorSupport]
     write: Callable[[Plan], str]
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
@@ -77,8 +77,8 @@ class Dialect:
     compared: tuple[str | None, ...] = (None,)
     retired: bool = False
     wholes: Mapping[str, Callable[[Plan], str]] = field(default_factory=dict)
-    refuses: Callable[[Call], str | None] = nothing_more
-    cannot_write: Callable[[Plan], str | None] = nothing_more
+    refuses: Callable[[Call], str | None] = no_limits
+    cannot_write: Callable[[Plan], str | None] = no_limits
 
 
 MOST_AXES = 3  # spatial axes for which the frameworks have operators

@@ -1,18 +1,18 @@
-"""nGraph, which went on as OpenVINO."""
+"""nGraph, the predecessor of OpenVINO."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Dialect, There, counts_pads, is_ceil, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, OperatorSupport, counts_pads, is_ceil, joined, too_many_axes
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
 
 def write(plan: Plan) -> str:
-    """The operator with the letters of its specification."""
+    """The call, with the letters of nGraph's specification."""
     parts = [f"{letter}={joined(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
     if plan.reducer.divides:
@@ -25,8 +25,8 @@ NGRAPH = Dialect(
     name="ngraph",
     title="nGraph",
     operators={
-        "avg": There(name="AvgPool", dilations=False),
-        "max": There(name="MaxPool", dilations=False),
+        "avg": OperatorSupport(name="AvgPool", dilations=False),
+        "max": OperatorSupport(name="MaxPool", dilations=False),
     },
     write=write,
     default_strides="one",

@@ -1,4 +1,4 @@
-"""ONNX: AveragePool, MaxPool and LpPool to opset 22, as their text and ONNX Runtime have them."""
+"""ONNX: AveragePool, MaxPool and LpPool up to opset 22, by their specification and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Call, Dialect, There, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+from poolcli.dialects.dialect import (
+    Call,
+    Dialect,
+    OperatorSupport,
+    counts_pads,
+    is_ceil,
+    is_dilated,
+    numbers,
+    too_many_axes,
+)
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
@@ -16,7 +25,7 @@ WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_L
 
 
 def write(plan: Plan) -> str:
-    """The node as `onnx.helper` makes it."""
+    """The call of `onnx.helper` that makes the node."""
     parts = [f"kernel_shape={numbers(plan, 'kernel')}", f"strides={numbers(plan, 'strides')}"]
     if plan.attributes["auto_pad"] == "explicit":
         parts.append(f"pads={numbers(plan, 'pads_begin') + numbers(plan, 'pads_end')}")
@@ -37,13 +46,13 @@ def _node(name: str) -> Callable[[Plan], str]:
 
 
 def refuses(call: Call) -> str | None:
-    """The p of LpPool is a whole number."""
+    """Refuses fractions for the p of LpPool."""
     p = call.options.get("p", 1)
     return None if isinstance(p, int) else f"the p of LpPool is a whole number, not {p}; use {field('like', 'pytorch')}"
 
 
 def cannot_write(plan: Plan) -> str | None:
-    """ONNX Runtime reads SAME_* otherwise than the text under dilation and where the kernel is below the stride."""
+    """ONNX Runtime deviates from the specification of SAME_* with dilation, and if the kernel is below the stride."""
     same = str(plan.attributes.get("auto_pad")).startswith("same")
     gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if same and (gaps or is_dilated(plan)):
@@ -55,9 +64,9 @@ ONNX = Dialect(
     name="onnx",
     title="ONNX",
     operators={
-        "avg": There(name="AveragePool"),
-        "max": There(name="MaxPool"),
-        "lp": There(name="LpPool"),
+        "avg": OperatorSupport(name="AveragePool"),
+        "max": OperatorSupport(name="MaxPool"),
+        "lp": OperatorSupport(name="LpPool"),
     },
     write=write,
     default_strides="one",

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, There, is_dilated, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, OperatorSupport, is_dilated, joined, too_many_axes
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
 
 def write(plan: Plan) -> str:
-    """The layer as an IR has it."""
-    a, there = plan.attributes, OPENVINO.operators[plan.op]
+    """The layer of an IR."""
+    a, support = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
         types = f' index_element_type="{_index_type(plan)}"' if plan.reducer.picks else ""
         return (
-            f'<layer type="{there.name}" version="opset8"> <data{types}/> second input: {joined(plan, "output_size")}'
+            f'<layer type="{support.name}" version="opset8"> <data{types}/> second input: {joined(plan, "output_size")}'
         )
     version = _version(plan)
     parts = [(name, joined(plan, name)) for name in ("strides", "pads_begin", "pads_end", "kernel")]
@@ -29,17 +29,17 @@ def write(plan: Plan) -> str:
     if plan.reducer.picks:
         parts += [("index_element_type", str(a["index_element_type"])), ("axis", str(a["axis"]))]
     data = " ".join(f'{name}="{value}"' for name, value in parts)
-    return f"{there.name} {version}: <data {data}/>"
+    return f"{support.name} {version}: <data {data}/>"
 
 
 def _index_type(plan: Plan) -> object:
-    """i32 where that holds the indices: the CPU plugin runs no AdaptiveMaxPool with i64, the default."""
+    """i32 if it can hold the indices: the CPU plugin does not run AdaptiveMaxPool with i64, the default."""
     fits = plan.index is not None and plan.index.modulus <= 2**31
     return "i32" if fits else plan.attributes["index_element_type"]
 
 
 def _version(plan: Plan) -> str:
-    """The first version of the operator that has what the plan needs."""
+    """The first version of the operator that supports the plan."""
     if plan.reducer.divides and is_dilated(plan):
         return "opset16"
     if plan.attributes["rounding_type"] == "ceil_torch":
@@ -51,10 +51,10 @@ OPENVINO = Dialect(
     name="openvino",
     title="OpenVINO",
     operators={
-        "avg": There(name="AvgPool"),
-        "max": There(name="MaxPool"),
-        "adaptive-avg": There(name="AdaptiveAvgPool"),
-        "adaptive-max": There(name="AdaptiveMaxPool"),
+        "avg": OperatorSupport(name="AvgPool"),
+        "max": OperatorSupport(name="MaxPool"),
+        "adaptive-avg": OperatorSupport(name="AdaptiveAvgPool"),
+        "adaptive-max": OperatorSupport(name="AdaptiveMaxPool"),
     },
     write=write,
     default_strides="one",

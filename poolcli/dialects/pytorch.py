@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, There, argument, counts_pads, is_ceil, is_dilated, too_many_axes
+from poolcli.dialects.dialect import (
+    Call,
+    Dialect,
+    OperatorSupport,
+    argument,
+    counts_pads,
+    is_ceil,
+    is_dilated,
+    too_many_axes,
+)
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -31,7 +40,7 @@ def write(plan: Plan) -> str:
 
 
 def refuses(call: Call) -> str | None:
-    """What its functions for one or for three axes lack, which that for two axes has."""
+    """Limits of the functions for one axis and for three axes that the ones for two axes do not have."""
     if call.operator == "avg" and len(call.axes) == 3:
         for axis, kernel, size in zip(call.axes, call.kernel, call.sizes, strict=True):
             if kernel > size:
@@ -48,11 +57,11 @@ PYTORCH = Dialect(
     name="pytorch",
     title="PyTorch",
     operators={
-        "avg": There(name="avg_pool", dilations=False, divisor_override=True),
-        "max": There(name="max_pool"),
-        "lp": There(name="lp_pool", dilations=False, pads=False, variant="signed"),
-        "adaptive-avg": There(name="adaptive_avg_pool"),
-        "adaptive-max": There(name="adaptive_max_pool"),
+        "avg": OperatorSupport(name="avg_pool", dilations=False, divisor_override=True),
+        "max": OperatorSupport(name="max_pool"),
+        "lp": OperatorSupport(name="lp_pool", dilations=False, pads=False, variant="signed"),
+        "adaptive-avg": OperatorSupport(name="adaptive_avg_pool"),
+        "adaptive-max": OperatorSupport(name="adaptive_max_pool"),
     },
     write=write,
     default_strides="kernel",

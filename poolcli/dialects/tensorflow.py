@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, There, numbers, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, OperatorSupport, numbers, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
 def write(plan: Plan) -> str:
-    """The call of the function, with the layout that its numbers are for."""
+    """The call of the function, with `data_format`."""
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     pads = list(zip(numbers(plan, "pads_begin"), numbers(plan, "pads_end"), strict=True))
     explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
@@ -29,7 +29,7 @@ def _reduction(name: str) -> Callable[[Plan], str]:
 
 
 def refuses(call: Call) -> str | None:
-    """Lists of pads: for maxima of up to two axes, each pad smaller than the kernel."""
+    """Explicit pads are for maxima of one or two axes, and smaller than the kernel."""
     if call.auto_pad != "explicit" or not any(call.pads_begin + call.pads_end):
         return None
     if len(call.axes) > 2:
@@ -44,7 +44,7 @@ def refuses(call: Call) -> str | None:
 
 
 def cannot_write(plan: Plan) -> str | None:
-    """Over three axes SAME moves its windows where the kernel is shorter than the stride."""
+    """With three axes, SAME places windows differently if the kernel is shorter than the stride."""
     gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:
         return "TensorFlow moves the windows of SAME over three axes where the kernel is shorter than the stride"
@@ -55,8 +55,8 @@ TENSORFLOW = Dialect(
     name="tensorflow",
     title="TensorFlow",
     operators={
-        "avg": There(name="avg_pool", dilations=False, pads=False, include_pad=False),
-        "max": There(name="max_pool", dilations=False),
+        "avg": OperatorSupport(name="avg_pool", dilations=False, pads=False, include_pad=False),
+        "max": OperatorSupport(name="max_pool", dilations=False),
     },
     write=write,
     default_strides="required",

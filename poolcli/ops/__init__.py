@@ -29,7 +29,7 @@ __all__ = [
 
 RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, ModePool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
 OPERATORS = {record.name: record for record in RECORDS}
-# Those that make levels of a pyramid: windows that slide, and values that need no other type.
+# The operators of pyramids: sliding windows, and results of the input's type.
 LEVELLING = tuple(
     record.name for record in RECORDS if issubclass(record, SlidingAttributes) and record.reducer.result != "float"
 )

@@ -178,7 +178,7 @@ def run(
     key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
     try:
         call = _kept_call(*key)
-    except TypeError:  # a dtype that is no key, which the plan refuses in its own words
+    except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     if layout is None and array.shape[-1:] in CHANNELS_LAST:
         warn_of_layout(array.shape)
@@ -204,7 +204,7 @@ def _level_of_caller() -> int:
 
 
 def suggests_names(function: Callable[P, R], title: str = "") -> Callable[P, R]:
-    """The function, whose TypeError about an unknown keyword names the one that is meant; `title` is for methods."""
+    """Makes a function answer unknown keywords with a suggestion; `title` is its name in the message."""
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
@@ -226,7 +226,7 @@ def _names_of(function: Callable[..., Any]) -> Sequence[str]:
 
 
 def documented_as(other: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Adds to a docstring the parameters and the sections that it leaves out, as they are in that of `other`."""
+    """Completes a docstring with the parameters and sections of `other` that it does not have itself."""
 
     def complete(function: Function) -> Function:
         if function.__doc__ and other.__doc__:  # python -OO drops both
@@ -241,19 +241,19 @@ def documented_as(other: Callable[..., Any]) -> Callable[[Function], Function]:
 
 
 def _sections(doc: str) -> dict[str, str]:
-    """The sections of a docstring in numpy's format by their titles; the text before them by ""."""
+    """The sections of a numpy docstring by title; the summary has the title ""."""
     summary, *sections = re.split(r"\n\n(?=[^\n]+\n---)", cleandoc(doc))
     return {"": summary} | {section.partition("\n")[0]: section for section in sections}
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The entries of a section of parameters by each name."""
+    """The entries of the section Parameters by name."""
     entries = re.findall(r"^\w.* : .*(?:\n .*)*", section, re.MULTILINE)
     return {name: entry for entry in entries for name in entry.partition(" : ")[0].split(", ")}
 
 
 def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
-    """The message about a keyword that a function does not have, with the one of its `names` that is meant.
+    """The message about an unknown keyword, with the one of the function's `names` that is meant.
 
     >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
     'avg_pool() has no kernel_size; use kernel'
@@ -290,7 +290,7 @@ def made(record: type[Record], *values: Any, pads: PerAxis | None = None) -> Rec
 
 
 def _is_key(value: object) -> bool:
-    """Whether a typed cache tells it from all other values; tuples of other numbers may be equal to it."""
+    """Whether a typed cache distinguishes the value from all others; it does not look at types inside tuples."""
     return type(value) in KEYS or (type(value) is tuple and all(type(number) is int for number in value))
 
 

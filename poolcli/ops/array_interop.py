@@ -1,4 +1,4 @@
-"""Arrays of other libraries as numpy arrays: without a copy where that can be, else refused by name."""
+"""Arrays of other libraries as numpy arrays, zero-copy where possible."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
     class HasDLPack(Protocol):
-        """An array that gives itself as DLPack has it."""
+        """An array with the DLPack protocol."""
 
         def __dlpack_device__(self) -> tuple[int, int]: ...
         def __dlpack__(self, *, stream: None = ...) -> Any: ...
 
-    Given = ArrayLike | HasDLPack  # what the operators take
+    Given = ArrayLike | HasDLPack  # inputs of the operators
 
-ON_CPU = (1, 3, 11)  # DLPack's numbers for memory that this processor reads: its own, and what CUDA and ROCm pin of it
+ON_CPU = (1, 3, 11)  # devices of DLPack in CPU memory: CPU, and memory pinned by CUDA and ROCm
 DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}
 
 
 def as_array(x: Any) -> Array:
-    """`x` as an array: a numpy array as it is; what has `__array__`, `__dlpack__` or a buffer shares its memory where
-    its library lets it; numbers in lists are copied. Raises RequestError for what would be computed wrongly or not at
-    all: masks, other devices, gradients, arrays that are still to be computed.
+    """`x` as a numpy array. Objects with `__array__`, `__dlpack__` or a buffer share their memory if their library
+    allows it; lists are copied. Raises RequestError for masked arrays, arrays on other devices, tensors that require a
+    gradient, and lazy arrays.
     """
     import numpy as np
 
@@ -50,7 +50,7 @@ def as_array(x: Any) -> Array:
         array = _taken(x)
     except (PoolError, MemoryError):
         raise
-    except Exception as error:  # whatever a library says to an array that it does not give
+    except Exception as error:  # each library raises its own
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise RequestError(f"x is {_named(x)}, which gives no numpy array ({why}); give a numpy array") from error
     if array.dtype == object:
@@ -61,7 +61,7 @@ def as_array(x: Any) -> Array:
 
 
 def named_layout(x: Any) -> str | None:
-    """The layout by the names of the dimensions of an xarray DataArray or a Zarr array; None where they say nothing."""
+    """The layout by the dimension names of an xarray DataArray or a Zarr array; None if they are not known."""
     names = getattr(x, "dims", None)
     if names is None and _root(x) == "zarr":
         names = getattr(x.metadata, "dimension_names", None) or x.attrs.get("_ARRAY_DIMENSIONS")
@@ -71,7 +71,7 @@ def named_layout(x: Any) -> str | None:
 def _taken(x: Any) -> Array:
     import numpy as np
 
-    if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # which numpy, and so PyTorch's way to it, does not know
+    if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # PyTorch cannot convert it, because numpy has no bfloat16
         from poolcli.dtypes import numpy_dtype
 
         bits: Array = x.view(sys.modules["torch"].int16).numpy()
@@ -82,8 +82,8 @@ def _taken(x: Any) -> Array:
 
 
 def _refuse_unready(x: Any) -> None:
-    """Refuses what is not computed yet, and what waits for a gradient that would be lost."""
-    inner = getattr(x, "data", None) if hasattr(x, "dims") else None  # xarray's arrays hold those of others
+    """Refuses lazy arrays, and tensors whose gradient would be lost."""
+    inner = getattr(x, "data", None) if hasattr(x, "dims") else None  # the array in a DataArray
     for each in (x, inner):
         if _root(each) == "dask":
             raise RequestError(
@@ -101,7 +101,7 @@ def _refuse_elsewhere(x: Any) -> None:
         return
     try:
         kind, number = where()
-    except Exception:  # of an array that DLPack has no words for; it may have others
+    except Exception:  # of an array that DLPack cannot describe; numpy may read it all the same
         return
     if int(kind) not in ON_CPU:
         device = f"{DEVICES.get(int(kind), f'DLPack device {int(kind)}')}:{number}"
@@ -113,7 +113,7 @@ def _root(x: Any) -> str:
 
 
 def _named(x: Any) -> str:
-    """What an argument is: `a torch Tensor`, `a list`."""
+    """The type of an argument in words: `a torch Tensor`, `a list`."""
     kind, root = type(x).__name__, _root(x)
     words = kind if root in ("builtins", kind.lower()) else f"{root} {kind}"
     return f"{'an' if words[0].lower() in 'aeiox' else 'a'} {words}"

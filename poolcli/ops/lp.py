@@ -30,7 +30,7 @@ class LpPool(SlidingAttributes, Single):
     p: float = field(default=2, metadata=read(number_from(1)))
 
     def reduction(self, dialect: Dialect) -> Reducer:
-        """The norm to p; with its sign and by way of the mean where the dialect takes it so."""
+        """The p-norm; in PyTorch of signed powers, computed from their mean."""
         signed = dialect.operators[self.name].variant == "signed"
         return replace(NORM, power=self.p, signed=signed, divides=signed)
 

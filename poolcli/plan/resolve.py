@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import inf, prod
 
 from poolcli.arguments import ENDS, per_axis
-from poolcli.dialects import DIALECTS, Call, Dialect, There
+from poolcli.dialects import DIALECTS, Call, Dialect, OperatorSupport
 from poolcli.errors import RequestError
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint_other_dialect
@@ -50,19 +50,19 @@ def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int])
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
     check_lengths(names, sizes)
-    there = there_of(op, dialect)
+    support = support_of(op, dialect)
     if isinstance(op, BinAttributes):
         return _resolve_bins(op, names, sizes, positions)
-    return _resolve_sliding(op, dialect, there, names, sizes, positions)
+    return _resolve_sliding(op, dialect, support, names, sizes, positions)
 
 
-def there_of(op: Attributes, dialect: Dialect) -> There:
-    """The operator as the dialect has it; refused where it has none."""
-    there = dialect.operators.get(op.rules_of or op.name)
-    if there is None:
+def support_of(op: Attributes, dialect: Dialect) -> OperatorSupport:
+    """The operator in the dialect; refused if the dialect does not have it."""
+    support = dialect.operators.get(op.rules_of or op.name)
+    if support is None:
         able = [f"{field('like', d.name)}" for d in DIALECTS.values() if (op.rules_of or op.name) in d.operators]
         raise RequestError(f"{dialect.title} has no {op.title}; use {' or '.join(able)}")
-    return there
+    return support
 
 
 def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers) -> Resolved:
@@ -76,12 +76,12 @@ def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numb
 
 
 def _resolve_sliding(
-    op: SlidingAttributes, dialect: Dialect, there: There, names: str, sizes: Numbers, positions: Numbers
+    op: SlidingAttributes, dialect: Dialect, support: OperatorSupport, names: str, sizes: Numbers, positions: Numbers
 ) -> Resolved:
     rounding = _check_words(op, dialect)
     facts: list[Fact] = []
-    call = _resolve_call(op, dialect, there, names, sizes, facts)
-    exclude = _resolve_exclude(op, dialect, there)
+    call = _resolve_call(op, dialect, support, names, sizes, facts)
+    exclude = _resolve_exclude(op, dialect, support)
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
     windows = [
@@ -89,7 +89,7 @@ def _resolve_sliding(
         for size, k, s, d, begin, end in numbers
     ]
     for name, w in zip(names, windows, strict=True):
-        _check_pads(name, w, dialect, exclude, limited=op.auto_pad == "explicit" and there.pads)
+        _check_pads(name, w, dialect, exclude, limited=op.auto_pad == "explicit" and support.pads)
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")
@@ -109,7 +109,7 @@ def _resolve_sliding(
 
 
 def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
-    """Refuses words that the dialect does not know; returns the rounding rule that the word means in it."""
+    """The rounding rule that `rounding_type` means in the dialect; refuses words that it does not have."""
     if op.auto_pad not in dialect.auto_pads:
         raise RequestError(
             f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{hint_other_dialect()}"
@@ -123,18 +123,23 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
 
 
 def _resolve_call(
-    op: SlidingAttributes, dialect: Dialect, there: There, axes: str, sizes: Sequence[int], facts: list[Fact]
+    op: SlidingAttributes,
+    dialect: Dialect,
+    support: OperatorSupport,
+    axes: str,
+    sizes: Sequence[int],
+    facts: list[Fact],
 ) -> Call:
     """The attributes as numbers for each axis, with the pads that `auto_pad` sets."""
     kernel = per_axis("kernel", op.kernel, axes)
     strides = _resolve_strides(op, dialect, axes, kernel, facts)
     dilations = per_axis("dilations", op.dilations, axes)
-    if not there.dilations and max(dilations) > 1:
+    if not support.dilations and max(dilations) > 1:
         raise RequestError(
             f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
         )
     begin, end = (per_axis(name, getattr(op, name), axes) for name in ENDS)
-    if op.auto_pad == "explicit" and not there.pads and any(begin + end):
+    if op.auto_pad == "explicit" and not support.pads and any(begin + end):
         words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
         remedy = f"use {' or '.join(words)}" if words else f"leave them out{hint_other_dialect()}"
         raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
@@ -164,11 +169,11 @@ def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel:
     return (1,) * len(axes)
 
 
-def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, there: There) -> bool | None:
-    """Whether padding is left out of the divisor; None where there is none to choose."""
+def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: OperatorSupport) -> bool | None:
+    """Whether padding is left out of the divisor; None for operators without a divisor."""
     if not isinstance(op, DividingAttributes):
         return None
-    if op.exclude_pad is False and not there.include_pad:
+    if op.exclude_pad is False and not support.include_pad:
         raise RequestError(
             f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{hint_other_dialect()}"
         )
@@ -197,7 +202,7 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
 
 
 def _most_pads(dialect: Dialect, kernel: int) -> float:
-    """The longest pad that the framework allows beside a kernel."""
+    """The largest pad that the framework allows for a kernel."""
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
@@ -213,7 +218,7 @@ def _too_large(axis: str, w: Sliding, most: float) -> str:
 
 
 def _divisor(op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call: Call) -> tuple[Counted, str | None]:
-    """What the divisor counts, and the sentence that says so; None where nothing is divided."""
+    """What the divisor counts, and a sentence about it; None if nothing is divided."""
     if not op.reduction(dialect).divides:
         return "inside", None
     if isinstance(op, DividingAttributes) and op.divisor_override is not None:
@@ -230,7 +235,7 @@ def _divisor(op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call
 
 
 def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
-    """The formula of an axis' output length with its numbers put in."""
+    """The formula of an axis' output length with its numbers."""
     span = f"{w.size}+{w.pad_begin}+{w.pad_end}-{w.extent}"
     if rounding == "floor":
         return f"({span})//{w.stride} + 1 = {w.output}"
