@@ -29,16 +29,9 @@ if TYPE_CHECKING:
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(ReadsArrays):
-    """What `compare` takes."""
+class Tolerance:
+    """By how much elements may differ."""
 
-    first: Annotated[str, argument(
-        "A", complete=complete_inputs, example="a.npy",
-        help="A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.",
-    )]
-    second: Annotated[str, argument(
-        "B", complete=complete_inputs, example="b.npy", help="What it is compared with, of the same shape.",
-    )]
     atol: Annotated[float, option(
         "--atol", metavar="A", panel=EXPLAIN, example="1e-6", help="Absolute tolerance (as numpy.isclose). Default: 0.",
     )] = 0.0
@@ -48,7 +41,20 @@ class CompareOptions(ReadsArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdentifyOptions(Windows, ReadsArrays):
+class CompareOptions(Tolerance, ReadsArrays):
+    """What `compare` takes."""
+
+    first: Annotated[str, argument(
+        "A", complete=complete_inputs, example="a.npy",
+        help="A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.",
+    )]
+    second: Annotated[str, argument(
+        "B", complete=complete_inputs, example="b.npy", help="What it is compared with, of the same shape.",
+    )]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifyOptions(Windows, Tolerance, ReadsArrays):
     """What `identify` takes: two arrays, and what is known of the pooling that made one of the other."""
 
     x: Annotated[str, argument(
@@ -147,7 +153,8 @@ def _found_or_swapped(x: Tensor, y: Tensor, request: IdentifyOptions) -> "list[C
     from poolcli.explain.identify.search import identify as candidates
 
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
-    search: Any = partial(candidates, op=request.pooling, layout=layout, **attributes_of(request.pooling, request))
+    given = attributes_of(request.pooling, request)
+    search: Any = partial(candidates, op=request.pooling, layout=layout, atol=request.atol, rtol=request.rtol, **given)
     refusal, found, swapped = None, list["Candidate"](), list["Candidate"]()
     try:
         found = search(x.array, y.array)

@@ -7,17 +7,16 @@ of a bin's end from a line of whole numbers never turns back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
+from poolcli.errors import RequestError
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes
 from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
-
-if TYPE_CHECKING:
-    from poolcli.plan import Plan
 
 LISTED = 64  # windows that are all looked at
 EDGES = 100_000  # dilated windows at the ends of an axis, which have no corners, that are compared one by one
@@ -216,3 +215,51 @@ def _values(bounds: Iterable[tuple[int, bool]], dilation: int, least: int | None
     if least is not None and low < least:
         low += ceil_div(least - low, dilation) * dilation
     return [low + i * dilation for i in range(FREE)]
+
+
+FURTHER = 12  # sizes above and below that of the input that are tried
+
+
+def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
+    """A window that two operators read or divide differently, or an input size at which their outputs differ."""
+    if not same(plan, other):
+        for axis, theirs in zip(plan.axes, other.axes, strict=True):
+            v, w = axis.windows, theirs.windows
+            at = sorted((corners(v) or set()) | (corners(w) or set()))
+            o = next((o for o in at if v.span(o) != w.span(o)), None)
+            if o is not None:
+                return f"other data: window {axis.name} {o} reads {_span_text(v.span(o))} or {_span_text(w.span(o))}"
+        return "other data: windows that reach past the input are divided by other numbers"
+    for i, axis in enumerate(plan.axes):
+        for more, sign in product(range(1, FURTHER + 1), (1, -1)):
+            size = plan.input_shape[axis.position] + sign * more
+            difference = _difference_at(a, b, plan, i, size) if size > 0 else None
+            if difference:
+                return f"an input of {axis.name}={size}{difference}"
+    return f"indistinguishable for sizes within +-{FURTHER}"
+
+
+def _span_text(span: range) -> str:
+    if len(span) < 2:
+        return str(span[0]) if span else "nothing"
+    return f"{span[0]} to {span[-1]}" + (f" in steps of {span.step}" if span.step > 1 else "")
+
+
+def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) -> str | None:
+    """How two operators differ where axis `i` has another size; None where they do not."""
+    shape = list(plan.input_shape)
+    shape[plan.axes[i].position] = size
+    one, two = (_planned(op, shape, plan) for op in (a, b))
+    if one is None or two is None:
+        return ", which one of them refuses" if one is not two else None
+    outputs = one.windows[i].output, two.windows[i].output
+    if outputs[0] != outputs[1]:
+        return f": {outputs[0]} or {outputs[1]} outputs"
+    return None if same(one, two) else ": other windows or divisors"
+
+
+def _planned(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:
+    try:
+        return make_plan(op, shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
+    except RequestError:
+        return None

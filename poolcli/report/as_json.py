@@ -11,8 +11,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
-from poolcli.explain.lengths import searched_for
-from poolcli.explain.solve import Answer, Near
+from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.message_fields import field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes

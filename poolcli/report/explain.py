@@ -15,13 +15,11 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import Conversion, told
-from poolcli.explain.identify.distinguish import Deviation
-from poolcli.explain.identify.search import Candidate
-from poolcli.explain.lengths import searched_for
-from poolcli.explain.solve import Answer, Near
+from poolcli.explain.identify.search import Candidate, Deviation
+from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import field, on_command_line
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
@@ -211,8 +209,11 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             Text(f"nothing fits ({heading}); the nearest differs {first.deviation.where}:"),
             "",
             table,
+            Text(_share(first.deviation)),
         ]
-        return Group(*lines, Text(_share(first.deviation)))
+        if first.noise is not None:
+            lines.append(Text(on_command_line(f"as small as noise; {field('atol', first.noise)} accepts it")))
+        return Group(*lines)
     told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
     return Group(Text(heading + told), "", table, *_told_apart(found))
 
@@ -232,6 +233,7 @@ def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dic
         "input": {"shape": list(x.array.shape), "dtype": x.array.dtype.name},
         "output": {"shape": list(y.array.shape), "dtype": y.array.dtype.name},
         "fits": bool(found) and found[0].fits,
+        "noise": found[0].noise if found else None,
         "candidates": [_document(candidate) for candidate in found],
     }
 

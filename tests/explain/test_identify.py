@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -203,6 +204,51 @@ def test_axes_of_which_single_elements_are_taken_are_found_among_three(
         first = identify(x, y, **each)[0]
         assert (first.deviation.exact, same(first.plan, made.plan(shape))) == (True, True)
     assert [candidate.fits for candidate in identify(x, y, op="avg", strides=strides)] == [False]
+
+
+def _noisy(y: Any) -> Any:
+    return (y + 1e-3 * np.random.default_rng(1).standard_normal(y.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("spoil", [_noisy, lambda y: np.round(y, 3)], ids=["noise", "rounded to 3 decimals"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        MaxPool(3, 2, 1, 1),
+        slow(AvgPool(3, 2, 1, 1, exclude_pad=False)),
+        slow(AdaptiveAvgPool((5, 4))),
+        slow(LpPool(2, 2, p=3)),
+    ],
+    ids=lambda made: str(made.name),
+)
+def test_noise_does_not_hide_a_pooling_and_its_size_is_the_tolerance_that_accepts_it(made: Any, spoil: Any) -> None:
+    x = _random((1, 3, 16, 19))
+    exact = made(x, engine="numpy")
+    y = spoil(exact)
+    (nearest,) = identify(x, y)
+    assert same(nearest.plan, made.plan(x.shape))
+    off = float(np.abs(exact.astype(float) - y).max())
+    assert (nearest.fits, nearest.deviation.max_abs <= off) == (False, True)
+    assert nearest.noise is not None
+    assert off <= nearest.noise <= 1.2 * off
+    accepted = identify(x, y, atol=nearest.noise)
+    assert accepted[0].fits
+    assert any(same(each.plan, nearest.plan) for each in accepted)
+    assert not identify(x, y, op=made.name, atol=off / 2)[0].fits
+
+
+def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: Path) -> None:
+    x = _random((1, 3, 16, 19))
+    before, after = str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
+    np.save(before, x)
+    np.save(after, _noisy(max_pool(x, 3, strides=2, pads=1)))
+    refused = cli("identify", before, after)
+    assert refused.code == 1
+    said = re.fullmatch(r"as small as noise; (--atol (0\.\d+)) accepts it", refused.out.splitlines()[-1])
+    assert said
+    accepted = cli("identify", before, after, *said[1].split())
+    assert (accepted.code, accepted.out.splitlines()[3].split()[:5]) == (0, ["1", "OpenVINO", "max", "-k", "3"])
+    assert cli("identify", before, after, "--json").json["noise"] == float(said[2])
 
 
 def test_borders_that_differ_are_named() -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, convert, lengths
+from poolcli.explain import compare_dialects, convert, solve
 from poolcli.plan import steps
 from poolcli.report import explain
 from tests.conftest import Cli
@@ -23,7 +23,7 @@ SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
     compare_dialects: ("sentences", "_causes", "_rounding_rule"),
     convert: ("_never", "_nothing", "told", "_numbers"),
-    lengths: ("searched_for",),
+    solve: ("searched_for",),
     explain: (
         "explanation_view",
         "windows_table",
@@ -199,7 +199,7 @@ def _templates(module: ModuleType, names: tuple[str, ...]) -> Iterator[str]:
     tree = ast.parse(getsource(module))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     assert len(functions) == len(names)
-    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare_dialects, lengths)]
+    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare_dialects, solve)]
     for part in [*functions, *tops]:
         docs = {id(node.value) for node in ast.walk(part) if isinstance(node, ast.Expr)}
         inner = {id(value) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for value in node.values}

@@ -1,385 +1,261 @@
-"""Hypotheses about the windows of each axis, and sampled outputs to check them against."""
+"""Sampled outputs: which combinations of hypotheses, one for each axis, give them exactly, and which come closest."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import product
+from itertools import pairwise, product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dialects import DIALECTS
-from poolcli.explain.lengths import USUAL, unusual
-from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import SlidingAttributes, is_known
+from poolcli.explain.identify.hypotheses import Hypothesis, Rule
 from poolcli.system.lazy_imports import Lazy
-from poolcli.windows import Sliding, ceil_div, extent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-DILATIONS = 3  # up to which dilations are tried
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """Kernel, stride, dilation and padding at the beginning of one axis; what ends it follows from the lengths."""
-
-    size: int
-    output: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad_begin: int
-
-    @property
-    def overhang(self) -> int:
-        """How far the last window reaches past the input; below 0 where it ends before."""
-        return (self.output - 1) * self.stride + extent(self.kernel, self.dilation) - self.size - self.pad_begin
-
-    @property
-    def windows(self) -> Sliding:
-        """The windows, padded as far as the last one reaches."""
-        end = max(0, self.overhang)
-        return Sliding(self.size, self.output, self.kernel, self.stride, self.dilation, self.pad_begin, end)
-
-    @property
-    def numbers(self) -> tuple[int, int, int, int]:
-        """What a person writes of it."""
-        return self.kernel, self.stride, self.dilation, self.pad_begin
-
-    @property
-    def cost(self) -> float:
-        """How seldom such windows are used."""
-        end = self.pad_begin if self.overhang <= self.pad_begin else max(0, self.overhang)
-        return (
-            unusual(self.size, self.kernel, self.stride, self.pad_begin, end, self.dilation) + 2 * (self.dilation - 1)
-        )  # fmt: skip
-
-
-def hypotheses(size: int, output: int, given: Mapping[str, int]) -> list[Hypothesis]:
-    """Kernels up to 11, those about as long as a window's share, and the whole input; dilations up to 3; pads shorter
-    than the kernel or half of its extent; every stride that gives that many outputs. The plainest are first.
-    """
-    return sorted(_guesses(size, output, given), key=_cost)
-
-
-@cache
-def _cost(guess: Hypothesis) -> tuple[float, int, int]:
-    return guess.cost, guess.kernel, guess.stride
-
-
-def _guesses(size: int, output: int, given: Mapping[str, int]) -> Iterator[Hypothesis]:
-    share = max(1, size // output)
-    kernels = {
-        *range(1, min(USUAL, 2 * size) + 1),
-        *range(max(1, share - 1), share + 3),
-        2 * share,
-        2 * share - 1,
-        size,
-    }
-    for kernel in [given["kernel"]] if "kernel" in given else sorted(kernels):
-        dilations = range(1, DILATIONS + 1) if kernel > 1 and kernel <= USUAL else [1]
-        for dilation in [given["dilations"]] if "dilations" in given else dilations:
-            window = extent(kernel, dilation)
-            pads = range(max(kernel, window // 2 + 1)) if kernel <= 2 * USUAL else (0, kernel // 2)
-            for begin in [given["pads_begin"]] if "pads_begin" in given else pads:
-                for stride in _strides(size, output, kernel, window, begin, given):
-                    guess = Hypothesis(size, output, kernel, stride, dilation, begin)
-                    if -stride < guess.overhang < window and window <= size + begin + max(0, guess.overhang):
-                        yield guess
-
-
-def _strides(
-    size: int, output: int, kernel: int, window: int, begin: int, given: Mapping[str, int]
-) -> range | list[int]:
-    if "strides" in given:
-        return [given["strides"]]
-    if output == 1:
-        return [max(kernel, size + begin - window + 1)]
-    low = max(1, ceil_div(size + begin - window + 1, output))
-    return range(low, (size + begin - 1) // (output - 1) + 1)
-
-
 np: Any = Lazy("numpy")
 
-MANY_PLACES = 16
-COMMON = 8  # a number that more than one in so many outputs have
-FURTHER = 24
+COMBINED = 2**23  # combinations of the most usual hypotheses of each axis that are held against the first sample
+SCORED = 2**20  # of those that are scored, or have a divisor of their own
+HELD = 2**18  # combinations, the plainest, that are held against further samples
+DECIDED = 4  # matches that need no further samples
+COMMON = 8  # a number that more than one in so many outputs have says little
 RARE = 6  # outputs with the rarest number
-SPANS = 2**16  # that are kept: of a guess at an output
-Held = dict[tuple[int, ...], Any]
+FURTHER = 24  # samples of each plane where the first leave much open
+SPREAD = 16  # samples of each plane for a score
+FIRST = 4  # samples for a score of all combinations
+KEPT = 2**12  # combinations that are scored at all samples
+UNLIKE = 3  # cost of different numbers on two axes
 LARGEST_DIVISOR = 10_000
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A way from a window's elements to its number: what is taken of each, how they join, what becomes of the whole.
-
-    `finish(total, inside, whole)` has the number of elements inside the input and the size of the kernel. Where that
-    size matters, `whole(total, inside, y)` is what it has to be. `at_end` says whether the rule holds for windows that
-    reach past the end, where frameworks differ in what they count; `open` that totals are divided by a number that
-    windows have to show.
-    """
-
-    op: str
-    given: dict[str, Any]
-    take: Callable[[Array], Array]
-    join: str
-    finish: Callable[[Any, Any, Any], Any]
-    whole: Callable[[Any, Any, Any], Any] | None = None
-    at_end: bool = True
-    open: bool = False
-
-    @property
-    def adds(self) -> bool:
-        """Whether elements are added up, so that roundings differ from framework to framework."""
-        return self.join == "add"
-
-
-READ = frozenset({"name", "noun", "result", "better", "nothing", "divides", "power", "votes", "adds"})
-
-JOINS: dict[Any, str] = {operator.gt: "maximum", operator.lt: "minimum"}  # numpy's functions of what wins
-
-
-def _unchanged(x: Array) -> Array:
-    return x
-
-
-def _total(total: Any, inside: Any, whole: Any) -> Any:
-    return total
-
-
-def _root_of_mean(p: int) -> Callable[[Any, Any, Any], Any]:
-    return lambda total, inside, whole: np.sign(total) * np.abs(total / inside * whole) ** (1 / p)
-
-
-def _whole_of_mean(p: int) -> Callable[[Any, Any, Any], Any]:
-    return lambda total, inside, y: np.abs(y) ** p * inside / np.abs(total)
-
-
-def _by_whole(total: Any, inside: Any, whole: Any) -> Any:
-    return total / whole
-
-
-def _root(p: int) -> Callable[[Any, Any, Any], Any]:
-    return lambda total, inside, whole: np.sign(total) * np.abs(total) ** (1 / p)
-
-
-def _raised(p: int) -> Callable[[Array], Array]:
-    return lambda x: x**p
-
-
-def _power(p: int) -> Callable[[Array], Array]:
-    return lambda x: np.abs(x) ** p
-
-
-def rules() -> list[Rule]:
-    """The rules of every operator with sliding windows, those that pick an element first.
-
-    Operators that vote have none: `candidates` counts their votes.
-    """
-    records = [record for record in OPERATORS.values() if issubclass(record, SlidingAttributes)]
-    return [rule for record in sorted(records, key=lambda r: not r.reducer.picks) for rule in _rules_of(record)]
-
-
-def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
-    """What follows from the fields of an operator's reducer; nothing where there are others than those read here."""
-    name, reducer = record.name, record.reducer
-    if reducer.votes or not is_known(reducer, READ):
-        return
-    if reducer.picks:
-        if reducer.better in JOINS:
-            yield Rule(name, {}, _unchanged, JOINS[reducer.better], _total)
-    elif reducer.power is not None:
-        for p in (2, 1, 3, 4):
-            yield Rule(name, {"p": p}, _power(p), "add", _root(p))
-        for like in (each.name for each in DIALECTS.values() if name in each.operators):
-            if record(1).reduction(DIALECTS[like]).signed:
-                for p in (2, 3, 1, 4):
-                    own = {"p": p, "like": like}
-                    yield Rule(name, own, _raised(p), "add", _root_of_mean(p), _whole_of_mean(p))
-    elif reducer.divides:
-        yield Rule(name, {"exclude_pad": True}, _unchanged, "add", lambda total, inside, whole: total / inside)
-        included = {"exclude_pad": False}
-        yield Rule(name, included, _unchanged, "add", _by_whole, lambda total, inside, y: total / y, at_end=False)
-    else:
-        yield Rule(name, {}, _unchanged, "add", _total)
+Place = tuple[int, ...]
+Combination = tuple[Hypothesis, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One plane of input and output: spatial axes in the order of attributes, as float64 and as they are; and how far
-    sums may be off.
+    """One plane of input and output: its spatial axes as float64, and as stored; by how much elements may differ.
+
+    `step` is that of the output's type, relative; `slack` what sums may differ by besides. `spread` is the standard
+    deviation of the output: differences above it count the same.
     """
 
     x: Array
     y: Array
     stored: tuple[Array, Array]
+    step: float
     slack: float
-    step: float  # of the output's type, relative
-    others: tuple[Plane, ...] = ()  # some other planes of the same arrays
+    spread: float
+    atol: float
+    rtol: float
 
-    def near(self, found: Array, wanted: float, rule: Rule) -> Array:
-        """Which of the numbers may be the wanted one."""
-        if np.isnan(wanted):
-            near: Array = np.isnan(found)
-            return near
-        room = self.step * abs(wanted) + (self.slack if rule.adds else 0.0)
-        close: Array = (found == wanted) | (np.abs(found - wanted) <= room)
-        return close
+    def room(self, wanted: float, rule: Rule) -> float:
+        """By how much an output may differ."""
+        if not np.isfinite(wanted):
+            return 0.0
+        return self.atol + (self.rtol + self.step) * abs(wanted) + self.slack * (rule.join == "add")
 
 
-def places(plane: Plane) -> list[tuple[int, ...]]:
-    """The outputs that are looked at: the corners, where guesses read least unlike, the middle, and some between. Those
-    whose number is common say little and are last; where there are such, some with rare numbers come first.
+Sample = tuple[Plane, Place]
+
+
+class Axis:
+    """The hypotheses of one axis, and what each of them reads at an output."""
+
+    def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
+        self.hypotheses = hypotheses
+        self.costs = np.array([each.cost for each in hypotheses])
+        self.kernels = np.array([float(each.windows.kernel) for each in hypotheses])
+        self.names = {each.numbers: i for i, each in enumerate(hypotheses)}
+        self._read: dict[int, tuple[list[range], Array, Array]] = {}
+
+    def read(self, o: int) -> tuple[list[range], Array, Array]:
+        """The spans of output `o`, the number of that of each hypothesis, and whether it reaches past the end."""
+        if o not in self._read:
+            spans: dict[range, int] = {}
+            numbers = [spans.setdefault(each.windows.span(o), len(spans)) for each in self.hypotheses]
+            past = [w.start(o) + w.extent > w.size for w in (each.windows for each in self.hypotheses)]
+            self._read[o] = [*spans], np.array(numbers), np.array(past)
+        return self._read[o]
+
+    def distinct(self, o: int, rule: Rule, limit: int) -> tuple[Array, Array]:
+        """Of the first hypotheses those that a rule distinguishes at output `o`, and for each which of them it is."""
+        _, numbers, past = self.read(o)
+        keys = numbers[:limit]
+        if rule.counts_kernel:
+            keys = np.stack((keys, self.kernels[:limit], past[:limit]))
+        _, first, same = np.unique(keys, axis=-1, return_index=True, return_inverse=True)
+        return first, same.reshape(-1)
+
+
+def matching(planes: Sequence[Plane], rule: Rule, axes: Sequence[Axis], most: int) -> list[tuple[Combination, int]]:
+    """The `most` plainest combinations that give every sampled output, and the divisor that they share, if any.
+
+    Where a window overhangs, frameworks count more or less of it: any divisor that they may use is right there.
+    """
+    samples = [(planes[0], at) for at in telling(planes[0])]
+    if rule.divisor == "override":  # which may be any at the first sample
+        limit = _limit(axes, SCORED)
+        right = np.ones([min(limit, len(axis.costs)) for axis in axes], bool)
+    else:
+        limit = _limit(axes, COMBINED)
+        off, grid = _everywhere(samples[0], rule, axes, limit)
+        right = (off == 0)[grid]
+    rows = np.concatenate((np.argwhere(right), _shared(axes, limit)))
+    rows = rows[np.argsort(_costs(axes, rows), kind="stable")[:HELD]]
+    divisors = np.zeros(len(rows))
+    for number, sample in enumerate((*samples, *_further(planes))):
+        if len(rows) <= (DECIDED if number >= len(samples) else 0):
+            break
+        off, divisors = _off(sample, rule, axes, rows, divisors)
+        rows, divisors = rows[off == 0], divisors[off == 0]
+    return [(_combination(axes, row), int(by)) for row, by in zip(rows[:most], divisors[:most], strict=True)]
+
+
+def closest(planes: Sequence[Plane], rule: Rule, axes: Sequence[Axis], most: int) -> list[tuple[float, Combination]]:
+    """The `most` combinations with the smallest mean distance from sampled outputs, and that distance."""
+    samples = [(plane, at) for at in _spread(planes[0]) for plane in planes]
+    limit = _limit(axes, SCORED)
+    first = [(plane, *_everywhere((plane, at), rule, axes, limit)) for plane, at in samples[:FIRST]]
+    scores = np.mean([_score(plane, off)[grid] for plane, off, grid in first], axis=0)
+    best = np.argpartition(scores, min(KEPT, scores.size - 1), axis=None)[:KEPT]
+    rows = np.concatenate((np.stack(np.unravel_index(best, scores.shape), -1), _shared(axes, limit)))
+    scores = np.mean([_score(sample[0], _off(sample, rule, axes, rows)[0]) for sample in samples], axis=0)
+    order = np.lexsort((_costs(axes, rows), scores))[:most]
+    return [(float(scores[i]), _combination(axes, rows[i])) for i in order]
+
+
+def _score(plane: Plane, off: Array) -> Array:
+    score: Array = np.minimum(off / plane.spread, 1)
+    return score
+
+
+def distances(made: Array, wanted: Any) -> Array:
+    """How far numbers are from the wanted ones: 0 for equal ones and two nans, infinity for one nan."""
+    with np.errstate(all="ignore"):
+        off = np.where((made == wanted) | (np.isnan(made) & np.isnan(wanted)), 0.0, np.abs(made - wanted))
+    apart: Array = np.where(np.isnan(off), np.inf, off)
+    return apart
+
+
+def _limit(axes: Sequence[Axis], most: int) -> int:
+    """How many hypotheses of each axis give at most so many combinations."""
+    limit = max(len(axis.costs) for axis in axes)
+    while prod(min(limit, len(axis.costs)) for axis in axes) > most:
+        limit -= 1 + limit // 50
+    return limit
+
+
+def _shared(axes: Sequence[Axis], limit: int) -> Array:
+    """The combinations with the same numbers for every axis, of which some are beyond the limit."""
+    rows = [[axis.names.get(numbers, -1) for axis in axes] for numbers in axes[0].names]
+    beyond: Array = np.array([row for row in rows if min(row) >= 0 and max(row) >= limit], np.intp)
+    return beyond.reshape(-1, len(axes))
+
+
+def _everywhere(sample: Sample, rule: Rule, axes: Sequence[Axis], limit: int) -> tuple[Array, tuple[Array, ...]]:
+    """By how much too far the first hypotheses of each axis are from a sample: for each combination of distinct ones,
+    and which of these every combination is.
+    """
+    distinct = [axis.distinct(o, rule, limit) for axis, o in zip(axes, sample[1], strict=True)]
+    rows = np.stack(np.meshgrid(*(first for first, _ in distinct), indexing="ij"), -1)
+    off, _ = _off(sample, rule, axes, rows.reshape(-1, len(axes)))
+    return off.reshape(rows.shape[:-1]), np.ix_(*(same for _, same in distinct))
+
+
+def _off(
+    sample: Sample, rule: Rule, axes: Sequence[Axis], rows: Array, divisors: Array | None = None
+) -> tuple[Array, Array]:
+    """By how much too far each row of hypotheses is from a sample, and the divisor that its outputs share, which is 0
+    as long as no sample shows it.
+
+    With `divisors`, windows that overhang may be divided by any number that frameworks may use.
+    """
+    plane, at = sample
+    wanted = float(plane.y[at])
+    spans: list[list[range]] = []
+    index: list[Array] = []
+    inside, kernel, is_past = np.ones(len(rows)), np.ones(len(rows)), np.zeros(len(rows), bool)
+    for axis, o, column in zip(axes, at, rows.T, strict=True):
+        every, numbers, past = axis.read(o)
+        read = numbers[column]
+        used = np.flatnonzero(np.bincount(read, minlength=len(every)))
+        spans.append([every[i] for i in used])
+        index.append(np.searchsorted(used, read))
+        if rule.divisor or rule.signed:
+            inside = inside * np.array([float(len(span)) for span in every])[read]
+            kernel = kernel * axis.kernels[column]
+            is_past |= past[column]
+    total = _joined(plane.x, rule, spans)[tuple(index)]
+    with np.errstate(all="ignore"):
+        shown = np.nan_to_num(np.rint(total / wanted))
+        divisor = kernel
+        if rule.divisor == "override" and divisors is not None:
+            divisors = np.where((divisors == 0) & (np.abs(shown) <= LARGEST_DIVISOR), shown, divisors)
+            divisor = np.where(divisors == 0, 1, divisors)
+        elif rule.divisor == "kernel" and divisors is not None:
+            divisor = np.where(is_past, np.clip(shown, inside, kernel), kernel)
+        off = distances(rule.result(total, inside, divisor), wanted)
+    return np.maximum(off - plane.room(wanted, rule), 0), np.zeros(len(rows)) if divisors is None else divisors
+
+
+def _joined(x: Array, rule: Rule, spans: Sequence[Sequence[range]]) -> Array:
+    """The elements joined in each combination of spans, one of each axis."""
+    lows = [min((span.start for span in each if span), default=0) for each in spans]
+    highs = [max((span.stop for span in each if span), default=1) for each in spans]
+    joined = rule.taken(x[tuple(map(slice, lows, highs))])
+    empty = {"maximum": -np.inf, "minimum": np.inf, "add": 0.0}[rule.join]
+    for i, low in reversed([*enumerate(lows)]):
+        parts = [joined[(slice(None),) * i + (slice(s.start - low, s.stop - low, s.step),)] if s else
+                 joined[(slice(None),) * i + (slice(0),)] for s in spans[i]]  # fmt: skip
+        joined = np.stack([getattr(np, rule.join).reduce(part, axis=i, initial=empty) for part in parts], axis=i)
+    return joined
+
+
+def _combination(axes: Sequence[Axis], row: Array) -> Combination:
+    return tuple(axis.hypotheses[i] for axis, i in zip(axes, row, strict=True))
+
+
+def _costs(axes: Sequence[Axis], rows: Array) -> Array:
+    """How unusual combinations are: the mean over their axes, more where these differ."""
+    total: Array = np.mean([axis.costs[column] for axis, column in zip(axes, rows.T, strict=True)], axis=0)
+    names: dict[tuple[int, ...], int] = {}
+    keys = [np.array([names.setdefault(each, len(names)) for each in axis.names]) for axis in axes]
+    for (one, a), (two, b) in pairwise(zip(keys, rows.T, strict=True)):
+        total = total + UNLIKE * (one[a] != two[b])
+    return total
+
+
+def telling(plane: Plane) -> list[Place]:
+    """Corners, where hypotheses differ least, the middle, and some between. Outputs whose number is common say little
+    and come last; where there are such, some with the rarest number come first.
     """
     lengths = plane.y.shape
     marks = [list(dict.fromkeys((n // 2, 0, min(1, n - 1), n // 3, n - 1))) for n in lengths]
     corners = [tuple(at) for at in product(*[(0, n - 1) for n in lengths])]
-    spread = [tuple(m[i % len(m)] for m in marks) for i in range(5)]
-    usual = list(dict.fromkeys([*corners, *spread]))
+    usual = list(dict.fromkeys([*corners, *(tuple(m[i % len(m)] for m in marks) for i in range(5))]))
     _, back, counts = np.unique(plane.y, return_inverse=True, return_counts=True)
     many = counts[back.reshape(lengths)]
     common = [at for at in usual if many[at] * COMMON > many.size]
     if not common:
         return usual
     rare = [tuple(int(i) for i in at) for at in np.argwhere(many == many.min())]
-    picked = rare[:: -(-len(rare) // RARE)]
-    return list(dict.fromkeys([*picked, *(at for at in usual if at not in common), *common]))
+    return list(dict.fromkeys([*rare[:: -(-len(rare) // RARE)], *(at for at in usual if at not in common), *common]))
 
 
-def totals(
-    plane: Plane, rule: Rule, at: tuple[int, ...], spans: Sequence[Sequence[range]], held: Held | None = None
-) -> Array:
-    """For each combination of spans, one of each axis, what the rule joins of the elements in it.
-
-    `held` keeps, for further places under the same rule, what is joined along the last axes.
-    """
-    held = {} if held is None else held
-    taken = rule.take(plane.x)
-    for i in reversed(range(1, len(spans))):
-        if at[i:] not in held:
-            held[at[i:]] = _joined(taken, spans[i], i, rule.join)
-        taken = held[at[i:]]
-    return _joined(taken, spans[0], 0, rule.join)
+def _further(planes: Sequence[Plane]) -> Iterator[tuple[Plane, Place]]:
+    """More outputs, evenly over every plane."""
+    shape = planes[0].y.shape
+    numbers = np.unique(np.linspace(0, prod(shape) - 1, FURTHER).astype(int))
+    for plane in planes:
+        yield from ((plane, tuple(int(i) for i in np.unravel_index(n, shape))) for n in numbers)
 
 
-def _made(plane: Plane, rule: Rule, at: tuple[int, ...], axes: Sequence[Sequence[Hypothesis]], held: Held) -> Array:
-    """For each combination of guesses, one of each axis, what the rule makes of the window of the output at `at`."""
-    boxes = [[seen(guess, o).span for guess in axis] for axis, o in zip(axes, at, strict=True)]
-    inside = _product([[len(span) for span in spans] for spans in boxes])
-    whole = _product([[guess.kernel for guess in axis] for axis in axes])
-    with np.errstate(all="ignore"):
-        finished: Array = rule.finish(totals(plane, rule, at, boxes, held), inside, whole)
-    return finished
-
-
-def further_places(plane: Plane) -> list[tuple[Plane, tuple[int, ...]]]:
-    """More outputs, evenly over this and other planes, for where those leave much open."""
-    numbers = np.unique(np.linspace(0, plane.y.size - 1, FURTHER).astype(int))
-    at = [tuple(int(i) for i in np.unravel_index(n, plane.y.shape)) for n in numbers]
-    return [(each, place) for each in (plane, *plane.others) for place in at]
-
-
-def spread_places(plane: Plane) -> list[tuple[int, ...]]:
-    """Outputs all over the plane, where one that is wrong at a border or here and there is still recognised."""
-    each = MANY_PLACES ** (1 / plane.y.ndim)
+def _spread(plane: Plane) -> list[Place]:
+    """Outputs all over a plane, few of them at its borders."""
+    each = SPREAD ** (1 / plane.y.ndim)
     lines = [sorted({int((i + 0.5) * n / each) for i in range(int(each))} & {*range(n)}) for n in plane.y.shape]
     return list(product(*lines))
-
-
-def hits(plane: Plane, rule: Rule, axes: Sequence[Sequence[Hypothesis]]) -> Array:
-    """For each combination of guesses how many of the outputs all over the plane it gives."""
-    held: Held = {}
-    near = [plane.near(_made(plane, rule, at, axes, held), float(plane.y[at]), rule) for at in spread_places(plane)]
-    found: Array = np.sum(near, axis=0)
-    return found
-
-
-OVERRIDDEN = Rule("avg", {}, lambda x: x, "add", _total, open=True)  # the divisor is what all windows show alike
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What matters of a guess at one output."""
-
-    span: range
-    kernel: int
-    is_past: bool  # whether it reaches past the end
-
-
-@lru_cache(SPANS)
-def seen(guess: Hypothesis, o: int) -> Window:
-    """The window of output `o`; asked for again by every place of that row or column."""
-    windows = guess.windows
-    return Window(windows.span(o), guess.kernel, windows.start(o) + windows.extent > guess.size)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Of combinations of windows, one of each axis: what is joined, how many elements are inside the input and in the
-    kernel, at most, and whether one overhangs.
-    """
-
-    total: Array
-    inside: Array
-    whole: Array
-    is_past: Array
-
-
-def agrees(plane: Plane, rule: Rule, at: tuple[int, ...], shown: Seen, loosely: bool) -> Array:
-    """Which combinations give the output at `at`, or may where frameworks differ; loosely, with a smaller kernel."""
-    wanted = float(plane.y[at])
-    between: Any = loosely or (not rule.at_end and shown.is_past)
-    with np.errstate(all="ignore"):
-        ok = plane.near(rule.finish(shown.total, shown.inside, shown.whole), wanted, rule)
-        if rule.whole and np.any(between):
-            whole = rule.whole(shown.total, shown.inside, wanted)
-            for rounded in (np.floor(whole), np.ceil(whole)):
-                able = np.clip(np.nan_to_num(rounded, nan=1.0), shown.inside, shown.whole)
-                ok = ok | (between & plane.near(rule.finish(shown.total, shown.inside, able), wanted, rule))
-    return ok
-
-
-def divisors(plane: Plane, rule: Rule, at: tuple[int, ...], shown: Seen, known: Array) -> Array:
-    """What totals are divided by, going by the output at `at`: 0 where nothing shows it yet, NaN where it cannot be."""
-    wanted = float(plane.y[at])
-    with np.errstate(all="ignore"):
-        by = np.where(known == 0, np.nan_to_num(np.rint(shown.total / wanted)), known)
-        is_number = (by != 0) & (np.abs(by) <= LARGEST_DIVISOR)
-        ok = np.where(is_number, plane.near(shown.total / by, wanted, rule), (shown.total == 0) & (wanted == 0))
-    found: Array = np.where(ok, by, np.nan)
-    return found
-
-
-def divided(n: int) -> Rule:
-    """Averages under a divisor_override."""
-    return Rule("avg", {"divisor_override": n}, lambda x: x, "add", lambda total, inside, whole: total / n)
-
-
-def _product(factors: Sequence[Sequence[float]]) -> Array:
-    """The outer product of one list for each axis."""
-    grid: Array = np.ones(())
-    for i, each in enumerate(factors):
-        shape = [1] * len(factors)
-        shape[i] = len(each)
-        grid = grid * np.array(each, float).reshape(shape)
-    return grid
-
-
-def _joined(x: Array, spans: Sequence[range], axis: int, join: str) -> Array:
-    """Along one axis, what the elements of each span make together; each different span once."""
-    each = list(dict.fromkeys(spans))
-    joined = {}
-    for span in each:
-        part = x[(slice(None),) * axis + (slice(span.start, span.stop, span.step),)]
-        empty = {"maximum": -np.inf, "minimum": np.inf, "add": 0.0}[join]
-        joined[span] = getattr(np, join).reduce(part, axis=axis, initial=empty)
-    order = {span: i for i, span in enumerate(each)}
-    stacked = np.stack([joined[span] for span in each], axis=axis)
-    taken: Array = np.take(stacked, [order[span] for span in spans], axis=axis)
-    return taken

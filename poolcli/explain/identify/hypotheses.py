@@ -1,0 +1,184 @@
+"""Hypotheses about the windows of one axis, rules for a window's elements, and the operators that they stand for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal
+
+from poolcli.dialects import DIALECTS
+from poolcli.errors import RequestError
+from poolcli.explain.solve import USUAL, unusual
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import Attributes, SlidingAttributes, is_known
+from poolcli.system.lazy_imports import Lazy
+from poolcli.windows import Sliding, ceil_div, extent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+np: Any = Lazy("numpy")
+
+DILATIONS = 3  # largest dilation that is tried
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """Windows that an axis may have, padded at the end as far as the last one reaches, and how unusual they are."""
+
+    windows: Sliding
+    cost: float
+
+    @property
+    def numbers(self) -> tuple[int, int, int, int]:
+        """Kernel, stride, dilation and padding at the beginning."""
+        w = self.windows
+        return w.kernel, w.stride, w.dilation, w.pad_begin
+
+
+def hypotheses(size: int, output: int, given: Mapping[str, int]) -> list[Hypothesis]:
+    """List the windows that give `output` elements, the most usual first.
+
+    Kernels up to 11, those about as long as the input's share of an output, and the whole input; dilations up to 3;
+    pads shorter than the kernel or half of its extent; every stride.
+    """
+    share = max(1, size // output)
+    usual = {*range(1, min(USUAL, 2 * size) + 1), *range(max(1, share - 1), share + 3), 2 * share, 2 * share - 1, size}
+    found = []
+    for kernel in [given["kernel"]] if "kernel" in given else usual:
+        dilations = range(1, DILATIONS + 1) if 1 < kernel <= USUAL else (1,)
+        for dilation in [given["dilations"]] if "dilations" in given else dilations:
+            window = extent(kernel, dilation)
+            pads = range(max(kernel, window // 2 + 1)) if kernel <= 2 * USUAL else (0, kernel // 2)
+            for begin in [given["pads_begin"]] if "pads_begin" in given else pads:
+                for stride in [given["strides"]] if "strides" in given else _strides(size + begin, output, window):
+                    reach = (output - 1) * stride + window - begin - size  # of the last window past the input
+                    end = max(0, reach)
+                    if -stride < reach < window <= size + begin + end:
+                        windows = Sliding(size, output, kernel, stride, dilation, begin, end)
+                        cost = unusual(size, kernel, stride, begin, max(begin, end), dilation) + 2 * (dilation - 1)
+                        found.append(Hypothesis(windows, cost))
+    return sorted(found, key=lambda each: (each.cost, each.numbers))
+
+
+def _strides(padded: int, output: int, window: int) -> Iterator[int]:
+    """The strides that give `output` windows in an input of length `padded`, beginning included."""
+    if output == 1:
+        yield max(window, padded - window + 1)
+    else:
+        yield from range(max(1, ceil_div(padded - window + 1, output)), (padded - 1) // (output - 1) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the elements of a window become one number.
+
+    Attributes
+    ----------
+    op : str
+    given : dict
+        Attributes of the operator beyond those of its windows.
+    join : str
+        The ufunc that joins elements.
+    power : int or None
+        The power of which elements are added and of whose sum the root is taken; `signed` as PyTorch has it.
+    divisor : str
+        Nothing, the elements inside the input, the whole kernel, or a number that all windows share.
+    """
+
+    op: str
+    given: dict[str, Any] = field(default_factory=dict)
+    join: Literal["maximum", "minimum", "add"] = "add"
+    power: int | None = None
+    signed: bool = False
+    divisor: Literal["", "inside", "kernel", "override"] = ""
+
+    @property
+    def counts_kernel(self) -> bool:
+        """Whether the size of the kernel matters."""
+        return self.signed or self.divisor in ("kernel", "override")
+
+    def taken(self, x: Array) -> Array:
+        """What is joined of each element."""
+        if self.power is None:
+            return x
+        powers: Array = x**self.power if self.signed else np.abs(x) ** self.power
+        return powers
+
+    def result(self, total: Array, inside: Array, divisor: Array) -> Array:
+        """The outputs for joined elements, the number of elements inside the input, and the divisor."""
+        if self.divisor:
+            return total / (inside if self.divisor == "inside" else divisor)
+        if self.signed:
+            total = total / inside * divisor
+        if self.power is not None:
+            total = np.sign(total) * np.abs(total) ** (1 / self.power)
+        return total
+
+
+OVERRIDDEN = Rule("avg", divisor="override")
+READ = frozenset({"name", "noun", "result", "better", "nothing", "divides", "power", "votes", "adds"})
+JOINS: dict[Any, Literal["maximum", "minimum"]] = {operator.gt: "maximum", operator.lt: "minimum"}
+POWERS = (2, 1, 3, 4)
+
+
+def rules() -> list[Rule]:
+    """The rules of every operator with sliding windows, those that pick an element first.
+
+    Operators that vote have none: the search counts their votes.
+    """
+    records = [record for record in OPERATORS.values() if issubclass(record, SlidingAttributes)]
+    return [rule for record in sorted(records, key=lambda r: not r.reducer.picks) for rule in _rules_of(record)]
+
+
+def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
+    """What follows from the fields of an operator's reducer; nothing where there are others than those read here."""
+    name, reducer = record.name, record.reducer
+    if reducer.votes or not is_known(reducer, READ):
+        return
+    if reducer.picks:
+        if reducer.better in JOINS:
+            yield Rule(name, join=JOINS[reducer.better])
+    elif reducer.power is not None:
+        signed = [d.name for d in DIALECTS.values() if name in d.operators and record(1).reduction(d).signed]
+        yield from (Rule(name, {"p": p}, power=p) for p in POWERS)
+        yield from (Rule(name, {"p": p, "like": like}, power=p, signed=True) for like in signed for p in POWERS)
+    elif reducer.divides:
+        yield Rule(name, {"exclude_pad": True}, divisor="inside")
+        yield Rule(name, {"exclude_pad": False}, divisor="kernel")
+    else:
+        yield Rule(name)
+
+
+def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -> Iterator[Attributes]:
+    """The rule on these windows: padded as far as they reach, and rounded up where frameworks then divide otherwise."""
+    windows = [each.windows for each in combination]
+    ends = tuple(w.pad_end for w in windows)
+    numbers: dict[str, Any] = {
+        "kernel": tuple(w.kernel for w in windows), "strides": tuple(w.stride for w in windows),
+        "dilations": tuple(w.dilation for w in windows), "pads_begin": tuple(w.pad_begin for w in windows),
+    }  # fmt: skip
+    given = rule.given | ({"divisor_override": divisor} if rule.divisor == "override" else {})
+    record: Any = OPERATORS[rule.op]
+    made = [{"pads_end": ends, "rounding_type": "floor"}]
+    if rule.divisor == "kernel" and any(ends):
+        overhanging = product(*map(_overhanging, windows))
+        made += [{"pads_end": shorter, "rounding_type": "ceil", "like": "onnx"} for shorter in overhanging]
+    if rule.signed and any(ends):  # PyTorch's lp has no padding, but windows that overhang
+        made.append({"pads_end": (0,) * len(ends), "rounding_type": "ceil"})
+    for attributes in made:
+        with suppress(RequestError):
+            op: Attributes = record(**numbers | attributes | given)
+            yield op
+
+
+def _overhanging(w: Sliding) -> list[int]:
+    """Up to three paddings at the end that give as many windows by rounding up, the last of them overhanging."""
+    low = max(0, w.pad_end - w.stride + 1)
+    found = dict.fromkeys((w.pad_begin, 0, *range(low, w.pad_end + 1)))
+    return [end for end in found if low <= end <= w.pad_end][:3]
