@@ -13,6 +13,9 @@ from typing import Any
 from poolcli import __version__
 from poolcli.errors import PoolError, RequestError
 
+HELP_ALL = "--help-all"
+OF_THE_PROGRAM = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
+
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
@@ -38,20 +41,24 @@ def _run(words: Sequence[str]) -> int:
         return 0
     from poolcli.cli.program import command_named, made, program
 
+    name = command_named(words[0]) if words else None
+    if name:
+        from poolcli.cli.spelling import spelt
+
+        command = made(name)
+        return _main(command, spelt(command, words[1:]), f"poolcli {name}")
+    if words and words[0] not in OF_THE_PROGRAM:
+        from poolcli.cli.mistakes import no_command
+
+        raise no_command(words)
     if not words and not any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
         with redirect_stdout(sys.stderr):
-            _main(program(), ["--help"], "poolcli", words)
+            _main(program(), ["--help"], "poolcli")
         return 2
-    name = command_named(words[0]) if words else None
-    if name is None:
-        return _main(program(), words, "poolcli", words)
-    from poolcli.cli.spelling import spelt
-
-    command = made(name)
-    return _main(command, spelt(command, words[1:]), f"poolcli {name}", words)
+    return _main(program(), words, "poolcli")
 
 
-def _main(command: Any, words: Sequence[str], called: str, typed: Sequence[str]) -> int:
+def _main(command: Any, words: Sequence[str], called: str) -> int:
     """Has Typer run a command; what it refuses is a RequestError."""
     import typer
 
@@ -64,7 +71,7 @@ def _main(command: Any, words: Sequence[str], called: str, typed: Sequence[str])
             raise
         from poolcli.cli.mistakes import usage_error
 
-        raise usage_error(error, str(command.name), typed) from None
+        raise usage_error(error, str(command.name)) from None
 
 
 def _expanded(words: Sequence[str]) -> list[str]:
@@ -76,15 +83,11 @@ def _expanded(words: Sequence[str]) -> list[str]:
 
 
 def _help_for(words: Sequence[str]) -> list[str]:
-    names = [word for word in words if not word.startswith("-") and word != "help"]
-    flags = [word for word in words if word.startswith("-")]
-    everything = ("--all", "--help-all")
-    if len(names) > 1:
-        raise RequestError(f"help explains one command, found {' '.join(names)}; write poolcli help {names[0]}")
-    unknown = [flag for flag in flags if flag not in (*everything, "-h", "--help")]
-    if unknown:
-        raise RequestError(f"help has no option {unknown[0]}; it has --all")
-    return [*names, "--help-all" if names and {*everything} & {*flags} else "--help"]
+    name = [word for word in words if not word.startswith("-") and word != "help"][:1]
+    others = [word for word in words if word not in (*name, "help", "-h", "--help", "--all", HELP_ALL)]
+    if others:
+        raise RequestError(f"help takes one command and --all; leave {' '.join(others)} out")
+    return [*name, HELP_ALL if name and not {"--all", HELP_ALL}.isdisjoint(words) else "--help"]
 
 
 def _words_in(word: str) -> list[str]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli.completion import complete_inputs
 from poolcli.cli.messages import complain
 from poolcli.cli.operators import OPERATOR_WORDS
-from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows
+from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, USUAL, argument, command, option
 from poolcli.cli.settings import array_options, as_tensor, header_options
 from poolcli.cli.values import attributes_of

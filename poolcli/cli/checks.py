@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 NONE_OF_SEVERAL = "names arrays of files that hold several, and no input is one"
 TERMINAL, TEXT = "terminal", "text"  # values of --preview that show it on standard output
 WITH_QUALITY = ("jpeg", "webp")
+EXCLUSIVE = (
+    ("overwrite", "skip_existing"), ("overwrite", "resume"), ("skip_existing", "resume"), ("quiet", "verbose"),
+    ("all", "dataset"), ("raw", "all"), ("raw", "dataset"), ("preview", "dry_run"), ("preview", "all"),
+)  # fmt: skip
 
 
 def refuse_contradictions(request: PoolOptions) -> None:
@@ -39,13 +43,7 @@ def refuse_contradictions(request: PoolOptions) -> None:
         request.output is None and not request.dry_run,
         f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})",
     )
-    exclusive = (
-        ("overwrite", "skip_existing"),
-        ("overwrite", "resume"),
-        ("skip_existing", "resume"),
-        ("quiet", "verbose"),
-    )
-    for one, other in exclusive:
+    for one, other in EXCLUSIVE:
         both = getattr(request, one) and getattr(request, other)
         _refuse(both, f"{field(one)} and {field(other)} contradict each other; give one")
     _refuse(
@@ -53,12 +51,6 @@ def refuse_contradictions(request: PoolOptions) -> None:
     )
     _refuse(
         request.resume and "-" in streams, f"{field('resume')} continues files; standard output cannot be continued"
-    )
-    which = field("all" if request.all else "dataset")
-    _refuse(request.raw and (request.all or request.dataset), f"{field('raw')} is one array; leave out {which}")
-    _refuse(
-        request.all and request.dataset,
-        f"{field('all')} takes every array, {field('dataset')} names some; give one of them",
     )
     for name, stream in zip(("output", "indices"), streams, strict=True):
         _refuse(
@@ -73,12 +65,7 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
     words = request.inputs
     for i, word in enumerate(words):
         _refuse(word == "", "an input is empty, as an unset variable is; name a file")
-        if (
-            word == "-"
-            or "://" in word
-            or any(sign in word for sign in "*?[")
-            or os.path.lexists(parse_source(word).path)
-        ):
+        if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))
         name = next((each for each in parts if os.path.lexists(" ".join(each))), None)
@@ -106,26 +93,19 @@ def refuse_preview(request: PoolOptions, several: bool) -> None:
         several and not on_screen,
         f"{field('preview', wanted)} is for one input, and these are several; write {name} alone",
     )
-    _refuse(
-        request.dry_run,
-        f"{name} shows what was computed, and {field('dry_run')} computes nothing; give one of them",
-    )
     for path in (*request.inputs, request.output or ""):
         _refuse(
             path == "-" or (path and is_device(path)),
             f"{name} reads input and output again, and {path} cannot be read twice; name files",
         )
-    _refuse(request.all or len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
+    _refuse(len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
     _refuse(on_screen and request.json, f"{name} would stand in the JSON; write it with {field('preview', 'seen.png')}")
-    if not on_screen:
-        _refuse(
-            not wanted.lower().endswith(".png"),
-            f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone",
-        )
-        _refuse(
-            os.path.lexists(wanted) and not request.overwrite,
-            f"{wanted} exists; use {field('overwrite')} to replace it",
-        )
+    _refuse(
+        not on_screen and not wanted.lower().endswith(".png"),
+        f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone",
+    )
+    exists = not on_screen and os.path.lexists(wanted) and not request.overwrite
+    _refuse(exists, f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
 def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:

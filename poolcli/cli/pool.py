@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Annotated
 
-from poolcli.cli.completion import complete_inputs
 from poolcli.cli.operators import OPERATOR_WORDS
-from poolcli.cli.options import Dtype, MakesArrays, Windows
+from poolcli.cli.options import Dtype, MakesArrays, Windows, complete_inputs
 from poolcli.cli.program import FILES, RESULT, RUN, argument, command, option
 from poolcli.cli.values import attribute_names
 from poolcli.ops import OPERATORS

@@ -1,16 +1,17 @@
-"""Pooling files: from the options of a command to jobs, and their outcomes to the report."""
+"""Pooling files: from the options of a command to jobs, and from their outcomes to reports and previews."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poolcli.cli import checks
-from poolcli.cli.messages import progress, say
-from poolcli.cli.outcomes import PREVIEWED, Reporter, show_previews
+from poolcli.cli.checks import TERMINAL, TEXT
+from poolcli.cli.messages import complain, complain_of_all, progress, say
 from poolcli.cli.settings import settings_of
 from poolcli.cli.values import attributes_of, operator_of
 from poolcli.engine.compiled import load
@@ -18,16 +19,22 @@ from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.message_fields import field
+from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings
+from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
 from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.runs.run_all import choose_executor, run_all, shared_out
 from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from poolcli.cli.pool import PoolOptions
+
+PREVIEWED = 4  # of several inputs
+TALLEST = 24  # lines, of a terminal that is not known to be taller
+SMALLEST, FOUR, NINE = 20, 24, 60  # columns: of a preview at all, and of that with four and with nine channels
 
 
 def pool(name: str, request: PoolOptions) -> int:
@@ -49,7 +56,7 @@ def pool(name: str, request: PoolOptions) -> int:
     checks.refuse_existing(jobs, settings)
     if not request.quiet:
         load.announce = say
-    reporter = Reporter(request, op, found.several, found.passed_over)
+    reporter = _Reporter(request, op, found.several, found.passed_over)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)
     except Stopped as stop:
@@ -57,12 +64,12 @@ def pool(name: str, request: PoolOptions) -> int:
             raise
         done = reporter.tally.total
         raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume goes on") from None
-    show_previews(request, settings, seen, len(jobs))
+    _show_previews(request, settings, seen, len(jobs))
     return reporter.finish()
 
 
 def _run(
-    jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: Reporter
+    jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: _Reporter
 ) -> list[Outcome]:
     """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
     previewed = jobs[:PREVIEWED] if request.preview else []
@@ -124,3 +131,128 @@ def _manifest_folder(output: str | None, several: bool, settings: Settings) -> s
     if several:
         return os.path.dirname(output.partition("{")[0]) or "." if WORD.search(output) else output
     return (os.path.dirname(output) or ".") if settings.resume else None
+
+
+class _Reporter:
+    """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
+
+    def __init__(self, request: PoolOptions, op: Attributes, several: bool, passed_over: Sequence[str] = ()) -> None:
+        self._request, self._op, self._several = request, op, several
+        self._taken = "-" in (request.output, request.indices) and not request.dry_run
+        self._stream = sys.stderr if self._taken else sys.stdout
+        self._planned = list[Outcome]()
+        self._lists = request.dry_run and not (request.quiet or request.verbose or request.json)
+        self.tally = Tally(passed_over)
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts one more outcome, and reports it where that is wanted."""
+        self.tally.add(outcome)
+        if self._lists:
+            self._planned.append(outcome)
+        if outcome.error and not self._several:
+            complain(outcome.error)
+        if self._request.json:
+            self._print_json(outcome)
+        elif not outcome.error and self._wanted():
+            from poolcli.report.console import show
+            from poolcli.report.outcome import outcome_view
+
+            show(outcome_view(outcome), self._stream)
+        elif not outcome.error and self._taken and not self._request.quiet:
+            self._tell_layout(outcome)
+
+    def finish(self) -> int:
+        """Sums up a run over several inputs; returns the exit code of the run."""
+        errors = self.tally.errors
+        if not self._several:
+            return next((error.exit_code for error in errors), 0)
+        if not self._request.quiet:
+            self._name_passed_over() if self._request.json else self._sum_up()
+        complain_of_all(errors)
+        if not errors:
+            return 0
+        first = next(iter(errors))
+        refused = len(errors) == self.tally.total and all(error.bare == first.bare for error in errors)
+        return first.exit_code if refused else 1
+
+    def _wanted(self) -> bool:
+        return not self._request.quiet and (self._request.verbose or not (self._several or self._taken))
+
+    def _tell_layout(self, outcome: Outcome) -> None:
+        """Says which layout was assumed, where no report does."""
+        plan = outcome.plan
+        if plan is not None and plan.guessed:
+            doubts = [fact.message for fact in plan.doubts]
+            assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
+            say(f"{outcome.job.source}: {'; '.join(map(on_command_line, assumed))}")
+
+    def _print_json(self, outcome: Outcome) -> None:
+        from poolcli.report.as_json import outcome_document, to_json
+
+        for part in outcome.parts or (outcome,):
+            print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
+
+    def _name_passed_over(self) -> None:
+        from poolcli.report.outcome import not_taken
+
+        if self.tally.passed_over:
+            say(not_taken(self.tally.passed_over))
+
+    def _sum_up(self) -> None:
+        from poolcli.report.console import show
+        from poolcli.report.outcome import shapes_view, summary_view
+
+        if self._planned:
+            show(shapes_view(self._planned), sys.stdout)
+        show(summary_view(self.tally, self._request.dry_run), sys.stdout)
+
+
+def _show_previews(request: PoolOptions, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
+    """Prints what jobs have read and written where it will be seen, or writes it; `count` jobs there were in all.
+
+    Of several each stands under its name.
+    """
+    wanted = request.preview
+    ran = [outcome for outcome in outcomes if outcome.error is None and outcome.engine]
+    if wanted is None or not ran:
+        return
+    if wanted not in (TERMINAL, TEXT):
+        _write(wanted, ran[0], settings, request.overwrite)
+        return
+    from poolcli.report.console import console
+
+    screen = console(sys.stdout)
+    if wanted == TERMINAL and not screen.is_terminal:
+        return
+    for i, outcome in enumerate(ran):
+        if i or (count == 1 and not request.quiet):
+            print()
+        if count > 1:
+            print(printable(str(outcome.job.source)))
+        _show(screen, outcome, settings)
+    if count > len(outcomes):
+        print(f"\nthe first {len(outcomes)} of {count} are shown")
+
+
+def _write(path: str, outcome: Outcome, settings: Settings, overwrite: bool) -> None:
+    from poolcli.explain.preview import as_png, preview_of
+
+    preview = preview_of(outcome, settings.read_options, 9)
+    if preview:
+        from poolcli.formats.atomic import byte_stream
+
+        with byte_stream(path, overwrite) as stream:
+            stream.write(as_png(preview))
+
+
+def _show(screen: Console, outcome: Outcome, settings: Settings) -> None:
+    from poolcli.explain.preview import preview_of
+    from poolcli.report.console import preview_view, show
+
+    tiles = 9 if screen.width >= NINE else 4 if screen.width >= FOUR else 1
+    preview = preview_of(outcome, settings.read_options, tiles)
+    if preview:
+        lines = max(4, (screen.height if screen.is_terminal else TALLEST) - 4)
+        colour = screen.color_system is not None and not screen.no_color
+        blocks = "utf" in (sys.stdout.encoding or "").lower()
+        show(preview_view(preview, max(SMALLEST, screen.width), lines, colour, blocks), sys.stdout)

@@ -14,7 +14,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli import __version__
-from poolcli.cli.operators import OPERATOR_WORDS, operator_named
+from poolcli.arguments import one_of
+from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_named
+from poolcli.dtypes import DTYPES, dtype_from_alias
+from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import gc_disabled
 
@@ -96,6 +99,22 @@ class Parameter:
         """How it may be given, for a message."""
         value = self.example or next(iter(self.words), "X")
         return field(self.name, value) if self.flags else value
+
+    def read(self, value: str) -> str:
+        """A value as Typer knows it: one of the option's words in whatever spelling, or a number."""
+        if self.words == tuple(OPERATOR_WORDS):
+            return operator_called(value, self.name)
+        if self.words:
+            alias = dtype_from_alias(value) if self.words == tuple(DTYPES) else None
+            return alias or one_of(self.name, value, self.words)
+        if self.kind not in (int, float):
+            return value
+        try:
+            return str(self.kind(value))
+        except ValueError:
+            wanted = "a whole number" if self.kind is int else "a number"
+            named = field(self.name)
+            raise RequestError(f"{named} is {value!r}, {wanted} is needed, for example {self.setting}") from None
 
     def complete(self, incomplete: str) -> list[str]:
         """The words that begin so, for a shell."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from poolcli.cli.completion import complete_inputs
 from poolcli.cli.messages import Bytes, progress
-from poolcli.cli.options import KERNEL_NAMES, MakesArrays
+from poolcli.cli.options import KERNEL_NAMES, MakesArrays, complete_inputs
 from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, option
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli.completion import complete_inputs
 from poolcli.cli.operators import OPERATOR_WORDS, operator_called
-from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows
+from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
 from poolcli.cli.values import attributes_of, is_number_list, operator_of, parse_numbers, refuse_shape
 from poolcli.dialects import DIALECTS

@@ -44,8 +44,8 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--auto-pad {same_upper}",): "padding-type pad-mode pad-type autopad",
     ("--p {2}",): "norm power ord order pnorm exponent",
     ("--divisor-override {4}",): "divisor",
-    ("--exclude-pad",): "ignore-pad no-pad-count",
-    ("--include-pad",): "count-pad pad-included",
+    ("--exclude-pad",): "ignore-pad no-pad-count no-include-pad no-count-include-pad",
+    ("--include-pad",): "count-pad pad-included no-exclude-pad",
     ("--layout {NCHW}",):
         "input-layout layout-in input-format axes axis-order dims order-of-axes data-layout channel-order",
     ("--layout NHWC",): "channels-last channel-last nhwc",
@@ -88,9 +88,9 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--layer {pool1}",): "layer-name node",
 })  # fmt: skip
 
-# What people type for a command. INPUT, OUTPUT and the like are what was typed behind it.
+# What people type for a command. INPUT, SHAPE and the like are what was typed behind it.
 COMMANDS_MEANT = _by_word({
-    "avg INPUT -o OUTPUT -k 2 -s 2":
+    "avg INPUT -k 2 -s 2":
         "resize scale downscale downsample halve thumbnail shrink bin reduce pool pooling",
     "shape OP SHAPE -k 2 --to pytorch": "convert",
     "shape OP SHAPE -k 2 --explain": "explain",
@@ -98,7 +98,7 @@ COMMANDS_MEANT = _by_word({
     "shape OP SHAPE -k 2": "plan size",
     "shape OP SHAPE --solve 2": "solve",
     "shape OP SHAPE -k 2 --picture plan.svg": "picture plot draw",
-    "avg INPUT -o OUTPUT -k 2 -s 2 --preview": "preview",
+    "avg INPUT -k 2 -s 2 --preview": "preview",
     "compare INPUT INPUT": "diff cmp",
     "check MODEL": "verify validate lint",
     "info INPUT": "ls list show inspect header headers",

@@ -127,7 +127,7 @@ def test_an_input_after_the_option_is_an_input(cli: Cli, folder: Path) -> None:
         ),
         (
             ["x.npy", "-n", "--preview"],
-            "--preview shows what was computed, and --dry-run computes nothing; give one of them",
+            "--preview and --dry-run contradict each other; give one",
         ),
         (
             ["x.npy", "-o", "-", "--preview"],
