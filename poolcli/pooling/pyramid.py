@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
-from poolcli.errors import FileError
 from poolcli.formats import ArrayReader
-from poolcli.formats.checks import byte_count, human_bytes
+from poolcli.formats.checks import byte_count
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.zarr.documents import encoded, makings
 from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
-from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
 from poolcli.pooling.outcome import Settings
@@ -42,6 +40,7 @@ from poolcli.pooling.tiles import (
     Work,
     blocks_of,
     bytes_of,
+    check_fits,
     pool_block,
     pool_in_tiles,
     pool_spread,
@@ -126,7 +125,9 @@ def make(
     """
     room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
     most = LARGEST if room is None else max(1, min(LARGEST, room // HELD))
-    _check_memory(pyramid, file, settings)
+    if not file.streams:
+        held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
+        check_fits(held, settings.max_memory)
     path = pyramid.source.path
     before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
@@ -176,15 +177,6 @@ def is_made(pyramid: Pyramid) -> bool:
     except OSError:
         return False
     return alike and fingerprint_of(pyramid.source.path).mtime_ns < newest
-
-
-def _check_memory(pyramid: Pyramid, file: ArrayReader, settings: Settings) -> None:
-    needed = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
-    if not file.streams and settings.max_memory is not None and needed > settings.max_memory:
-        raise FileError(
-            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(settings.max_memory)}; "
-            f"raise {field('max_memory')}"
-        )
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:

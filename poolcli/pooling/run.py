@@ -57,6 +57,7 @@ from poolcli.pooling.tiles import (
     Spread,
     Work,
     bytes_of,
+    check_fits,
     parts_for,
     pool_in_tiles,
     pool_part,
@@ -213,13 +214,10 @@ def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
 
 def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, progress: Progress) -> Work:
     """The work of a job; refused where it must be held in memory and is too large."""
-    plan, needed, limit = outcome.plan, _memory_at_once(outcome), settings.max_memory
+    plan = outcome.plan
     assert plan is not None  # noqa: S101  # set by prepare_job
-    if limit is not None and not streams and needed > limit:
-        raise FileError(
-            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
-            "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
-        )
+    if not streams:
+        check_fits(_memory_at_once(outcome), settings.max_memory)
     return work_of(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
 

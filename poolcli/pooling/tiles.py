@@ -11,7 +11,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source
@@ -165,6 +165,15 @@ class Work:
     progress: Progress
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
+
+
+def check_fits(needed: int, limit: int | None) -> None:
+    """Refuses what is held in memory whole and needs more bytes than the limit."""
+    if limit is not None and needed > limit:
+        raise FileError(
+            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
+            "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
+        )
 
 
 def work_of(

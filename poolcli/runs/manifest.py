@@ -291,18 +291,14 @@ def _shards(folder: str) -> list[Shard]:
 
 
 def _is_merged(path: str, parts: dict[Shard, Manifest], records: dict[str, Record]) -> bool:
-    """Whether the manifest at `path` holds already what the parts say: there are none, or they were left by a merge
-    that was killed while it removed them, from the first to the last.
+    """Whether the manifest at `path` was made of all parts: of parts that are there, a merge was killed before it had
+    removed them.
     """
-    if not parts:
-        return True
-    shards = list(parts)
-    first, count = shards[0].number, shards[0].count
-    if first == 1 or shards != [Shard(number, count) for number in range(first, count + 1)]:
-        return False
-    if any(os.stat(part.path).st_mtime_ns > os.stat(path).st_mtime_ns for part in parts.values()):
-        return False
-    return all(part.own_records().items() <= records.items() for part in parts.values())
+    made = os.stat(path).st_mtime_ns
+    return all(
+        os.stat(part.path).st_mtime_ns <= made and part.own_records().items() <= records.items()
+        for part in parts.values()
+    )
 
 
 def _check_complete(folder: str, found: Sequence[Shard]) -> None:
