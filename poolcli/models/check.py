@@ -13,8 +13,7 @@ from typing import Literal, cast
 from poolcli.arguments import LARGEST, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.deviations import deviations
+from poolcli.explain.compare_dialects import compare_dialects, deviations
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message
 from poolcli.models.layer import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from poolcli.dialects import IndexBase
 from poolcli.layouts import named_shape, other_layouts
@@ -19,7 +18,7 @@ from poolcli.windows import AxisWindows
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
-    from poolcli.explain.notebook import Picture
+    from poolcli.explain.picture.page import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,9 @@ class Plan:
         return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
 
     def _repr_html_(self) -> str:
-        return str(_explained("notebook").plan_html(self))
+        from poolcli.explain.picture.page import plan_html
+
+        return plan_html(self)
 
     @property
     def doubts(self) -> tuple[Fact, ...]:
@@ -160,7 +161,9 @@ class Plan:
         RequestError
             For another extension or theme, and for an existing file without `overwrite`.
         """
-        drawn: Picture = _explained("notebook").Picture(self, theme)
+        from poolcli.explain.picture.page import Picture
+
+        drawn = Picture(self, theme)
         if path is not None:
             drawn.save(path, overwrite)
         return drawn
@@ -183,8 +186,9 @@ class Plan:
         >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
         [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
         """
-        rows: tuple[Row, ...] = _explained("compare_dialects").compare_dialects(self.given, self) if self.given else ()
-        return rows
+        from poolcli.explain.compare_dialects import compare_dialects
+
+        return compare_dialects(self.given, self) if self.given else ()
 
     def to(self, dialect: str) -> Conversion:
         """Convert to the equivalent call in another framework; see `convert`.
@@ -209,17 +213,11 @@ class Plan:
         >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
         torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)
         """
-        conversion: Conversion = _explained("convert").convert(self, dialect)
-        return conversion
+        from poolcli.explain.convert import convert
+
+        return convert(self, dialect)
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:
         """The windows of each spatial axis, in the order of attributes."""
         return tuple(axis.windows for axis in self.axes)
-
-
-def _explained(module: str) -> Any:
-    """A module of the room that explains plans. It stands on this one, and is asked where a person asks a plan to show
-    itself: nothing that plans or computes needs it.
-    """
-    return import_module(f"poolcli.explain.{module}")

@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.explain.picture.draw import draw
+from poolcli.explain.picture.drawing import draw
 
 AVG = AvgPool((3, 5), 2, (1, 2), (1, 0), exclude_pad=False)
 

@@ -14,7 +14,7 @@ from PIL import Image
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
 from poolcli.explain.picture.axis_breaks import CELL, line_of_input, marked
 from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Role, Words, wide
-from poolcli.explain.picture.draw import draw
+from poolcli.explain.picture.drawing import draw
 from tests.conftest import Cli
 
 SHADES = [role for role in COLOURS if role.startswith("read") or role == "padding"]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
+from poolcli.arguments import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.solve import USUAL, unusual
+from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes, is_known
+from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Lazy
 from poolcli.windows import Sliding, ceil_div, extent
 
@@ -25,6 +28,53 @@ if TYPE_CHECKING:
 np: Any = Lazy("numpy")
 
 DILATIONS = 3  # largest dilation that is tried
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The operator and the attributes that stay fixed; refused where no operator has them."""
+
+    op: str | None
+    given: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.op is not None:
+            one_of("op", self.op, tuple(OPERATORS))
+        if not any(map(self.allows, OPERATORS.values())):
+            which = "no operator" if self.op is None else self.op
+            names = [name for name in self.given if self.op is None or not _has(OPERATORS[self.op], name)]
+            known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
+            meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
+            which = f"{which} has {'no' if self.op or meant else 'all of'}"
+            raise RequestError(f"{which} {' and '.join(map(shown, names))}{meant}")
+
+    def allows(self, record: type[Attributes]) -> bool:
+        """Whether an operator may be the one, by its name and the attributes that it has."""
+        return self.op in (None, record.name) and all(_has(record, name) for name in self.given)
+
+    def numbers(self, i: int, rank: int) -> dict[str, int]:
+        """The numbers that are given for axis `i` of `rank`."""
+        found: dict[str, int] = {}
+        for name in self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}:
+            value = self.given[name]
+            each = (value,) if isinstance(value, int) else tuple(value)
+            if len(each) not in (1, rank):
+                raise RequestError(
+                    f"{shown(name)} has {len(each)} numbers, the input has {rank} spatial axes; give 1 or {rank}"
+                )
+            found[name] = each[i] if len(each) > 1 else each[0]
+        return found
+
+    def applied(self, op: Attributes) -> Attributes | None:
+        """`op` with the given attributes; None where they cannot be combined."""
+        try:
+            return replace(op, **self.given) if self.allows(type(op)) else None
+        except RequestError:
+            return None
+
+
+def _has(record: type[Attributes], name: str) -> bool:
+    return any(own.name == name for own in fields(record))
 
 
 @dataclass(frozen=True, slots=True)

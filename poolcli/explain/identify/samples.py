@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.explain.identify.hypotheses import Hypothesis, Rule
+from poolcli.layouts import spatial_axes
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
+PLANES = 256  # of which those are sampled whose output varies most
+SAMPLED = 4
+ADDED = 32  # elements whose roundings a sampled sum may have
+FLOAT32 = 2.0**-23
 COMBINED = 2**23  # combinations of the most usual hypotheses of each axis that are held against the first sample
 SCORED = 2**20  # of those that are scored, or have a divisor of their own
 HELD = 2**18  # combinations, the plainest, that are held against further samples
@@ -57,6 +62,50 @@ class Plane:
         if not np.isfinite(wanted):
             return 0.0
         return self.atol + (self.rtol + self.step) * abs(wanted) + self.slack * (rule.join == "add")
+
+
+def planes_of(x: Array, y: Array, layout: str, atol: float, rtol: float) -> list[Plane]:
+    """The planes whose output says most, as it is finite and varied."""
+    axes = [layout.index(letter) for letter in "NC" if letter in layout] + [*spatial_axes(layout)]
+    rank = len(spatial_axes(layout))
+    inputs, outputs = (np.transpose(a, axes).reshape(-1, *np.transpose(a, axes).shape[-rank:]) for a in (x, y))
+    order = sorted(range(min(len(outputs), PLANES)), key=lambda i: _variety(outputs[i]), reverse=True)
+    return [_plane(inputs[i], outputs[i], atol, rtol) for i in order[:SAMPLED]]
+
+
+def _plane(x: Array, y: Array, atol: float, rtol: float) -> Plane:
+    a, b = x.astype(np.float64), y.astype(np.float64)
+    finite = b[np.isfinite(b)]
+    room = slack(y) * ADDED * largest(a) or (0.0 if is_float(y) else 1.0)  # integers are rounded or cut off
+    spread = float(finite.std()) if finite.size else 0.0
+    return Plane(a, b, (x[None, None], y[None, None]), step(y), room, spread or 1.0, atol, rtol)
+
+
+def _variety(plane: Array) -> tuple[bool, int]:
+    values = plane.astype(np.float64)
+    return bool(np.isfinite(values).all()), len(np.unique(values))
+
+
+def largest(x: Array) -> float:
+    """The largest absolute value that is finite."""
+    return float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
+
+
+def is_float(y: Array) -> bool:
+    """Whether elements are floats, bfloat16 included."""
+    return y.dtype.kind in "fV"
+
+
+def step(y: Array) -> float:
+    """The relative distance of two neighbouring floats of the type; 0 for integers."""
+    if not is_float(y):
+        return 0.0
+    return {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32}.get(y.dtype.name, 2.0**-52)
+
+
+def slack(y: Array) -> float:
+    """The step of the type that sums are taken in: at least that of float32."""
+    return min(step(y), FLOAT32) if is_float(y) else 0.0
 
 
 Sample = tuple[Plane, Place]

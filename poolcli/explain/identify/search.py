@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run, run_region
 from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
 from poolcli.explain.equivalence import distinguishing_input, same
-from poolcli.explain.identify.hypotheses import OVERRIDDEN, Hypothesis, Rule, hypotheses, operators, rules
-from poolcli.explain.identify.samples import Axis, Plane, closest, distances, matching, telling
+from poolcli.explain.identify.hypotheses import OVERRIDDEN, Constraints, Hypothesis, Rule, hypotheses, operators, rules
+from poolcli.explain.identify.samples import (
+    Axis,
+    closest,
+    distances,
+    is_float,
+    largest,
+    matching,
+    planes_of,
+    slack,
+    step,
+    telling,
+)
 from poolcli.explain.solve import plainness
 from poolcli.formats.records import slices
-from poolcli.layouts import check_layout, default_layout, named_shape, spatial_axes
+from poolcli.layouts import check_layout, default_layout, named_shape
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes, with_both_ends
 from poolcli.plan.region import Region
-from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -35,8 +44,6 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
-PLANES = 256  # of which those are sampled whose output varies most
-SAMPLED = 4
 VERIFIED = 60  # poolings of each rule that match the samples, and of all rules the plane, that are computed whole
 CLOSE = 6  # poolings of each rule that come closest to the samples, which are computed on the planes
 BEHAVIOURS = 4  # different ones that are reported
@@ -44,9 +51,7 @@ FORMS = 2  # of each dialect
 PART = 48  # outputs along each axis that are computed first
 MOST_VOTES = 2**24  # elements of all windows, above which votes are compiled
 VOTED = 100  # hypotheses whose votes are counted
-ADDED = 32  # elements whose roundings a sampled sum may have
 EXACT = 2**53  # sums below it are exact in float64, and their quotients right to the last place
-FLOAT32 = 2.0**-23
 NOISE = 0.05  # of the spread of the output: differences below it are taken for noise
 
 
@@ -89,53 +94,6 @@ class Candidate:
     fits: bool
     apart: str | None = None
     noise: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """The operator and the attributes that stay fixed; refused where no operator has them."""
-
-    op: str | None
-    given: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if self.op is not None:
-            one_of("op", self.op, tuple(OPERATORS))
-        if not any(map(self.allows, OPERATORS.values())):
-            which = "no operator" if self.op is None else self.op
-            names = [name for name in self.given if self.op is None or not _has(OPERATORS[self.op], name)]
-            known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
-            meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
-            which = f"{which} has {'no' if self.op or meant else 'all of'}"
-            raise RequestError(f"{which} {' and '.join(map(field, names))}{meant}")
-
-    def allows(self, record: type[Attributes]) -> bool:
-        """Whether an operator may be the one, by its name and the attributes that it has."""
-        return self.op in (None, record.name) and all(_has(record, name) for name in self.given)
-
-    def numbers(self, i: int, rank: int) -> dict[str, int]:
-        """The numbers that are given for axis `i` of `rank`."""
-        found: dict[str, int] = {}
-        for name in self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}:
-            value = self.given[name]
-            each = (value,) if isinstance(value, int) else tuple(value)
-            if len(each) not in (1, rank):
-                raise RequestError(
-                    f"{field(name)} has {len(each)} numbers, the input has {rank} spatial axes; give 1 or {rank}"
-                )
-            found[name] = each[i] if len(each) > 1 else each[0]
-        return found
-
-    def applied(self, op: Attributes) -> Attributes | None:
-        """`op` with the given attributes; None where they cannot be combined."""
-        try:
-            return replace(op, **self.given) if self.allows(type(op)) else None
-        except RequestError:
-            return None
-
-
-def _has(record: type[Attributes], name: str) -> bool:
-    return any(own.name == name for own in fields(record))
 
 
 def identify(
@@ -229,32 +187,13 @@ class _Search:
 
     def __init__(self, x: Array, y: Array, layout: str, held: Constraints, atol: float, rtol: float) -> None:
         self.x, self.y, self.layout, self.held, self.atol, self.rtol = x, y, layout, held, atol, rtol
-        self.planes = self._planes()
+        self.planes = planes_of(x, y, layout, atol, rtol)
         self.plane = self.planes[0].stored
         self.plane_layout = default_layout(self.plane[0].ndim)
         sizes = [*zip(self.planes[0].x.shape, self.planes[0].y.shape, strict=True)]
         self.axes = [Axis(hypotheses(n, t, held.numbers(i, len(sizes)))) for i, (n, t) in enumerate(sizes)]
         without_pads = ([each for each in axis.hypotheses if not each.windows.pad_begin] for axis in self.axes)
         self.without_pads = [*map(Axis, without_pads)]
-
-    def _planes(self) -> list[Plane]:
-        """The planes whose output says most, as it is finite and varied."""
-        axes = [self.layout.index(letter) for letter in "NC" if letter in self.layout] + [*spatial_axes(self.layout)]
-        rank = len(spatial_axes(self.layout))
-        planes = []
-        for a in (self.x, self.y):
-            moved = np.transpose(a, axes)
-            planes.append(moved.reshape(-1, *moved.shape[-rank:]))
-        inputs, outputs = planes
-        order = sorted(range(min(len(outputs), PLANES)), key=lambda i: _variety(outputs[i]), reverse=True)
-        return [self._plane(inputs[i], outputs[i]) for i in order[:SAMPLED]]
-
-    def _plane(self, x: Array, y: Array) -> Plane:
-        a, b = x.astype(np.float64), y.astype(np.float64)
-        finite = b[np.isfinite(b)]
-        slack = _slack(y) * ADDED * _largest(a) or (0.0 if _is_float(y) else 1.0)  # integers are rounded or cut off
-        spread = float(finite.std()) if finite.size else 0.0
-        return Plane(a, b, (x[None, None], y[None, None]), _step(y), slack, spread or 1.0, self.atol, self.rtol)
 
     def fitting(self) -> list[Candidate]:
         """What fits, in every dialect."""
@@ -350,7 +289,7 @@ class _Search:
         with np.errstate(all="ignore"):
             made = run_region(part, x[slices(part.reads)], engine="numpy")[0]
         off = distances(made.astype(np.float64), wanted.astype(np.float64))
-        return bool((off <= (self._room(plan, x, wanted) if _is_float(y) else 1)).all())  # 1: rounded in another way
+        return bool((off <= (self._room(plan, x, wanted) if is_float(y) else 1)).all())  # 1: rounded in another way
 
     def _candidate(self, op: Attributes, plan: Plan, x: Array, y: Array) -> Candidate:
         """The operator held against the output."""
@@ -358,9 +297,9 @@ class _Search:
         off = distances(made.astype(np.float64), y.astype(np.float64))
         wrong = off > self._room(plan, x, y)
         where = _where(wrong, plan) if wrong.any() else None
-        largest, ulps = float(off.max(initial=0.0)), diff_arrays(made, y).max_ulp
-        found = Deviation(largest == 0, largest, ulps, int(wrong.sum()), off.size, where)
-        word = otherwise_rounded(op, plan, x, y) if wrong.any() and largest <= 1 else None
+        furthest, ulps = float(off.max(initial=0.0)), diff_arrays(made, y).max_ulp
+        found = Deviation(furthest == 0, furthest, ulps, int(wrong.sum()), off.size, where)
+        word = otherwise_rounded(op, plan, x, y) if wrong.any() and furthest <= 1 else None
         if word:
             return Candidate(op, plan, replace(found, where=f"only in roundings: averages are {word}"), True)
         return Candidate(op, plan, found, not wrong.any())
@@ -369,10 +308,10 @@ class _Search:
         """By how much each element may differ: the tolerance, and where floats are added up, roundings."""
         size = np.nan_to_num(np.abs(y.astype(np.float64)), posinf=0.0)
         room = self.atol + self.rtol * size
-        if plan.reducer.picks or plan.reducer.votes or not _is_float(y):
+        if plan.reducer.picks or plan.reducer.votes or not is_float(y):
             return room
         taps = prod(w.longest for w in plan.windows)
-        return room + _step(y) * size + _slack(y) * (taps + 2) * _largest(x.astype(np.float64)) / 2
+        return room + step(y) * size + slack(y) * (taps + 2) * largest(x.astype(np.float64)) / 2
 
     def _distance(self, plan: Plan, x: Array, y: Array) -> float:
         """The mean distance of what a plan gives, in which a few far elements do not outweigh all others."""
@@ -394,30 +333,6 @@ class _Search:
         """The candidate as `op` and its variants, where these are equal for its sizes, plainest first."""
         variants = [kept for each in _variants(op, candidate) if (kept := self.held.applied(each))]
         return sorted((form for each in variants if (form := _as_form(each, candidate))), key=_plainness)
-
-
-def _variety(plane: Array) -> tuple[bool, int]:
-    values = plane.astype(np.float64)
-    return bool(np.isfinite(values).all()), len(np.unique(values))
-
-
-def _largest(x: Array) -> float:
-    return float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
-
-
-def _is_float(y: Array) -> bool:
-    return y.dtype.kind in "fV"
-
-
-def _step(y: Array) -> float:
-    if not _is_float(y):
-        return 0.0
-    return {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32}.get(y.dtype.name, 2.0**-52)
-
-
-def _slack(y: Array) -> float:
-    """The step of the type that sums are taken in: at least that of float32."""
-    return min(_step(y), FLOAT32) if _is_float(y) else 0.0
 
 
 def _vote(x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis]) -> float:

@@ -18,8 +18,7 @@ from poolcli.arguments import one_of
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import Row
 from poolcli.explain.picture.canvas import COLOURS, THEMES
-from poolcli.explain.picture.draw import draw
-from poolcli.explain.picture.grid import caption, title
+from poolcli.explain.picture.drawing import caption, draw, title
 from poolcli.message_fields import field, in_python, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.steps import window
