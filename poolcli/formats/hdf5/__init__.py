@@ -1,16 +1,36 @@
-"""HDF5 files through h5py: arrays and metadata, read through a gate that refuses external files."""
+"""HDF5 files through h5py: datasets and their metadata. Data in other files is refused, unless it is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.formats.checks import UNREADABLE, byte_count, chosen, missing_in, named, notes_on
-from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import Dataset, Gate, opened_file, reading
+from poolcli.errors import RequestError
+from poolcli.formats.checks import (
+    UNREADABLE,
+    byte_count,
+    check_dtype,
+    check_rank,
+    chosen,
+    listing,
+    missing_in,
+    named,
+    notes_on,
+)
+from poolcli.formats.hdf5.chunks import (
+    Chunks,
+    check_filters,
+    check_memory,
+    check_place,
+    h5py,
+    is_virtual,
+    read_chunks,
+)
+from poolcli.formats.hdf5.gate import Attributes, above, find, opened_root, reading, storage_of, text_of, walk
 from poolcli.formats.hdf5.write import holds, open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
@@ -21,8 +41,10 @@ from poolcli.formats.records import (
     ReadOptions,
     Scale,
     Source,
+    slices,
     whole_region,
 )
+from poolcli.formats.resumable import read_in_batches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,57 +60,158 @@ MADE_ANEW = (
 )  # fmt: skip
 
 
-def metadata_of(dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...]) -> Metadata:
-    """The metadata of a dataset."""
-    lost: list[str] = []
-    attributes = _own(dataset.attributes, dataset.name, lost)
-    groups = {name: _own(found, name, lost) for name, found in dataset.groups()}
-    dimensions, notes = _dimensions(dataset, scales, lost)
-    stored, more = dataset.stored()
-    if lost:
-        notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
-    return Metadata(dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more))
+@contextmanager
+def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
+    """Opens the file."""
+    with opened_root(path) as root:
+        yield File(path, root, options)
 
 
-def scales_of(dataset: Dataset) -> tuple[tuple[Dataset, ...], ...]:
-    """The one-dimensional scales of each axis; () if no axis has any."""
-    try:
-        listed = dataset.attributes.get("DIMENSION_LIST")
-    except (TypeError, OSError, RuntimeError):  # references of a type that h5py does not know, or damaged ones
-        return ()
-    if listed is None or len(listed) != len(dataset.header.shape):
-        return ()
-    found = []
-    for references, length in zip(listed, dataset.header.shape, strict=True):
-        scales = (dataset.gate.referred(reference) for reference in references)
-        found.append(tuple(scale for scale in scales if scale is not None and scale.header.shape == (length,)))
-    return tuple(found)
+@contextmanager
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
+    """The chosen dataset, read region by region."""
+    with open_container(source.path, options) as file:
+        yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
 
 
-def notes_of(dataset: Dataset) -> Iterator[str]:
-    """Notes on a dataset before it is pooled."""
-    yield from notes_on(dataset.attributes)
-    if "MATLAB_class" in dataset.attributes:
-        yield "MATLAB has the axes in the opposite order"
+@dataclass(frozen=True, slots=True)
+class File:
+    """An open file. The datasets that it returns have passed the checks."""
+
+    path: str
+    root: Any
+    options: ReadOptions
+
+    @property
+    def headers(self) -> list[Header]:
+        """The numeric datasets, by path, without dimension scales, which belong to other datasets."""
+        with reading(self.path):
+            found = [(_header(name, each), each) for name, each in walk(self.root) if each]
+            return [header for header, each in found if header is not None and not h5py.h5ds.is_scale(each)]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The names of links, and of datasets that are not numeric."""
+        with reading(self.path):
+            return [name for name, found in walk(self.root) if not found or _header(name, found) is None]
+
+    def array(self, key: str) -> Dataset:
+        """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
+        with reading(self.path):
+            dataset = self._checked(key, self._find(key))
+            dataset.scales = tuple(self._scales(dataset))
+            notes = list(notes_on(dataset.attributes))
+            if "MATLAB_class" in dataset.attributes:
+                notes.append("MATLAB has the axes in the opposite order")
+            missing = missing_in(dataset.attributes, dataset.header.dtype)
+            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
+            return dataset
+
+    def _find(self, key: str) -> Any:
+        where = f"{self.path}:{key}"
+        found = find(self.root, key, where, self.options.allow_external)
+        if found is None:
+            names = [header.key or "" for header in self.headers]
+            near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
+            raise RequestError(f"{self.path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
+        if not isinstance(found, h5py.h5d.DatasetID):
+            inside = [h for h in self.headers if str(h.key).startswith("/" + key.strip("/") + "/")]
+            raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
+        return found
+
+    def _checked(self, name: str, found: Any) -> Dataset:
+        where = f"{self.path}:{name}"
+        check_dtype(where, _dtype_of(found))
+        properties = found.get_create_plist()
+        check_place(where, self.path, properties, name, self.options.allow_external)
+        check_rank(where, found.shape or ())
+        check_filters(where, properties)
+        chunks = check_memory(where, self.path, found, properties, self.options)
+        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, beside=chunks.beside)
+        return Dataset(header, self, name, h5py.Dataset(found), chunks)
+
+    def _scales(self, dataset: Dataset) -> Iterator[tuple[Dataset, ...]]:
+        """The one-dimensional scales of each axis, none if no axis has any; refuses scales in other files."""
+        try:
+            listed = dataset.attributes.get("DIMENSION_LIST")
+        except (TypeError, OSError, RuntimeError):  # references of a type that h5py does not know, or damaged ones
+            return
+        if listed is None or len(listed) != len(dataset.header.shape):
+            return
+        for references, length in zip(listed, dataset.header.shape, strict=True):
+            scales = map(self._referred, references)
+            yield tuple(scale for scale in scales if scale is not None and scale.header.shape == (length,))
+
+    def _referred(self, reference: Any) -> Dataset | None:
+        """The dataset that a reference points to; None for anything but a reference into this file."""
+        if not isinstance(reference, h5py.Reference) or not reference:
+            return None
+        found = h5py.h5r.dereference(reference, self.root)
+        name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
+        return self._checked(text_of(name), found) if name and _header("", found) is not None else None
 
 
-def _dimensions(
-    dataset: Dataset, scales: tuple[tuple[Dataset, ...], ...], lost: list[str]
-) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
-    """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-    room, found, long = LARGEST_SCALES, [], []
-    for label, of_axis in zip(dataset.labels, scales or [()] * len(dataset.labels), strict=True):
-        kept = {}
-        for scale in of_axis:
-            room -= byte_count(scale.header.shape, DTYPES[scale.header.dtype].itemsize)
-            if room < 0:
-                long.append(scale.name)
-            else:
+@dataclass(slots=True)
+class Dataset:
+    """A dataset that has passed the checks; `scales` are the dimension scales of each axis."""
+
+    header: Header
+    file: File
+    name: str
+    _dataset: Any
+    _chunks: Chunks
+    scales: tuple[tuple[Dataset, ...], ...] = ()
+    streams: bool = True
+    chunks: tuple[int, ...] | None = None
+
+    @property
+    def attributes(self) -> Attributes:
+        """Its attributes, none of which leads to another file."""
+        return Attributes(self._dataset.attrs, self.file.path)
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        """A region of it."""
+        dataset, path = self._dataset, self.file.path
+        with reading(path, byte_count(tuple(map(len, region)), dataset.dtype.itemsize)):
+            if self._chunks.packed is not None:
+                return read_chunks(f"{path}:{self.name}", dataset, self._chunks.packed, region)
+            if dataset.chunks:
+                return read_in_batches(region, dataset.chunks, dataset.dtype, lambda part: dataset[slices(part)])
+            found: NDArray[Any] = dataset[slices(region)]
+        return found
+
+    @property
+    def metadata(self) -> Metadata:
+        """Its attributes, those of the groups above it, its storage and its dimension scales."""
+        lost: list[str] = []
+        with reading(self.file.path):
+            attributes = _own(self.attributes, self.name, lost)
+            above_it = ((name, h5py.Group(group).attrs) for name, group in above(self.file.root, self.name))
+            groups = {name: _own(Attributes(attrs, self.file.path), name, lost) for name, attrs in above_it}
+            dimensions, notes = self._dimensions(lost)
+            stored, more = storage_of(self._dataset)
+        if lost:
+            notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
+        notes += more
+        return Metadata(dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=notes)
+
+    def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
+        """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
+        room, found, long = LARGEST_SCALES, [], []
+        axes = self._dataset.dims
+        for axis, scales in zip(axes, self.scales or [()] * len(axes), strict=True):
+            kept = {}
+            for scale in scales:
+                room -= byte_count(scale.header.shape, DTYPES[scale.header.dtype].itemsize)
+                if room < 0:
+                    long.append(scale.name)
+                    continue
+                title = text_of(h5py.h5ds.get_scale_name(scale._dataset.id))
                 values = scale.read(whole_region(scale.header.shape))
-                kept[scale.name] = Scale(values, scale.title, _own(scale.attributes, scale.name, lost))
-        found.append(Dimension(label, kept))
-    notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
-    return tuple(found) if any(dimension.label or dimension.scales for dimension in found) else (), notes
+                kept[scale.name] = Scale(values, title, _own(scale.attributes, scale.name, lost))
+            found.append(Dimension(axis.label, kept))
+        notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
+        return tuple(found) if any(each.label or each.scales for each in found) else (), notes
 
 
 def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
@@ -116,55 +239,18 @@ def _refers(value: Any) -> bool:
     return bool(kind.hasobject)
 
 
-@contextmanager
-def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
-    """Opens the file."""
-    with opened_file(path, options) as gate:
-        yield _Datasets(gate)
+def _dtype_of(found: Any) -> str:
+    try:
+        return str(found.dtype.name)
+    except (TypeError, ValueError):
+        return "a type that numpy does not have"
 
 
-@dataclass(frozen=True, slots=True)
-class _Datasets:
-    gate: Gate
-
-    @property
-    def headers(self) -> list[Header]:
-        with reading(self.gate.path):
-            return list(self.gate.headers())
-
-    @property
-    def left_out(self) -> list[str]:
-        with reading(self.gate.path):
-            return list(self.gate.left_out())
-
-    def array(self, key: str) -> ArrayReader:
-        with reading(self.gate.path):
-            dataset = self.gate.dataset(key)
-            scales = scales_of(dataset)  # scales in other files are refused, too
-            gone = missing_in(dataset.attributes, dataset.header.dtype)
-            header = replace(dataset.header, notes=tuple(notes_of(dataset)), missing=gone)
-            return _File(header, dataset, scales)
-
-
-@contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen dataset, read region by region."""
-    with open_container(source.path, options) as file:
-        yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
-
-
-@dataclass(slots=True)
-class _File:
-    header: Header
-    dataset: Dataset
-    scales: tuple[tuple[Dataset, ...], ...]
-    streams: bool = True
-    chunks: tuple[int, ...] | None = None
-
-    def read(self, region: Ranges) -> NDArray[Any]:
-        return self.dataset.read(region)
-
-    @property
-    def metadata(self) -> Metadata:
-        with reading(self.dataset.gate.path):
-            return metadata_of(self.dataset, self.scales)
+def _header(name: str, found: Any) -> Header | None:
+    """The header of a dataset, wherever its data lies; None if it cannot be pooled."""
+    dtype, properties = _dtype_of(found), found.get_create_plist()
+    if dtype not in DTYPES:
+        return None
+    virtual = is_virtual(properties) and properties.get_virtual_count()
+    shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
+    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape else None

@@ -13,41 +13,25 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES
 from poolcli.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.formats.checks import (
     MEMORY_OF_SMALL,
     SMALL_FILE,
-    byte_count,
-    check_dtype,
-    check_rank,
-    listing,
     named,
     one_line,
 )
 from poolcli.formats.hdf5.chunks import (
-    Chunks,
-    check_filters,
-    check_memory,
-    check_place,
     h5py,
-    is_virtual,
-    read_chunks,
 )
-from poolcli.formats.records import Header, ReadOptions, slices
-from poolcli.formats.resumable import read_in_batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import limit_cpu_time
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.plan.region import Ranges
+    pass
 
 
 KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
@@ -215,121 +199,15 @@ OLDER = {
 
 
 @contextmanager
-def opened_file(path: str, options: ReadOptions) -> Iterator[Gate]:
-    """Opens the file."""
+def opened_root(path: str) -> Iterator[Any]:
+    """Opens a file; yields its root group."""
     open(path, "rb").close()  # the system's own message for a missing or forbidden file
     with ExitStack() as stack:
         with reading(path):
             if not h5py.is_hdf5(path):
                 raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
             root = stack.enter_context(h5py.File(path, "r"))["/"].id
-        yield Gate(path, root, options)
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """An open file. Whatever it returns has passed the checks."""
-
-    path: str
-    root: Any
-    options: ReadOptions
-
-    def headers(self) -> Iterator[Header]:
-        """The numeric datasets, by path, without dimension scales, which belong to other datasets."""
-        for name, found in walk(self.root):
-            header = _header(name, found) if found else None
-            if header is not None and not h5py.h5ds.is_scale(found):
-                yield header
-
-    def left_out(self) -> Iterator[str]:
-        """The names of links, and of datasets that are not numeric."""
-        for name, found in walk(self.root):
-            if not found or _header(name, found) is None:
-                yield name
-
-    def dataset(self, key: str) -> Dataset:
-        """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
-        where = f"{self.path}:{key}"
-        found = find(self.root, key, where, self.options.allow_external)
-        if found is None:
-            names = [header.key or "" for header in self.headers()]
-            near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
-            raise RequestError(f"{self.path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
-        if not isinstance(found, h5py.h5d.DatasetID):
-            inside = [h for h in self.headers() if str(h.key).startswith("/" + key.strip("/") + "/")]
-            raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
-        return self._checked(key, found)
-
-    def referred(self, reference: Any) -> Dataset | None:
-        """The dataset that a reference points to; None for anything but a reference into this file."""
-        if not isinstance(reference, h5py.Reference) or not reference:
-            return None
-        found = h5py.h5r.dereference(reference, self.root)
-        name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        if not name or _header("", found) is None:
-            return None
-        return self._checked(text_of(name), found)
-
-    def _checked(self, name: str, found: Any) -> Dataset:
-        where = f"{self.path}:{name}"
-        check_dtype(where, _dtype_of(found))
-        properties = found.get_create_plist()
-        check_place(where, self.path, properties, name, self.options.allow_external)
-        check_rank(where, found.shape or ())
-        check_filters(where, properties)
-        chunks = check_memory(where, self.path, found, properties, self.options)
-        return Dataset(self, name, h5py.Dataset(found), chunks)
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset that has passed the checks."""
-
-    gate: Gate
-    name: str
-    _dataset: Any
-    _chunks: Chunks
-
-    @property
-    def header(self) -> Header:
-        """Its shape and type."""
-        shape, dtype = tuple(map(int, self._dataset.shape)), self._dataset.dtype.name
-        return Header("hdf5", shape, dtype, key=self.name, beside=self._chunks.beside)
-
-    @property
-    def attributes(self) -> Attributes:
-        """Its attributes, none of which leads to another file."""
-        return Attributes(self._dataset.attrs, self.gate.path)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The name of each axis; '' for none."""
-        return tuple(axis.label for axis in self._dataset.dims)
-
-    @property
-    def title(self) -> str:
-        """Its name as a dimension scale; '' for none."""
-        return text_of(h5py.h5ds.get_scale_name(self._dataset.id))
-
-    def groups(self) -> Iterator[tuple[str, Attributes]]:
-        """The root and the other groups above it, with their attributes."""
-        for name, group in above(self.gate.root, self.name):
-            yield name, Attributes(h5py.Group(group).attrs, self.gate.path)
-
-    def stored(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Its storage as arguments of `create_dataset`, and notes on what of it cannot be kept."""
-        return storage_of(self._dataset)
-
-    def read(self, region: Ranges) -> NDArray[Any]:
-        """A region of it."""
-        with reading(self.gate.path, byte_count(tuple(map(len, region)), self._dataset.dtype.itemsize)):
-            if self._chunks.packed is not None:
-                return read_chunks(f"{self.gate.path}:{self.name}", self._dataset, self._chunks.packed, region)
-            if self._dataset.chunks:
-                dtype = self._dataset.dtype
-                return read_in_batches(region, self._dataset.chunks, dtype, lambda part: self._dataset[slices(part)])
-            found: NDArray[Any] = self._dataset[slices(region)]
-        return found
+        yield root
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,20 +243,3 @@ def _remedy(path: str) -> str:
     with open(path, "rb") as stream:
         start = stream.read(max(map(len, OLDER)))
     return next((remedy for magic, remedy in OLDER.items() if start.startswith(magic)), "")
-
-
-def _dtype_of(found: Any) -> str:
-    try:
-        return str(found.dtype.name)
-    except (TypeError, ValueError):
-        return "a type that numpy does not have"
-
-
-def _header(name: str, found: Any) -> Header | None:
-    """The header of a dataset, wherever its data lies; None if it cannot be pooled."""
-    dtype, properties = _dtype_of(found), found.get_create_plist()
-    if dtype not in DTYPES:
-        return None
-    virtual = is_virtual(properties) and properties.get_virtual_count()
-    shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
-    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape else None

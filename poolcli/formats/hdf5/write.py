@@ -15,12 +15,11 @@ from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.checks import byte_count, human_bytes, named
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import bytes_of, find, opened_file, reading, translated
+from poolcli.formats.hdf5.gate import bytes_of, find, opened_root, reading, translated
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     CallbackWriter,
     NamedArray,
-    ReadOptions,
     RegionWriter,
     Scale,
     Source,
@@ -59,8 +58,8 @@ def _refuse_full_disk(path: str, needed: int) -> None:
 def holds(source: Source) -> bool:
     """Whether the file has an object or a link of this name."""
     *groups, last = _steps(str(source.key))
-    with opened_file(source.path, ReadOptions()) as gate, reading(source.path):
-        group = find(gate.root, "/".join(groups), str(source), False) if groups else gate.root
+    with opened_root(source.path) as root, reading(source.path):
+        group = find(root, "/".join(groups), str(source), False) if groups else root
         return isinstance(group, h5py.h5g.GroupID) and bool(group.links.exists(bytes_of(last)))
 
 
