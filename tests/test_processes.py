@@ -51,23 +51,6 @@ def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: p
     assert (child.exitcode, *capfd.readouterr()) == (143, "", "")
 
 
-FORKED = """
-import os
-from poolcli.formats.image.pillow import captured_stderr
-with captured_stderr():
-    pass  # its file is kept for the next time, and is not the child's
-if os.fork() == 0:
-    os._exit(0)
-os.wait()
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
-def test_a_fork_of_somebody_who_asks_for_warnings_prints_none() -> None:
-    done = subprocess.run([sys.executable, "-W", "always", "-c", FORKED], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
 def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) -> None:
     folder = tmp_path / "work"
