@@ -111,10 +111,11 @@ def kernels_of(plan: Plan) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a pyramid was made."""
+    """How a pyramid was made, and why numpy computed where no kernel could be built."""
 
     engine: str
     seconds: dict[str, float]
+    notes: tuple[str, ...] = ()
 
 
 def make(
@@ -136,7 +137,7 @@ def make(
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
 
-    engine = "none"
+    engine, notes = "none", dict[str, None]()
     opening = FileReading(pyramid.source, settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
     with open_writers(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
@@ -159,10 +160,12 @@ def make(
                 source = base.read if base else copying(read, copy, level.plan) if copy else read
                 _pool(work, source, levels[number], blocks, room)
             finished += bytes_of(level.plan)
+            engine = "numpy" if work.reasons else engine
+            notes |= dict.fromkeys(work.notes)
         if len(pyramid.levels) == 1:
             _copy(pyramid, read, levels[0], most)
         check_unchanged(path, before)
-    return Made(engine, clock.seconds)
+    return Made(engine, clock.seconds, tuple(notes))
 
 
 def is_made(pyramid: Pyramid) -> bool:

@@ -207,9 +207,8 @@ def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
     from poolcli.engine.threads import allowed_threads
 
     engine = NUMPY if work.reasons else ENGINES[work.engine]
-    reasons = (f"computed by numpy: {reason}" for reason in dict.fromkeys(work.reasons))
     threads = allowed_threads(work.threads) if engine.is_threaded else 1
-    return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *reasons, *not_kept))
+    return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
 
 
 def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, progress: Progress) -> Work:

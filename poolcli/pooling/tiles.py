@@ -166,6 +166,16 @@ class Work:
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
 
+    def note(self, reason: str | None) -> None:
+        """Notes why numpy computes a part, here or in another process; each reason once."""
+        if reason is not None and reason not in self.reasons:
+            self.reasons.append(reason)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user is told where no kernel can be built."""
+        return [f"computed by numpy: {reason}" for reason in self.reasons]
+
 
 def check_fits(needed: int, limit: int | None) -> None:
     """Refuses what is held in memory whole and needs more bytes than the limit."""
@@ -238,7 +248,7 @@ def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | N
 
     before = seconds_spent()
     with work.clock.phase("compute"):
-        tell = work.reasons.append if work.may_fall_back else None
+        tell = work.note if work.may_fall_back else None
         results = run_region(region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell)
     work.clock.move("compute", "compile", seconds_spent() - before)
     return results
@@ -366,22 +376,24 @@ class Parts:
     may_fall_back: bool = True
     most: int | None = None
 
-    def __call__(self, numbers: Sequence[int]) -> list[None]:
-        """Reads, pools and writes some blocks, one after the other."""
+    def __call__(self, numbers: Sequence[int]) -> list[str | None]:
+        """Reads, pools and writes some blocks, one after the other; returns for each why no kernel can be built."""
         work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
         with self.reading() as read:
             for number in numbers:
                 block = self.blocks[number]
                 _append(self.writers, block.outputs, pool_block(work, read, block, self.most))
-        return [None] * len(numbers)
+        return [next(iter(work.reasons), None)] * len(numbers)
 
 
 class Spread(Protocol):
     """Has parts computed in other processes: those of the `numbers`, of which there are at most `count`; `done` is
-    called with each that is written.
+    called with each that is written, and with what `parts` returned for it.
     """
 
-    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None: ...
+    def __call__(
+        self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
+    ) -> None: ...
 
 
 def pool_spread(
@@ -398,8 +410,9 @@ def pool_spread(
     parts = Parts(reading, work.plan, work.indices, work.engine, blocks, writers, work.may_fall_back, most)
     missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
 
-    def done(number: int) -> None:
+    def done(number: int, reason: str | None) -> None:
         nonlocal written
+        work.note(reason)
         for sink in sinks:
             sink.note(blocks[number].outputs)
         written += blocks[number].nbytes

@@ -134,7 +134,7 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     for number, level in enumerate(pyramid.levels):
         scale, translation = _numbers(pyramid.scales[number]), _numbers(pyramid.translations[number])
         table.add_row(str(number), ",".join(map(str, level.shape)), scale, translation)
-    notes = list(pyramid.notes)
+    notes = [*pyramid.notes, *(made.notes if made else ())]
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
     stored = f"chunks {','.join(map(str, pyramid.grid.chunks))}"
     stored += f", shards {','.join(map(str, pyramid.grid.shards))}" if pyramid.grid.shards else ""
@@ -174,7 +174,7 @@ def pyramid_document(pyramid: Pyramid, made: Made | None) -> dict[str, Any]:
         "units": dict(pyramid.units),
         "chunks": list(pyramid.grid.chunks),
         "shards": list(pyramid.grid.shards) if pyramid.grid.shards else None,
-        "notes": [on_command_line(note) for note in pyramid.notes],
+        "notes": [on_command_line(note) for note in (*pyramid.notes, *(made.notes if made else ()))],
         "engine": made.engine if made else None,
         "seconds": {name: round(value, 6) for name, value in made.seconds.items()} if made else None,
         "error": None,

@@ -121,6 +121,40 @@ def test_a_command_notes_that_numpy_computed(name: str, tmp_path: Path) -> None:
     assert reason in refused.stdout + refused.stderr
 
 
+def notes_of_numpy(folder: Path, *words: str) -> list[str]:
+    """The notes of a command in whose processes numba is switched off, that numpy computed."""
+    command = "import os; os.environ['NUMBA_DISABLE_JIT'] = '1'; from poolcli.__main__ import main; main()"
+    done = run(folder, "-c", command, *words)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    return [line for line in (done.stdout + done.stderr).splitlines() if "computed by numpy" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")], ids=["here", "workers"])
+@pytest.mark.parametrize("words", [("pyramid", "--levels", "3"), ("avg", "-k", "2", "-s", "2")], ids=["pyramid", "avg"])
+def test_the_reason_is_said_once_for_an_array_wherever_it_is_computed(
+    words: tuple[str, ...], cluster: tuple[str, ...], tmp_path: Path
+) -> None:
+    import zarr
+
+    made = zarr.create_array(tmp_path / "x.zarr", shape=(1, 4, 2000, 2000), chunks=(1, 1, 500, 500), dtype="uint8")
+    made[:] = 1  # type: ignore[index]  # an array
+    command, *more = words
+    said = notes_of_numpy(tmp_path, command, "x.zarr", "-o", "y.ome.zarr", "--layout", "NCHW", *more, *cluster)
+    assert [line.split(maxsplit=1) for line in said] == [
+        ["note", "computed by numpy: NUMBA_DISABLE_JIT switches numba off"]
+    ]
+
+
+@pytest.mark.slow
+def test_the_reason_is_said_once_for_many_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        np.save(tmp_path / "in" / f"{i}.npy", np.ones((1, 4, 800, 800), np.float32))
+    (said,) = notes_of_numpy(tmp_path, "avg", "in", "-o", "out", "-k", "2", "-s", "2")
+    assert said.endswith("computed by numpy: NUMBA_DISABLE_JIT switches numba off (3 of 3 files)")
+
+
 @pytest.mark.slow
 def test_a_broken_folder_of_kernels_costs_only_the_keeping(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder")

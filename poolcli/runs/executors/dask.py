@@ -213,13 +213,15 @@ class _Regions:
     client: Any
     resumable: bool
 
-    def __call__(self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int], None]) -> None:
-        flow: Flow[int, None] = Flow(self.client, parts, numbers, count, slots_of(self.client), self.resumable)
+    def __call__(
+        self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
+    ) -> None:
+        flow = Flow(self.client, parts, numbers, count, slots_of(self.client), self.resumable)
         try:
             for number, found in flow.results():
                 if isinstance(found, BaseException):
                     raise explained(found)
-                done(number)
+                done(number, found)
         except BaseException:
             flow.settle()
             raise
