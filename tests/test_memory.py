@@ -6,10 +6,13 @@ import gzip
 import io
 import json
 import re
+import struct
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ import pytest
 import tifffile
 from PIL import Image
 
+from poolcli import AdaptiveAvgPool, AvgPool, LpPool, MaxPool, RequestError, check
+from poolcli.engine import WORKING_MEMORY, run
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json
 from poolcli.formats.table import FORMATS
@@ -40,8 +45,36 @@ def packed_npy(path: Path, count: int = 2**26) -> None:
     path.write_bytes(gzip.compress(stream.getvalue()))
 
 
-def npz(path: Path) -> None:
-    np.savez_compressed(path, x=np.zeros((1, 1, 2**26), np.uint8))
+def npz(path: Path, count: int = 2**26, dtype: str = "uint8") -> None:
+    np.savez_compressed(path, x=np.zeros((1, 1, count), dtype))
+
+
+def many_members(path: Path, count: int = 100_000) -> None:
+    """An archive whose list of members alone takes 90 MB: each is the same few bytes under a name of its own."""
+    entry = struct.Struct("<4s6H3L5H2L")
+    names = [b"%08x.npy" % i for i in range(count)]
+    listed = b"".join(
+        entry.pack(b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0) + name for name in names
+    )
+    end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(listed), 0)
+    end += struct.pack("<4sLQL", b"PK\6\7", 0, len(listed), 1)
+    end += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 2**16 - 1, 2**16 - 1, 2**32 - 1, 2**32 - 1, 0)
+    path.write_bytes(listed + end)
+
+
+def overlapping_tags(path: Path, count: int = 2000, length: int = 60_000) -> None:
+    """A picture whose EXIF data has many tags, all of which claim the same bytes."""
+    at = 8 + 2 + 12 * count + 4
+    tags = (tag for tag in range(1, count + 4) if tag not in (0x0112, 0x8769, 0x8825))
+    entries = b"".join(struct.pack("<HHII", tag, 5, (length - at) // 8, at) for tag in islice(tags, count))
+    data = b"II*\0" + struct.pack("<IH", 8, count) + entries + bytes(4) + b"\1" * (length - at)
+    if path.suffix == ".tif":
+        own = {256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: at, 277: 1, 278: 8, 279: 64}
+        fields = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in own.items()]
+        others = [struct.pack("<HHII", 40_000 + i, 5, (length - at) // 8, at) for i in range(count - len(own))]
+        path.write_bytes(data[:10] + b"".join([*fields, *others]) + data[at - 4 :])
+        return
+    Image.new("L", (64, 64)).save(path, exif=b"Exif\0\0" + data)
 
 
 def hdf5(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], **how: Any) -> None:
@@ -114,7 +147,10 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "npy: a long axis": ("x.npy", npy),
     "npy.gz: a long axis": ("x.npy.gz", packed_npy),
     "npz: a long axis": ("x.npz", npz),
+    "npz: float16": ("x.npz", lambda p: npz(p, 2**24, "float16")),
+    "npz: bool": ("x.npz", lambda p: npz(p, 2**25, "bool")),
     "npz: bzip2": ("x.npz", bzip2_npz),
+    "npz: many members": ("x.npz", many_members),
     "hdf5: one text often": ("x.h5", shared_texts),
     "hdf5: many chunks": ("x.h5", lambda p: hdf5(p, (1, 1, 400, 400), (1, 1, 1, 1))),
     "hdf5: a long axis": ("x.h5", lambda p: hdf5(p, (1, 1, 2**25), (1, 1, 2**20))),
@@ -130,6 +166,9 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "jpeg": ("x.jpg", picture),
     "tiff": ("x.tif", picture),
     "tiff: pages": ("y.tif", pages),
+    "tiff: tags that overlap": ("x.tif", overlapping_tags),
+    "jpeg: tags that overlap": ("x.jpg", overlapping_tags),
+    "webp: tags that overlap": ("x.webp", overlapping_tags),
     "bmp": ("x.bmp", picture),
     "webp": ("x.webp", picture),
     "ppm": ("x.ppm", picture),
@@ -188,6 +227,37 @@ def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
         assert any(word in result.err for word in ("--max-memory", "--dataset", "too large"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("limit", [64, 100, 200])
+@pytest.mark.parametrize("op", ["avg", "max"])
+def test_a_long_axis_takes_no_more_than_was_allowed(op: str, limit: int, engine: str, folder: Path) -> None:
+    npz(folder / "x.npz", 2**25)
+    more = ("--engine", engine, "--max-memory", f"{limit}M")
+    if engine == "numba":  # compiled now, so that compiling is not counted
+        np.savez(folder / "few.npz", x=np.zeros((1, 1, 2**20), np.uint8))
+        assert fresh(folder, op, "few.npz", "-o", "few-y.npz", *HALVE, "--engine", engine, timeout=120).code == 0
+    result, peak = taken(folder, op, "x.npz", "-o", "y.npz", *HALVE, *more)
+    assert peak <= 1.3 * limit
+    assert result.code == (limit == 64)
+    if result.code:
+        assert result.err.startswith("poolcli: x.npz: needs 80 MiB of memory, the limit is 64 MiB; raise --max-memory")
+
+
+def test_what_engines_take_beside_an_array_is_counted() -> None:
+    x = np.zeros((1, 1, 2**24), np.uint8)
+    for op in (AvgPool(2, 2), MaxPool(2, 2), AvgPool(31, 1), AdaptiveAvgPool(7), LpPool(2, 2)):
+        dtype = "float32" if op.name == "lp" else "uint8"
+        plan = op.plan(x.shape, dtype)
+        out = np.empty(plan.output_shape, dtype)
+        x = x.astype(dtype, copy=False)
+        tracemalloc.start()
+        run(plan, x, out=out, engine="numpy")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= WORKING_MEMORY, (op, peak)
+
+
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in CASES])
 def test_without_the_option_a_small_file_takes_no_gibibyte(name: str, folder: Path) -> None:
     path, make = CASES[name]
@@ -242,6 +312,37 @@ def calling(path: Path) -> None:
     onnx_model(path, [helper.make_node("f0", ["v0"], ["y"], domain="own")], [1, 1, 4], made)
 
 
+def sharing_tflite(path: Path, graphs: int, operators: int, letters: int = 8) -> None:
+    """A model with one subgraph many times, that has one pooling many times, whose tensor has a long name."""
+    data = bytearray(b"\0\0\0\0TFL3" + struct.pack("<10H", 20, 36, *range(4, 36, 4)))
+
+    def put(*values: int) -> int:
+        data.extend(struct.pack(f"<{len(values)}I", *values))
+        return len(data) - 4 * len(values)
+
+    def table() -> int:
+        return put(len(data) - 8, *[0] * 8)  # eight fields, described at byte 8
+
+    def vector(count: int) -> int:
+        return put(count, *[0] * count)
+
+    model, codes, subgraphs, code, graph = table(), vector(1), vector(graphs), table(), table()
+    tensors, listed, tensor, operator = vector(1), vector(operators), table(), table()
+    one, shape, name = put(1, 0), put(4, 1, 8, 8, 1), put(letters)
+    data.extend(b"x" * letters)
+    for start, number, target in (
+        (0, 0, model), (model, 2, codes), (model, 3, subgraphs), (model, 5, codes), (codes, 1, code),
+        (graph, 1, tensors), (graph, 4, listed), (graph, 5, name), (tensors, 1, tensor),
+        (operator, 2, one), (operator, 3, one), (tensor, 1, shape), (tensor, 4, name), (tensor, 8, shape),
+        *((subgraphs, 1 + i, graph) for i in range(graphs)), *((listed, 1 + i, operator) for i in range(operators)),
+    ):  # fmt: skip
+        place = start + 4 * number
+        struct.pack_into("<I", data, place, target - place)
+    struct.pack_into("<I", data, code + 4, 17)
+    struct.pack_into("<I", data, code + 16, 17)
+    path.write_bytes(data)
+
+
 def ir(path: Path, layers: str) -> None:
     path.write_text(f'<net name="x" version="11"><layers>{layers}</layers></net>')
 
@@ -256,6 +357,8 @@ MODELS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "ir: a dynamic shape": (
         "x.xml", lambda p: ir(p, f'<layer type="MaxPool"><input><port>{"<dim/>" * 150_000}</port></input></layer>'),
     ),
+    "tflite: graphs and operators": ("x.tflite", lambda p: sharing_tflite(p, 20_000, 20_000)),
+    "tflite: a long name": ("x.tflite", lambda p: sharing_tflite(p, 1, 50_000, 600_000)),
     "tflite: a claim": ("x.tflite", lambda p: p.write_bytes(b"\x10\0\0\0TFL3" + bytes(8) + b"\xff" * 900_000)),
 }  # fmt: skip
 
@@ -270,10 +373,37 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
     assert result.code != 2 or result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("limit", ["1M", 2**20])
+def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
+    sharing_tflite(folder / "x.tflite", 1, 10)
+    assert [finding.layer.type for finding in check(folder / "x.tflite", max_memory=limit)] == ["MAX_POOL_2D"] * 10
+    sharing_tflite(folder / "x.tflite", 1, 10_000)
+    with pytest.raises(RequestError, match=r"its lists, .*, take more memory than the limit; raise max_memory$"):
+        check(folder / "x.tflite", max_memory=limit)
+    result = fresh(folder, "check", "x.tflite", "--max-memory", "1M", timeout=120)
+    assert (result.code, "take more memory than the limit; raise --max-memory" in result.err) == (2, True)
+    with zipfile.ZipFile(folder / "x.pt2", "w") as archive:
+        archive.writestr("x/models/model.json", f"[{'{},' * 2**15}0]")
+    with pytest.raises(RequestError, match=r" of JSON, which may take .* the limit is 1 MiB; raise max_memory$"):
+        check(folder / "x.pt2", max_memory=limit)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0, "max_memory is 0; give bytes from 1 on, or a size such as '2G'"),
+        (1.5, "max_memory has 1.5, a whole number is needed"),
+        ("much", "max_memory is 'much'; write a size such as 500M or 4G"),
+    ],
+)
+def test_what_is_no_size_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        check("samples/backbone.xml", max_memory=value)
+    assert str(refused.value) == message
+
+
 @pytest.mark.parametrize("unit", ["{},", "[],", '{"a":0},', '"ab",', "1000,", "0.5,", '{"":{}},', '["",""],'])
 def test_what_json_may_take_is_no_less_than_it_takes(unit: str) -> None:
-    import tracemalloc
-
     text = f"[{unit * 50_000}0]".encode()
     tracemalloc.start()
     found = json.loads(text)

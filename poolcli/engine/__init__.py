@@ -31,8 +31,9 @@ LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
 LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
 TABLE = 96  # bytes that an engine takes for each output along an axis: where its window begins, its length and divisor
 LARGEST_TABLE = 2**24  # bytes; a region with longer tables is computed in pieces, unless its data is far larger
-PIECE = 2**21  # bytes of the tables of a piece: those of the last 16 are kept
-NUMPY_PIECE = 2**22  # bytes of input and output, of which numpy makes wider numbers several times
+PIECE = 2**21  # bytes of the tables of a piece
+NUMPY_PIECE = 2**20  # bytes of input and output; of 2**22 numpy takes four times the memory and no less time
+WORKING_MEMORY = 32 * NUMPY_PIECE  # bytes at most beside input and output: the sums of uint8 are 8 bytes, several times
 
 
 def run(

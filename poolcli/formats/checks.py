@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ SMALL_FILE = 2**20  # bytes
 MEMORY_OF_SMALL = 3 * 2**28  # bytes of memory for a small file, unless --max-memory is given
 LEAST = 2**20  # bytes that readers may take beside the array uncounted
 MEMORY_OF_JSON = 2**30  # bytes that a JSON document may take as Python objects, unless --max-memory is given
+LONGEST_END = 2**16 + 42  # bytes at the end of a zip archive that say where the list of its members is
+LEAST_OF_MEMBER, MEMORY_OF_MEMBER = 46, 1000  # bytes in that list, and as Python objects
 # Upper bounds of the bytes of Python objects, by the characters that start or separate them in JSON.
 OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
@@ -157,6 +160,28 @@ def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) 
         raise FileError(
             f"{where}: {human_bytes(len(text))} of JSON, which may take {human_bytes(needed)} of memory, the limit is "
             f"{human_bytes(most)}; raise {field('max_memory')}"
+        )
+
+
+def check_members(path: str, limit: int | None) -> None:
+    """Refuses a zip archive whose list of members takes more memory than the limit: zipfile reads all of it at once.
+
+    What is no archive is left to zipfile.
+    """
+    with open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - LONGEST_END))
+        tail = stream.read()
+        at = tail.rfind(b"PK\5\6")
+        (size,) = struct.unpack_from("<L", tail, at + 12) if 0 <= at <= len(tail) - 22 else (0,)
+        if size == 2**32 - 1 and tail[at - 20 : at - 16] == b"PK\6\7":  # an archive with more members, or bytes
+            stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
+            size = int.from_bytes(stream.read(48)[40:], "little")
+    needed = min(size, end) // LEAST_OF_MEMBER * MEMORY_OF_MEMBER
+    if limit is not None and needed > max(limit, LEAST):
+        raise FileError(
+            f"{path}: its list of members may take {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; "
+            f"raise {field('max_memory')}"
         )
 
 

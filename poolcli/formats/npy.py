@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from dataclasses import field as default_field
 from math import inf
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
@@ -152,11 +152,30 @@ def _as_stored(array: NDArray[Any], header: Header) -> NDArray[Any]:
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes the one array in C order; `-` is standard output."""
+    with byte_stream(path, options.overwrite) as stream:
+        write_to(stream, arrays[0].array)
+    return ()
+
+
+def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
+    """Writes the header and the elements in C order, in pieces: `numpy.lib.format.write_array` copies 32 MiB at once,
+    and does not report the system's error number for a file.
+    """
     import numpy as np
 
-    with byte_stream(path, options.overwrite) as stream:
-        np.lib.format.write_array(_Unseekable(stream), np.ascontiguousarray(arrays[0].array), allow_pickle=False)
-    return ()
+    stream.write(_header(array.shape, array.dtype))
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]  # no buffer is filled where elements are in C order
+    for piece in np.nditer(array, flags, order="C", buffersize=max(1, AT_ONCE // array.itemsize)):
+        stream.write(np.asarray(piece).view(np.uint8).data)
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    import numpy as np
+
+    head = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(dtype)
+    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
+    return head.getvalue()
 
 
 @contextmanager
@@ -167,20 +186,18 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
     """
     import numpy as np
 
-    head = io.BytesIO()
     dtype = np.dtype(spec.dtype)
-    descr = np.lib.format.dtype_to_descr(dtype)
-    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": spec.shape})
+    head = _header(spec.shape, dtype)
     is_stream = path == "-" or is_device(path)
     if is_stream or options.identity is None:
         with byte_stream(path, options.overwrite) as stream:
-            sink = _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize)
+            sink = _Sink(stream, head, spec.shape, dtype.itemsize)
             sink.front_to_back = is_stream
             yield sink
         return
     with continued_file(path, options.overwrite, options.identity) as (stream, journal):
         stream.seek(0)
-        sink = _Sink(stream, head.getvalue(), spec.shape, dtype.itemsize)
+        sink = _Sink(stream, head, spec.shape, dtype.itemsize)
         sink.resume(journal)
         yield sink
 
@@ -227,16 +244,6 @@ class _Sink:
             self._stream.write(data[done : done + size])
             self._at, done = place + size, done + size
         self._progress.add(region)
-
-
-class _Unseekable(io.RawIOBase):
-    """A stream with `write` alone: numpy then writes in chunks, and errors of the system keep their number."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def write(self, data: Any) -> int:
-        return self._stream.write(data)
 
 
 def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:

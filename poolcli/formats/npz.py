@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 from poolcli.errors import FileError, said_by
 from poolcli.formats import npy
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.checks import check_expansion, chosen, one_line
+from poolcli.formats.checks import check_expansion, check_members, chosen, one_line
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     ArrayReader,
@@ -44,6 +44,7 @@ _BROKEN = (
 def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
     """Opens the archive; its members are decompressed when they are first read."""
     with _translated(path):
+        check_members(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
         doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
@@ -129,15 +130,13 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
-    import numpy as np
-
     with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, named in zip(_member_names(path, arrays), arrays, strict=True):
             # With a fixed date, the same array gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as target:
-                np.lib.format.write_array(target, np.ascontiguousarray(named.array), allow_pickle=False)
+                npy.write_to(target, named.array)
     return ()
 
 

@@ -10,10 +10,11 @@ from operator import index
 from pathlib import Path
 from typing import Literal, cast
 
-from poolcli.arguments import LARGEST, one_of
+from poolcli.arguments import LARGEST, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
+from poolcli.formats.checks import memory_limit_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message
 from poolcli.models.layer import (
@@ -35,6 +36,7 @@ from poolcli.models.layer import (
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.suggestions import did_you_mean_file
+from poolcli.system.limits import parse_size
 
 LISTED = 10  # names of layers that a message has
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
@@ -72,6 +74,7 @@ def check(
     input_shape: Mapping[str, Sequence[int]] | None = None,
     against: str | None = None,
     layer: str | None = None,
+    max_memory: int | str | None = None,
 ) -> list[Finding]:
     """Recompute the output shape of each pooling layer of a model and compare it with the declared one.
 
@@ -85,6 +88,9 @@ def check(
         Framework whose reading of the same attributes is added to the warnings.
     layer : str, optional
         Name of the only layer to check.
+    max_memory : int or str, optional
+        Memory that reading the model may take, in bytes or as "2G". Default: no limit, except that a file of less than
+        1 MiB may take 768 MiB.
 
     Returns
     -------
@@ -101,7 +107,18 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
-    return list(findings(os.fspath(model), input_shape or {}, against, layer))
+    path, allowed = os.fspath(model), _size(max_memory)
+    return list(findings(path, input_shape or {}, against, layer, memory_limit_of(path, allowed, allowed)))
+
+
+def _size(given: int | str | None) -> int | None:
+    """Bytes from a number of them, or from a text such as "2G"."""
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_size(given, field("max_memory"))
+    count = whole_number("max_memory", given)
+    if count < 1:
+        raise RequestError(f"{field('max_memory')} is {count}; give bytes from 1 on, or a size such as '2G'")
+    return count
 
 
 def findings(
@@ -353,7 +370,7 @@ def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given],
     if head[4:8] == b"TFL3":
         from poolcli.models.tflite import read_tflite
 
-        return read_tflite
+        return partial(read_tflite, limit=limit)
     if head.startswith(b"PK"):
         from poolcli.models.pt2 import read_pt2
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import check_json
+from poolcli.formats.checks import check_json, check_members
 from poolcli.message_fields import field
 from poolcli.models.layer import (
     EXPORT_KERAS,
@@ -45,10 +45,13 @@ Values = Mapping[str, Any]
 def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
     """The pooling calls of the program's graph; a RequestError where the archive holds none."""
     try:
+        check_members(path, limit)
         with zipfile.ZipFile(path) as archive:
             program = _program(path, archive, limit)
     except RequestError:
         raise
+    except FileError as error:
+        raise RequestError(error.message) from error
     except TORN as error:
         raise RequestError(f"{path}: a zip archive that cannot be read: {error}") from None
     if given:

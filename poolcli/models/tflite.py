@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import SEEK_END
 from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
@@ -40,17 +41,23 @@ REDUCING: dict[int, tuple[str, Attributes | Whole]] = {
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MOST_AXES = 64  # bytes of the constant that says which axes are reduced
 MOST = 1 << 24  # items of a vector
+READINGS = 4  # times that each byte may belong to a vector that is read: layers share tensors
+ALWAYS = 1 << 16  # bytes of vectors that any file may have
+MEMORY_OF_BYTE = 32  # bytes: a table in a list takes 128, its entry in the file 4
 
 
-def read_tflite(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
-    """The pooling layers of the model, subgraph by subgraph; a RequestError where it cannot be read."""
+def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
+    """The pooling layers of the model, subgraph by subgraph; a RequestError where it cannot be read, or takes more
+    memory than `limit`.
+    """
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     with open(path, "rb") as stream:
         try:
-            return list(_layers(Table(stream, _unpack(stream, "I", 0))))
+            return list(_layers(Table(stream, _unpack(stream, "I", 0), Vectors(stream.seek(0, SEEK_END), limit))))
         except (TruncatedError, struct.error) as error:
-            raise RequestError(f"{path}: no TensorFlow Lite model that can be read: {error}") from None
+            why = getattr(error, "message", error)  # in which fields are marked
+            raise RequestError(f"{path}: no TensorFlow Lite model that can be read: {why}") from None
 
 
 def _layers(model: Table) -> list[Layer]:
@@ -149,12 +156,29 @@ def _constant(tensor: Table, buffers: Sequence[Table]) -> tuple[int, ...] | None
     return struct.unpack(f"<{len(data) // 4}i", data) if data and len(data) % 4 == 0 else None
 
 
+class Vectors:
+    """Counts the bytes of the vectors that are read: they may overlap, so that a small file claims any number."""
+
+    def __init__(self, length: int, limit: int | None) -> None:
+        most = ALWAYS + READINGS * length
+        self._left = most if limit is None else min(most, max(ALWAYS, limit // MEMORY_OF_BYTE))
+        self._is_limited = self._left < most
+
+    def count(self, size: int, start: int) -> None:
+        """Counts a vector; refuses more than the file, or the memory, has room for."""
+        self._left -= size
+        if self._left < 0:
+            more = f"take more memory than the limit; raise {field('max_memory')}" if self._is_limited else "overlap"
+            raise TruncatedError(f"its lists, the last at byte {start:,}, {more}")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of a flatbuffer at a place in the file; fields are called by the numbers of the schema."""
 
     stream: BinaryIO
     at: int
+    vectors: Vectors
 
     def _place(self, number: int) -> int | None:
         """Where a field lies; None where the table leaves it out."""
@@ -175,13 +199,12 @@ class Table:
         start, count = self._vector(number)
         if start is None:
             return None
-        size = struct.calcsize("<" + code)
-        return struct.unpack(f"<{count}{code}", read_exactly(self.stream, start, count * size))
+        return struct.unpack(f"<{count}{code}", self._read(start, count * struct.calcsize("<" + code)))
 
     def text(self, number: int) -> str:
         """A field that is a text."""
         start, count = self._vector(number)
-        return "" if start is None else read_exactly(self.stream, start, count).decode(errors="replace")
+        return "" if start is None else self._read(start, count).decode(errors="replace")
 
     def raw(self, number: int, most: int) -> bytes:
         """A field that is a vector of bytes, empty where it is longer than `most`."""
@@ -191,15 +214,19 @@ class Table:
     def table(self, number: int) -> Table | None:
         """A field that is a table."""
         place = self._place(number)
-        return None if place is None else Table(self.stream, place + _unpack(self.stream, "I", place))
+        return None if place is None else Table(self.stream, place + _unpack(self.stream, "I", place), self.vectors)
 
     def tables(self, number: int) -> list[Table]:
         """A field that is a vector of tables."""
         start, count = self._vector(number)
         if start is None:
             return []
-        offsets = struct.unpack(f"<{count}I", read_exactly(self.stream, start, 4 * count))
-        return [Table(self.stream, start + 4 * i + offset) for i, offset in enumerate(offsets)]
+        offsets = struct.unpack(f"<{count}I", self._read(start, 4 * count))
+        return [Table(self.stream, start + 4 * i + offset, self.vectors) for i, offset in enumerate(offsets)]
+
+    def _read(self, start: int, size: int) -> bytes:
+        self.vectors.count(size, start)
+        return read_exactly(self.stream, start, size)
 
     def _vector(self, number: int) -> tuple[int | None, int]:
         """Where the items of a vector begin, and how many there are."""

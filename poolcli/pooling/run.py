@@ -221,7 +221,11 @@ def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, pro
 
 
 def _memory_at_once(outcome: Outcome) -> int:
-    """The bytes that a whole array takes: read, pooled, with positions, and brought into the order it is stored in."""
+    """The bytes that a whole array takes: read, pooled, with positions, and brought into the order it is stored in; and
+    what engines take beside it, where that is less than the array.
+    """
+    from poolcli.engine import WORKING_MEMORY
+
     plan, header, output = outcome.plan, outcome.header, outcome.output
     assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
     count = prod(plan.output_shape)
@@ -229,7 +233,8 @@ def _memory_at_once(outcome: Outcome) -> int:
     encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
     positions = POSITION * (1 + turned) if outcome.indices else 0
-    return bytes_of(plan) + header.beside + count * (copies + positions)
+    needed = bytes_of(plan) + header.beside + count * (copies + positions)
+    return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
 
 
 def _read_pool_write(

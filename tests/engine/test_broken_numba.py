@@ -138,7 +138,7 @@ def test_the_reason_is_said_once_for_an_array_wherever_it_is_computed(
     import zarr
 
     made = zarr.create_array(tmp_path / "x.zarr", shape=(1, 4, 2000, 2000), chunks=(1, 1, 500, 500), dtype="uint8")
-    made[:] = 1  # type: ignore[index]  # an array
+    made[:] = 1
     command, *more = words
     said = notes_of_numpy(tmp_path, command, "x.zarr", "-o", "y.ome.zarr", "--layout", "NCHW", *more, *cluster)
     assert [line.split(maxsplit=1) for line in said] == [

@@ -143,7 +143,12 @@ def choose_kernel(region: Region, indices: bool = False, order: Order | None = N
     """The kernel that computes a region (with positions where `indices` is true), and all that it is given; `order` is
     that of the axes in memory, where it is not the order of the layout.
     """
+    if max(map(len, region.outputs)) > LONGEST_KEPT:
+        return _choose.__wrapped__(region, indices, order, LIMITS)
     return _choose(region, indices, order, LIMITS)
+
+
+LONGEST_KEPT = 2**13  # outputs along an axis; the tables of longer ones, about 100 bytes each, are not kept
 
 
 @lru_cache(maxsize=16)
