@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from poolcli.arguments import one_of
-from poolcli.dialects.dialect import Call, Dialect, IndexBase, OperatorSupport
+from poolcli.dialects.dialect import Call, Dialect, IndexBase, Support
 from poolcli.dialects.ngraph import NGRAPH
 from poolcli.dialects.onnx import ONNX
 from poolcli.dialects.openvino import OPENVINO
 from poolcli.dialects.pytorch import PYTORCH
 from poolcli.dialects.tensorflow import TENSORFLOW
 
-__all__ = ["DIALECTS", "Call", "Dialect", "IndexBase", "OperatorSupport", "dialect_of"]
+__all__ = ["DIALECTS", "Call", "Dialect", "IndexBase", "Support", "dialect_of"]
 
 DIALECTS = {dialect.name: dialect for dialect in (OPENVINO, NGRAPH, ONNX, PYTORCH, TENSORFLOW)}
 

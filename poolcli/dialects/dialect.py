@@ -14,7 +14,7 @@ IndexBase = Literal["axis", "channels_last"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorSupport:
+class Support:
     """An operator in a framework: its name there, and which attributes it takes.
 
     `variant` names the framework's own arithmetic, if it has one.
@@ -61,7 +61,7 @@ class Dialect:
 
     name: str
     title: str
-    operators: Mapping[str, OperatorSupport]
+    operators: Mapping[str, Support]
     write: Callable[[Plan], str]
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Dialect, OperatorSupport, counts_pads, is_ceil, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, Support, counts_pads, is_ceil, joined, too_many_axes
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -25,8 +25,8 @@ NGRAPH = Dialect(
     name="ngraph",
     title="nGraph",
     operators={
-        "avg": OperatorSupport(name="AvgPool", dilations=False),
-        "max": OperatorSupport(name="MaxPool", dilations=False),
+        "avg": Support(name="AvgPool", dilations=False),
+        "max": Support(name="MaxPool", dilations=False),
     },
     write=write,
     default_strides="one",

@@ -6,16 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import (
-    Call,
-    Dialect,
-    OperatorSupport,
-    counts_pads,
-    is_ceil,
-    is_dilated,
-    numbers,
-    too_many_axes,
-)
+from poolcli.dialects.dialect import Call, Dialect, Support, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
@@ -64,9 +55,9 @@ ONNX = Dialect(
     name="onnx",
     title="ONNX",
     operators={
-        "avg": OperatorSupport(name="AveragePool"),
-        "max": OperatorSupport(name="MaxPool"),
-        "lp": OperatorSupport(name="LpPool"),
+        "avg": Support(name="AveragePool"),
+        "max": Support(name="MaxPool"),
+        "lp": Support(name="LpPool"),
     },
     write=write,
     default_strides="one",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, OperatorSupport, is_dilated, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, Support, is_dilated, joined, too_many_axes
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -51,10 +51,10 @@ OPENVINO = Dialect(
     name="openvino",
     title="OpenVINO",
     operators={
-        "avg": OperatorSupport(name="AvgPool"),
-        "max": OperatorSupport(name="MaxPool"),
-        "adaptive-avg": OperatorSupport(name="AdaptiveAvgPool"),
-        "adaptive-max": OperatorSupport(name="AdaptiveMaxPool"),
+        "avg": Support(name="AvgPool"),
+        "max": Support(name="MaxPool"),
+        "adaptive-avg": Support(name="AdaptiveAvgPool"),
+        "adaptive-max": Support(name="AdaptiveMaxPool"),
     },
     write=write,
     default_strides="one",

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import (
-    Call,
-    Dialect,
-    OperatorSupport,
-    argument,
-    counts_pads,
-    is_ceil,
-    is_dilated,
-    too_many_axes,
-)
+from poolcli.dialects.dialect import Call, Dialect, Support, argument, counts_pads, is_ceil, is_dilated, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -57,11 +48,11 @@ PYTORCH = Dialect(
     name="pytorch",
     title="PyTorch",
     operators={
-        "avg": OperatorSupport(name="avg_pool", dilations=False, divisor_override=True),
-        "max": OperatorSupport(name="max_pool"),
-        "lp": OperatorSupport(name="lp_pool", dilations=False, pads=False, variant="signed"),
-        "adaptive-avg": OperatorSupport(name="adaptive_avg_pool"),
-        "adaptive-max": OperatorSupport(name="adaptive_max_pool"),
+        "avg": Support(name="avg_pool", dilations=False, divisor_override=True),
+        "max": Support(name="max_pool"),
+        "lp": Support(name="lp_pool", dilations=False, pads=False, variant="signed"),
+        "adaptive-avg": Support(name="adaptive_avg_pool"),
+        "adaptive-max": Support(name="adaptive_max_pool"),
     },
     write=write,
     default_strides="kernel",

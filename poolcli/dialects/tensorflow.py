@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, OperatorSupport, numbers, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, Support, numbers, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ TENSORFLOW = Dialect(
     name="tensorflow",
     title="TensorFlow",
     operators={
-        "avg": OperatorSupport(name="avg_pool", dilations=False, pads=False, include_pad=False),
-        "max": OperatorSupport(name="max_pool", dilations=False),
+        "avg": Support(name="avg_pool", dilations=False, pads=False, include_pad=False),
+        "max": Support(name="max_pool", dilations=False),
     },
     write=write,
     default_strides="required",

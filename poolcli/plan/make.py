@@ -15,6 +15,7 @@ from poolcli.nodata import Missing, check_missing, missing_from
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import index_axis, resolve
+from poolcli.windows import Sliding
 
 
 def make_plan(
@@ -46,7 +47,8 @@ def make_plan(
     reducer = op.reduction(dialect)
     source, target = _check_dtypes(reducer, lookup(dtype), output_dtype)
     gone = check_missing(missing_from(missing), source)
-    empty = _empty_windows(axes)
+    filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
+    empty = prod(axis.windows.output for axis in axes) - filled
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
     if override is not None:
         _check_override_range(axes, source, target, override)
@@ -119,11 +121,6 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
         )
 
 
-def _empty_windows(axes: Sequence[AxisPlan]) -> int:
-    total = prod(axis.windows.output for axis in axes)
-    return total - prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
-
-
 def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
@@ -137,6 +134,7 @@ def _nothing(
     """The result of windows without input; refused if the type has no value for it."""
     if not empty:
         return
+    counts_pads = any(isinstance(axis.windows, Sliding) and axis.windows.counted != "inside" for axis in axes)
     none = f"{'1 window holds' if empty == 1 else f'{empty} windows hold'} no input element"
     if reducer.votes:
         raise RequestError(
@@ -146,7 +144,7 @@ def _nothing(
     if reducer.picks:
         value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
         value += ", the index -1"
-    elif not reducer.divides or override is not None or _counts_padding(axes):
+    elif not reducer.divides or override is not None or counts_pads:
         value = "0"
     elif target.kind == "float":
         value = "nan"
@@ -170,10 +168,6 @@ def _left_out(reducer: Reducer, missing: Missing, target: DType) -> Iterator[Fac
     yield Fact(
         "missing", f"elements equal to {numbers} are missing: they leave their windows; where none is left: {result}"
     )
-
-
-def _counts_padding(axes: Sequence[AxisPlan]) -> bool:
-    return any(getattr(axis.windows, "counted", "inside") != "inside" for axis in axes)
 
 
 def _indices(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import inf, prod
 
 from poolcli.arguments import ENDS, per_axis
-from poolcli.dialects import DIALECTS, Call, Dialect, OperatorSupport
+from poolcli.dialects import DIALECTS, Call, Dialect, Support
 from poolcli.errors import RequestError
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint_other_dialect
@@ -56,7 +56,7 @@ def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int])
     return _resolve_sliding(op, dialect, support, names, sizes, positions)
 
 
-def support_of(op: Attributes, dialect: Dialect) -> OperatorSupport:
+def support_of(op: Attributes, dialect: Dialect) -> Support:
     """The operator in the dialect; refused if the dialect does not have it."""
     support = dialect.operators.get(op.rules_of or op.name)
     if support is None:
@@ -76,7 +76,7 @@ def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numb
 
 
 def _resolve_sliding(
-    op: SlidingAttributes, dialect: Dialect, support: OperatorSupport, names: str, sizes: Numbers, positions: Numbers
+    op: SlidingAttributes, dialect: Dialect, support: Support, names: str, sizes: Numbers, positions: Numbers
 ) -> Resolved:
     rounding = _check_words(op, dialect)
     facts: list[Fact] = []
@@ -125,7 +125,7 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
 def _resolve_call(
     op: SlidingAttributes,
     dialect: Dialect,
-    support: OperatorSupport,
+    support: Support,
     axes: str,
     sizes: Sequence[int],
     facts: list[Fact],
@@ -169,7 +169,7 @@ def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel:
     return (1,) * len(axes)
 
 
-def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: OperatorSupport) -> bool | None:
+def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) -> bool | None:
     """Whether padding is left out of the divisor; None for operators without a divisor."""
     if not isinstance(op, DividingAttributes):
         return None
