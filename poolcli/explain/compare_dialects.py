@@ -46,7 +46,7 @@ class Row:
 
 
 def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
-    """The rows of all frameworks; `plan` is the chosen one's, of `op`."""
+    """Plan `op` under the rules of every framework; `plan` is the one that was made of it."""
     rows = []
     for dialect, rounding in _variants(op):
         like = dialect.name
@@ -110,7 +110,9 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     a, b, causes = chosen.attributes, other.attributes, []
     title = DIALECTS[other.like].title
     if a.get("strides") != b.get("strides"):
-        causes.append(f"{title} takes {_listed(b['strides'])} as strides where none are given")
+        strides = b["strides"]
+        words = ",".join(map(str, strides)) if isinstance(strides, list) else strides
+        causes.append(f"{title} takes {words} as strides where none are given")
     if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
         causes.append(_rounding_rule(_meaning(chosen), _meaning(other)))
     same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
@@ -126,7 +128,7 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         elif padded and a.get("exclude_pad") is False and _counts(chosen) != _counts(other):
             causes.append(
                 "it counts only the part of an overhanging window that lies in the input and its pads"
-                if _counted(other.windows[0]) == "clipped"
+                if _counts(other)[0] == "clipped"
                 else "it counts the whole window, overhang included, as soon as any pad is not 0"
             )
         elif not causes:
@@ -147,10 +149,6 @@ def _meaning(plan: Plan) -> str:
     return DIALECTS[plan.like].ceil if word == "ceil" else word
 
 
-def _listed(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def _places(w: object) -> tuple[object, ...]:
     return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
 
@@ -161,11 +159,8 @@ def _padded(*plans: Plan) -> bool:
 
 
 def _counts(plan: Plan) -> list[object]:
-    return [_counted(w) for w in plan.windows]
-
-
-def _counted(w: object) -> object:
-    return getattr(w, "counted", None)
+    """What the divisor of each axis counts."""
+    return [getattr(w, "counted", None) for w in plan.windows]
 
 
 NEWEST_OPSET = 22
@@ -217,7 +212,7 @@ class Deviation:
 
 
 def deviations(plan: Plan, opset: int | None = None) -> list[str]:
-    """A sentence for each row that such a pooling meets, in a model of `opset` where that is known."""
+    """A sentence for each deviation that concerns the plan, in a model of `opset` where that is known."""
     return [
         str(row)
         for row in DEVIATIONS

@@ -40,15 +40,15 @@ class Searched:
 
 
 def told(searched: Searched | None) -> Iterator[str]:
-    """The same in sentences: the words, then each axis, equal ones together."""
+    """What was searched, in sentences: the words, then the numbers of each axis, equal ones together."""
     if searched is None:
         return
     words = (("auto_pad", searched.auto_pad), ("rounding_type", searched.rounding_type))
-    tried = "".join(f"; {name} {_listed(found)}" for name, found in words if found)
-    yield f"searched: {_listed(searched.operators)}{tried}"
+    tried = "".join(f"; {name} {_enumerated(found)}" for name, found in words if found)
+    yield f"searched: {_enumerated(searched.operators)}{tried}"
     alike: dict[str, list[str]] = {}
     for axis in searched.axes:
-        alike.setdefault(_numbers(axis), []).append(axis.axis)
+        alike.setdefault(_numbers_text(axis), []).append(axis.axis)
     for numbers, names in alike.items():
         yield f"{'axes' if len(names) > 1 else 'axis'} {','.join(names)}: {numbers}"
 
@@ -60,7 +60,7 @@ def axis_searched(axis: str, options: Sequence[Sliding]) -> AxisSearched:
     return AxisSearched(axis, *found)
 
 
-def _numbers(axis: AxisSearched) -> str:
+def _numbers_text(axis: AxisSearched) -> str:
     if not axis.kernel:
         return "no kernel, stride, dilation and padding read what its windows read"
     return (
@@ -69,7 +69,7 @@ def _numbers(axis: AxisSearched) -> str:
     )
 
 
-def _listed(words: Iterable[str]) -> str:
+def _enumerated(words: Iterable[str]) -> str:
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 

@@ -96,7 +96,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         raise RequestError(
-            f"the shapes differ: {_listed(x.shape)} and {_listed(y.shape)}; compare two of one shape "
+            f"the shapes differ: {_shape_text(x.shape)} and {_shape_text(y.shape)}; compare two of one shape "
             "(identify tells which pooling lies between two)"
         )
     if not (_is_number(x) and _is_number(y)):
@@ -220,5 +220,5 @@ def _is_number(x: NDArray[Any]) -> bool:
     return x.dtype.kind in "biuf" or x.dtype.name == "bfloat16"
 
 
-def _listed(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return ",".join(map(str, shape)) or "a single number"

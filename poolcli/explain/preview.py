@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 pil: Any = Lazy("PIL.Image")
+pil_draw: Any = Lazy("PIL.ImageDraw")
+pil_font: Any = Lazy("PIL.ImageFont")
 
 TILES = 9  # channels that are shown, three by three
 AT_ONCE = 2**24  # elements that are read in one piece; of more, some rows
@@ -28,8 +30,8 @@ GAP = 1  # pixels between tiles
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """Some planes of an array: of a picture its colours as they are stored (`mode`), else channels; `of` tells which of
-    the array they are, for what is left out.
+    """Some planes of an array: of an image its colours as stored (`mode`), else channels. `of` names the part of the
+    array that they are, if any is left out.
     """
 
     planes: NDArray[Any]
@@ -94,7 +96,7 @@ def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[An
 
 
 def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, float]) -> NDArray[np.uint8]:
-    """The look in at most `width` by `height` pixels of red, green and blue; `ends` are black and white of numbers."""
+    """The thumbnail as at most `width` by `height` RGB pixels; `ends` are the numbers shown as black and white."""
     import numpy as np
 
     if thumbnail.mode:
@@ -114,7 +116,7 @@ def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, floa
 
 
 def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
-    """The colours of a picture as numbers from 0 to 255, rows by columns by three."""
+    """The colours of an image as numbers from 0 to 255, rows by columns by three."""
     import numpy as np
 
     scale = 255 / np.iinfo(planes.dtype).max if planes.dtype.kind in "iu" else 1.0
@@ -140,7 +142,7 @@ def _grey(plane: NDArray[Any], ends: tuple[float, float]) -> NDArray[Any]:
 
 
 def _sized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
-    """As large as the box allows: each pixel a block of them, or the mean of several."""
+    """Resized to the box: each element a block of pixels, or each pixel the mean of several elements."""
     import numpy as np
 
     tall, wide = colours.shape[:2]
@@ -152,33 +154,33 @@ def _sized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
     return sized
 
 
-pil_draw: Any = Lazy("PIL.ImageDraw")
-pil_font: Any = Lazy("PIL.ImageFont")
-
-PIXELS = 480  # of each side of a picture in a file
-ROOM = 16  # around them
+PIXELS = 480  # of each side of a thumbnail in a file
+MARGIN = 16  # around it
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Two looks with their titles, and what is to be said of both."""
+    """Two thumbnails with their titles and notes."""
 
-    looks: tuple[Thumbnail, Thumbnail]
+    thumbnails: tuple[Thumbnail, Thumbnail]
     titles: tuple[str, str]
     notes: tuple[str, ...]
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Black and white of numbers: those of the input serve both, so that what is darker has become less."""
-        return self.looks[0].ends
+        """The numbers shown as black and white: those of the input for both, so that what is darker has become less."""
+        return self.thumbnails[0].ends
 
     def painted(self, width: int, height: int) -> Sequence[NDArray[np.uint8]]:
-        """Input and output, each in a box of so many pixels; of numbers, black and white are those of the input."""
-        return [paint(each, width, height, self.ends if not self.looks[0].mode else each.ends) for each in self.looks]
+        """Input and output, each in a box of `width` by `height` pixels."""
+        return [
+            paint(each, width, height, self.ends if not self.thumbnails[0].mode else each.ends)
+            for each in self.thumbnails
+        ]
 
 
 def preview_of(outcome: Outcome, options: ReadOptions, tiles: int) -> Preview | None:
-    """What there is to see of a job that ran; None for one that did not."""
+    """The preview of a job that ran; None for one that did not."""
     plan, header, stored = outcome.plan, outcome.header, outcome.output
     if plan is None or header is None or stored is None or stored.path is None or outcome.engine is None:
         return None
@@ -195,7 +197,7 @@ def preview_of(outcome: Outcome, options: ReadOptions, tiles: int) -> Preview | 
 
 
 def _mode(mode: str | None, layout: str) -> str | None:
-    """The mode of a picture whose channels still are its colours, and whose numbers are colours at all."""
+    """The mode of an image whose channels are colours; None for other numbers."""
     return mode if mode not in ("F", "I", "LAB", "bands") and "H" in layout and "W" in layout else None
 
 
@@ -222,14 +224,14 @@ def as_png(preview: Preview) -> bytes:
     ends = [font.getlength(title) for title in preview.titles]
     wide = [max(image.width, round(end)) for image, end in zip((left, right), ends, strict=True)]
     notes = "; ".join(preview.notes)
-    width = max(sum(wide) + 3 * ROOM, round(font.getlength(notes)) + 2 * ROOM)
+    width = max(sum(wide) + 3 * MARGIN, round(font.getlength(notes)) + 2 * MARGIN)
     tall = max(left.height, right.height)
-    sheet = pil.new("RGB", (width, tall + 3 * ROOM + 24 + (24 if notes else 0)), "#ffffff")
+    sheet = pil.new("RGB", (width, tall + 3 * MARGIN + 24 + (24 if notes else 0)), "#ffffff")
     pen = pil_draw.Draw(sheet)
-    for image, title, x in zip((left, right), preview.titles, (ROOM, wide[0] + 2 * ROOM), strict=True):
-        pen.text((x, ROOM), title, fill="#111827", font=font)
-        sheet.paste(image, (x, ROOM + 28))
-    pen.text((ROOM, tall + ROOM + 36), notes, fill="#4b5563", font=font)
+    for image, title, x in zip((left, right), preview.titles, (MARGIN, wide[0] + 2 * MARGIN), strict=True):
+        pen.text((x, MARGIN), title, fill="#111827", font=font)
+        sheet.paste(image, (x, MARGIN + 28))
+    pen.text((MARGIN, tall + MARGIN + 36), notes, fill="#4b5563", font=font)
     buffer = BytesIO()
     sheet.save(buffer, "PNG")
     return buffer.getvalue()

@@ -162,7 +162,7 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
         steps.append("valid: no padding")
     padded = w.size + w.pad_begin + w.pad_end
     steps.append(f"padded size: {w.size} + {w.pad_begin} + {w.pad_end} = {padded}")
-    steps.append(f"room to move: {padded} - {w.extent} = {w.room}")
+    steps.append(f"last start: {padded} - {w.extent} = {w.room}")
     whole, rest = divmod(w.room, w.stride)
     up = rounding != "floor" and rest > 0
     exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"

@@ -215,7 +215,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             lines.append(Text(on_command_line(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
     told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
-    return Group(Text(heading + told), "", table, *_told_apart(found))
+    return Group(Text(heading + told), "", table, *_distinctions(found))
 
 
 def off(deviation: Deviation) -> str:
@@ -265,7 +265,7 @@ def _is_framework(candidate: Candidate) -> bool:
     return OPERATORS[candidate.op.name].rules_of is None
 
 
-def _told_apart(found: Sequence[Candidate]) -> list[RenderableType]:
+def _distinctions(found: Sequence[Candidate]) -> list[RenderableType]:
     """Each thing that would tell candidates from the first, once, with their numbers."""
     numbers: dict[str, list[str]] = {}
     for number, candidate in enumerate(found[1:], 2):
@@ -275,4 +275,4 @@ def _told_apart(found: Sequence[Candidate]) -> list[RenderableType]:
     table = grid(1)
     for apart, who in numbers.items():
         table.add_row(f"1 from {', '.join(who)}:", Text(apart))
-    return ["", Text("what would tell them apart"), table]
+    return ["", Text("what distinguishes them"), table]

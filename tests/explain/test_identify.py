@@ -292,7 +292,7 @@ layout NCHW
 7  nGraph      max -k 3 -s 2 -p 1 --rounding-type ceil      exact
 8  nGraph      max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
 
-what would tell them apart
+what distinguishes them
 1 from 2, 4, 6, 8: an input of W=32: 17 or 16 outputs
 1 from 3, 5, 7:    indistinguishable for sizes within +-12
 """

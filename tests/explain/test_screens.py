@@ -13,7 +13,7 @@ axis H
   padding in all: (3 - 1) * 2 + 3 - 6 = 1
   split: 1 before, 0 after, the odd one before
   padded size: 6 + 1 + 0 = 7
-  room to move: 7 - 3 = 4
+  last start: 7 - 3 = 4
   moves: 4 / 2 = 2
   outputs: 2 + 1 = 3
   receptive extent: 3 positions in a row

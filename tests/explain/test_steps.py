@@ -76,7 +76,7 @@ def test_the_text_fills_in_the_numbers() -> None:
         "axis H:",
         "  window: 5 positions (the kernel)",
         "  padded size: 32 + 1 + 1 = 34",
-        "  room to move: 34 - 5 = 29",
+        "  last start: 34 - 5 = 29",
         "  moves: 29 / 3 = 9 and 2/3, rounded down (floor) to 9",
         "  outputs: 9 + 1 = 10",
         "  receptive extent: 5 positions in a row",

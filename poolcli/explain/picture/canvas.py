@@ -16,7 +16,7 @@ Role = Literal[
     "read0", "read1", "read2", "read3", "read4",
 ]  # fmt: skip
 READ: tuple[Role, ...] = ("read0", "read1", "read2", "read3", "read4")  # by no window, by 1, 2, 3, and by 4 or more
-THEMES = ("auto", "light", "dark")  # `auto`: an SVG follows whoever looks at it, a PNG is light
+THEMES = ("auto", "light", "dark")  # `auto`: an SVG follows its reader's theme, a PNG is light
 
 COLOURS: dict[Role, tuple[str, str]] = {
     "page": ("#ffffff", "#0f172a"),
@@ -107,8 +107,8 @@ Shape = Box | Dot | Arrow | Words
 
 @dataclass(slots=True)
 class Canvas:
-    """Shapes in the order in which they are drawn, and the size that holds them; `title` and `description` say what
-    they show to whoever does not see them.
+    """Shapes in the order in which they are drawn, and the size that holds them; `title` and `description` are for
+    screen readers.
     """
 
     title: str = ""
@@ -132,7 +132,7 @@ class Canvas:
         self.width, self.height = max(self.width, right), max(self.height, bottom)
 
     def svg(self, theme: str = "auto") -> str:
-        """The drawing as an SVG document, its text as text. Whoever reads no style sheets finds the light colours."""
+        """The drawing as an SVG document, its text as text. Without style sheets its colours are the light ones."""
         width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
         roles = {role for shape in self.shapes for role in _roles(shape)} | {"page", "grid"}
         dark = "".join(f".{name}-{role}{{{kind}:{COLOURS[role][1]}}}" for role in COLOURS if role in roles
@@ -150,7 +150,7 @@ class Canvas:
         )
 
     def image(self, theme: str = "light") -> Image:
-        """The drawing as a picture of pixels, two for each unit."""
+        """The drawing as an image, two pixels for each unit."""
         size = (round((self.width + MARGIN) * SCALE), round((self.height + MARGIN) * SCALE))
         image: Image = pil.new("RGB", (size[0] * FINE // SCALE, size[1] * FINE // SCALE), colour("page", theme))
         pen = pil_draw.Draw(image)

@@ -68,7 +68,7 @@ def _colours(theme: str) -> str:
 
 
 def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
-    """What the script looks up: the rules that can be chosen, and the windows of each axis once."""
+    """The data of the script: the rules that can be selected, and the windows of each axis once."""
     lines: dict[object, int] = {}
     shown = [row for row in rows if row.plan is not None or row.refusal]
     rules = [
@@ -100,16 +100,12 @@ def _rule(
         "title": title(plan),
         "caption": caption(plan),
         "axes": axes,
-        "verb": _verb(plan),
+        "verb": "sum" if plan.reducer.divides else plan.reducer.noun,
         "divides": plan.reducer.divides,
         "override": plan.divisor_override,
         "nothing": next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None),
     }
     return found | {"products": _products(plan)}
-
-
-def _verb(plan: Plan) -> str:
-    return "sum" if plan.reducer.divides else plan.reducer.noun
 
 
 def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
@@ -134,7 +130,7 @@ def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
 
 
 def _known(count: int) -> list[int]:
-    """The outputs of an axis that the page knows."""
+    """The outputs of an axis that are in the page."""
     return list(range(count)) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
 
 
@@ -161,9 +157,9 @@ DENSITY = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture:
-    """The picture of a plan. A notebook shows it; it can be had as `svg()`, `png()` and `html()`, or saved.
+    """The picture of a plan, which notebooks display, as `svg()`, `png()` or `html()`, or saved to a file.
 
-    `theme` is light, dark, or auto: an SVG or a page follows whoever looks at it, a PNG is light.
+    `theme` is light, dark, or auto: an SVG or a page follows its reader's theme, a PNG is light.
 
     >>> from poolcli import MaxPool
     >>> picture = MaxPool(2, 2).plan((1, 3, 8, 8)).picture()
@@ -196,12 +192,12 @@ class Picture:
         return buffer.getvalue()
 
     def html(self) -> str:
-        """A page that stands alone: pointing at an output element shows its window, by the rules of any framework."""
+        """A page without external files: hovering an output element shows its window, by the rules of any framework."""
         rows = self.plan.compare()
         return page(self.plan, rows, self.theme)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Writes the picture to an .svg, .png or .html, whole or not at all.
+        """Write the picture to an .svg, .png or .html file, atomically.
 
         Raises RequestError for other kinds of file, and for one that exists unless it may be replaced.
         """
@@ -227,7 +223,7 @@ _KINDS: dict[str, Callable[[Picture], str | bytes]] = {".svg": Picture.svg, ".pn
 
 
 def plan_html(plan: Plan) -> str:
-    """A plan for a notebook: the table of its axes, its words, its notes, and its picture, which tells its rules."""
+    """A plan for a notebook: the table of its axes, its other attributes, its notes, and its picture."""
     words = {name: value for name, value in plan.attributes.items() if isinstance(value, str | bool)}
     rules = ", ".join(f"{name}={value!r}" for name, value in words.items())
     notes = "".join(f"<li>{escape(in_python(note))}</li>" for note in plan.notes)
