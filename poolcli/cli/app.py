@@ -78,7 +78,7 @@ def _expanded(words: Sequence[str]) -> list[str]:
     """The words with `help COMMAND` as `COMMAND --help`, and those that a file holds in the place of @FILE."""
     found = [each for word in words for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
     if found[:1] in (["--install-completion"], ["--show-completion"]) and len(found) > 1:
-        raise RequestError(f"{found[0]} is for the shell that it is typed in; leave {' '.join(found[1:])} out")
+        raise RequestError(f"{found[0]} is for the current shell and takes no name; leave {' '.join(found[1:])} out")
     return _help_for(found[1:]) if found[:1] in (["help"], ["-h"], ["--help"]) else found
 
 

@@ -1,4 +1,4 @@
-"""What a pooling command refuses before it reads any data: contradictions, words that are no files, and options that
+"""What a pooling command refuses before it reads any data: contradictions, words that are not files, and options that
 would change nothing, because whoever gives one means something by it.
 """
 
@@ -38,7 +38,7 @@ EXCLUSIVE = (
 def refuse_contradictions(request: PoolOptions) -> None:
     """Refuses options that contradict each other, and an output that is missing."""
     output, streams = field("output"), (request.output, request.indices)
-    _refuse(request.output == "", f"{output} is empty, as an unset variable is; name a file, a folder or -")
+    _refuse(request.output == "", f"{output} is empty (an unset variable?); name a file, a folder or -")
     _refuse(
         request.output is None and not request.dry_run,
         f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})",
@@ -64,16 +64,16 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
     """Refuses words that belong elsewhere; names of files that do not exist are left to whoever opens them."""
     words = request.inputs
     for i, word in enumerate(words):
-        _refuse(word == "", "an input is empty, as an unset variable is; name a file")
+        _refuse(word == "", "an input is empty (an unset variable?); name a file")
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))
         name = next((each for each in parts if os.path.lexists(" ".join(each))), None)
         if name:
-            raise RequestError(f"{listed(name, 'and')} are no files; write {shlex.quote(' '.join(name))} in quotes")
+            raise RequestError(f"{listed(name, 'and')} are not files; write {shlex.quote(' '.join(name))} in quotes")
         both = f"adaptive-{operator_named(word)}"
         instead = f"write {both} in one word, or leave it out" if both in OPERATOR_WORDS else "leave it out"
-        _refuse(operator_named(word), f"{word} is not a file, and {op} is the operator already; {instead}")
+        _refuse(operator_named(word), f"{word} is not a file, and the operator is {op} already; {instead}")
         own = field("output_size" if request.output_size else "kernel", word)
         _refuse(is_number_list(word), f"{word} is not a file; if it is a value, its option is missing, as in {own}")
         output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
@@ -125,7 +125,7 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
     inputs = _formats(job.source.path for job in jobs)
     outputs = _formats(job.output for job in jobs if job.output)
     several = any(row is None or row.several for row in inputs)
-    about_indices = f"is about indices, which {field('indices', 'where.npy')} writes"
+    about_indices = f"applies to indices, which {field('indices', 'where.npy')} writes"
     effects = (  # each option, whether it has an effect, and what it is for
         ("pages", any(row is None or row.picture for row in inputs), "is for images, and no input is one"),
         ("dataset", several, NONE_OF_SEVERAL),
@@ -138,7 +138,7 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
         (
             "recursive",
             any(Path(text).is_dir() or "**" in text for text in request.inputs),
-            "takes the subfolders of folders, and no input is one",
+            "searches folders, and no input is one",
         ),
         ("axis", request.indices, about_indices),
         ("index_element_type", request.indices, about_indices),

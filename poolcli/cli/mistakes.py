@@ -225,7 +225,7 @@ def _of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
     others = [each for each in others if each in OPERATOR_WORDS] or others
     own = next((each for each in ("--kernel", "--output-size") if _takes(command, each)), "")
     is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_WORDS
-    instead = f"{command} goes by {own}" if is_window and own else "leave it out"
+    instead = f"{command} uses {own}" if is_window and own else "leave it out"
     return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}; {instead}")
 
 

@@ -125,7 +125,7 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
             raise RequestError(f"{named} is for {field('picture')}; give both or none")
     typed = _is_typed(request.shape)
     if request.input_dtype and not typed:
-        raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file says its own; leave it out")
+        raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
     for name in OF_FILES if typed else ():
         if getattr(request, name):
             raise RequestError(f"{field(name)} is about files, and {request.shape} is a shape; leave it out")

@@ -94,7 +94,7 @@ class _Line:
         on = (flag not in each.off) == self._truth(flag, value)
         chosen = each.flags[-1] if on else next(iter(each.off), "")
         if each.off and self.given.setdefault(each.name, chosen) != chosen:
-            raise RequestError(f"{each.flags[-1]} and {each.off[-1]} contradict each other; give one of them")
+            raise RequestError(f"{each.flags[-1]} and {each.off[-1]} contradict each other; give one")
         self.found += [chosen] if chosen else []
 
     def _truth(self, flag: str, value: str | None) -> bool:
@@ -147,7 +147,7 @@ def _refuse_dash(word: str) -> None:
     if not name or word[0] not in DASHES + "-" or not set(word[:2]) & set(DASHES) or os.path.lexists(word):
         return
     hyphens = "-" if name[0].isalpha() and not (name[1:2].isalpha() or name[1:2] == "-") else "--"
-    raise RequestError(f"{word} begins with a dash that is no hyphen; type {hyphens}{name}")
+    raise RequestError(f"{word} begins with a dash that is not a hyphen; write {hyphens}{name}")
 
 
 def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], others: Collection[str]) -> None:

@@ -144,6 +144,6 @@ def _of_others(op: str, name: str, value: object) -> RequestError:
     """The refusal of an attribute that other operators have."""
     others = listed([other for other in OPERATORS if name in attribute_names(other)], "and")
     own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
-    instead = f"; {op} goes by {field(own)}" if own != "kernel" or name == "output_size" else ""
+    instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")
