@@ -182,7 +182,8 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
 def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict, str | None]:
     declared = layer.declared_shape
     if declared is None:
-        return "computed", None
+        lost = layer.stopped and "?" in computed
+        return "computed", marked_message(f"lengths are not known: {_remedy(layer)}") if lost else None
     if layer.moved:
         return "computed", "the file states shapes for another input"
     if len(declared) != len(computed):

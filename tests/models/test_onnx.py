@@ -254,3 +254,13 @@ def test_an_unknown_layer_of_a_fixed_model_says_what_stopped_the_inference(
     path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", (1, 4, 5))])
     (found,) = cli("check", path, "--json").json["layers"]
     assert found["reason"].endswith("--input-shape gives its lengths")
+
+
+def test_a_shape_that_is_not_known_says_what_stopped_the_inference(cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11)
+    (found,) = cli("check", path, "--json").json["layers"]
+    stop = "shape inference stops at n (NonZero); fold constants (onnxsim) or state it in value_info"
+    assert (found["verdict"], found["computed"], found["reason"]) == (
+        "computed", [1, 4, "?"], f"lengths are not known: {stop}"
+    )  # fmt: skip
