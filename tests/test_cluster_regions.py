@@ -14,7 +14,7 @@ import pytest
 from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
-from poolcli.formats.zarr.documents import makings
+from poolcli.formats.zarr.documents import new_arrays
 from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
@@ -140,7 +140,7 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     writer = writer_of(
         "s3://bucket/y.zarr",
         store_of("s3://bucket/y.zarr", read_only=False),
-        makings("s3://bucket/y.zarr", [spec], WriteOptions())[0],
+        new_arrays("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
     reading = FileReading(Source("s3://bucket/x.zarr"), ReadOptions())
     parts = Parts(reading, plan, False, "numba", Blocks(plan, (1, 1, 8, 8)), (writer,))

@@ -35,7 +35,7 @@ def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatc
             if len(written) >= limit:  # two threads write
                 raise Stopped(130, "interrupted")
             own(self, region, array)
-            written.append((self.making.key, region))
+            written.append((self.new_array.key, region))
 
         return call
 

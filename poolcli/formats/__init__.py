@@ -128,8 +128,8 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """The headers of all arrays of a file that can be pooled."""
     row = recognise(path)[0]
     if row.several:
-        with open_container(path, options) as held:
-            return list(held.headers)
+        with open_container(path, options) as file:
+            return list(file.headers)
     with row.functions.open_array(Source(path), _limited(path, options)) as file:
         return [file.header]
 

@@ -69,9 +69,9 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
             return
         stream.seek(0)
         dtype, header, fortran = parse_header(source.path, stream)
-        start, held = stream.tell(), os.fstat(stream.fileno()).st_size
-        check_size(source.path, header, held - start)
-        rest = held - start - _bytes(header)
+        start, size = stream.tell(), os.fstat(stream.fileno()).st_size
+        check_size(source.path, header, size - start)
+        rest = size - start - _bytes(header)
         if rest:
             header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
         file = Flat(header, stream, dtype, fortran, start)
@@ -305,13 +305,15 @@ def _bytes(header: Header) -> int:
     return byte_count(header.shape, DTYPES[header.dtype].itemsize)
 
 
-def check_size(name: str, header: Header, held: int) -> None:
-    """Refuses a header that claims more bytes than are held."""
+def check_size(name: str, header: Header, stored: int) -> None:
+    """Refuses a header that claims more bytes than are stored."""
     claimed = _bytes(header)
     if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MOST_BYTES:
         raise FileError(f"{name}: is empty, in a shape that no array can have")
-    if claimed > held:
-        raise FileError(f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(held)}")
+    if claimed > stored:
+        raise FileError(
+            f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(stored)}"
+        )
 
 
 def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:

@@ -70,8 +70,8 @@ class _Archive:
 
     @property
     def left_out(self) -> list[str]:
-        held = {str(header.key) for header in self.headers}
-        return [name for name in map(_key_of, self.archive.infolist()) if name not in held]
+        pooled = {str(header.key) for header in self.headers}
+        return [name for name in map(_key_of, self.archive.infolist()) if name not in pooled]
 
     def member(self, key: str) -> zipfile.ZipInfo | None:
         """What the archive says of an array; None where it has none of the name."""

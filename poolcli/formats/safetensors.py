@@ -120,11 +120,11 @@ def _bytes(array: NDArray[Any]) -> memoryview:
 
 def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
     """The entries of the header, each checked against the file's size, and where the arrays begin."""
-    held = os.fstat(stream.fileno()).st_size
+    size = os.fstat(stream.fileno()).st_size
     length = int.from_bytes(stream.read(LENGTH), "little")
-    if length > min(held - LENGTH, LONGEST_HEADER):
+    if length > min(size - LENGTH, LONGEST_HEADER):
         raise FileError(
-            f"{path}: its safetensors header claims {human_bytes(length)}; the file holds {human_bytes(held)}, "
+            f"{path}: its safetensors header claims {human_bytes(length)}; the file holds {human_bytes(size)}, "
             f"and at most {human_bytes(LONGEST_HEADER)} are read"
         )
     try:
@@ -133,7 +133,7 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
         raise FileError(f"{path}: its safetensors header is broken") from error
     start = LENGTH + length
     whole = isinstance(entries, dict) and all(
-        _is_about(entry) if name == ABOUT else _is_entry(entry, held - start) for name, entry in entries.items()
+        _is_about(entry) if name == ABOUT else _is_entry(entry, size - start) for name, entry in entries.items()
     )
     if not whole:
         raise FileError(f"{path}: its safetensors header is broken, or claims data that the file does not hold")
@@ -152,12 +152,12 @@ def _is_about(entry: Any) -> bool:
     return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())
 
 
-def _is_entry(entry: Any, held: int) -> bool:
+def _is_entry(entry: Any, size: int) -> bool:
     """Whether an entry is valid, lies in the file, and has as many bytes as its shape and type need."""
     if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
         return False
     shape, place = _numbers(entry.get("shape")), _numbers(entry.get("data_offsets"))
-    if shape is None or place is None or len(place) != 2 or not place[0] <= place[1] <= held:  # a pair
+    if shape is None or place is None or len(place) != 2 or not place[0] <= place[1] <= size:  # a pair
         return False
     known = TYPES.get(entry["dtype"])
     return known is None or place[1] - place[0] == byte_count(shape, DTYPES[known].itemsize)

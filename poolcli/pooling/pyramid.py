@@ -20,7 +20,7 @@ from poolcli.dtypes import lookup
 from poolcli.formats import ArrayReader
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
-from poolcli.formats.zarr.documents import encoded, makings
+from poolcli.formats.zarr.documents import encoded, new_arrays
 from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
@@ -172,7 +172,7 @@ def is_made(pyramid: Pyramid) -> bool:
     """Whether the output is this very pyramid, and the source has not changed since it was made."""
     if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
         return False
-    planned = makings(pyramid.output, pyramid.specs, pyramid.options(False, None))
+    planned = new_arrays(pyramid.output, pyramid.specs, pyramid.options(False, None))
     wanted = encoded({name: content for making in planned for name, content in making.documents.items()})
     try:
         alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())

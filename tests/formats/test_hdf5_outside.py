@@ -71,7 +71,7 @@ def test_a_virtual_dataset_without_its_source_is_refused_even_then(cli: Cli) -> 
     result = cli("avg", "x.h5:/x", *POOL, "--allow-external")
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.h5:/x: its source source.h5 is missing; HDF5 would fill its place in silence\n",
+        "poolcli: x.h5:/x: its source source.h5 is missing; HDF5 would return fill values without an error\n",
     )
 
 

@@ -301,7 +301,7 @@ def check_place(where: str, path: str, properties: Any, name: str, allow_externa
             )
         same = file in (".", os.path.basename(path))
         if not os.path.isfile(path if same else os.path.join(os.path.dirname(path), file)):
-            raise FileError(f"{where}: its source {file} is missing; HDF5 would fill its place in silence")
+            raise FileError(f"{where}: its source {file} is missing; HDF5 would return fill values without an error")
         if same and source.strip("/") == name.strip("/"):
             raise FileError(f"{where}: is a virtual dataset that is its own source")
     if properties.get_external_count() and not allow_external:

@@ -115,7 +115,7 @@ def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header,
         shape, layout = (len(taken), *shape), f"N{layout}"
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*said, *picture.notes, *notes)
-    decoding = pages[taken.start].pixels * picture.held + os.path.getsize(path)
+    decoding = pages[taken.start].pixels * picture.memory + os.path.getsize(path)
     header = Header(
         picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding
     )

@@ -22,7 +22,7 @@ TRANSPOSED = (5, 6, 7, 8)  # orientations that exchange width and height
 class Picture:
     """The pages that are read, and how each is decoded: as H, W or H, W, C, upright.
 
-    `held` are the bytes a pixel that decoding takes beside the resulting array. `described` returns the metadata, after
+    `memory` is what decoding takes beside the result, in bytes a pixel. `described` returns the metadata, after
     the first page has been decoded; if `tells_of_pages`, those of the page that was decoded last. `duration` is that of
     the page that was decoded last. `missing` are nodata values.
     """
@@ -31,7 +31,7 @@ class Picture:
     mode: str
     channels: int
     dtype: str
-    held: int
+    memory: int
     decode: Callable[[int], NDArray[Any]]
     described: Callable[[], dict[str, Any]]
     notes: tuple[str, ...] = ()
@@ -74,9 +74,9 @@ DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI"
 
 def refuse_too_dense(path: str, format_name: str, size: tuple[int, int]) -> None:
     """Refuses an image of more pixels than its file can hold."""
-    held, (width, height) = os.path.getsize(path), size
-    if format_name in PACKED and width * height > DENSEST * held:
-        raise FileError(f"{path}: is damaged: {human_bytes(held)} cannot hold its {width:,} x {height:,} pixels")
+    stored, (width, height) = os.path.getsize(path), size
+    if format_name in PACKED and width * height > DENSEST * stored:
+        raise FileError(f"{path}: is damaged: {human_bytes(stored)} cannot hold its {width:,} x {height:,} pixels")
 
 
 LEAST = 8  # bytes of a page in any file

@@ -163,10 +163,10 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     channels, dtype, _ = MODES[mode]
     turns = turning_notes(_orientation(image))
     notes = (*turns, *_changes(image, mode), *tiff.false_predictor(stored_tags(image)))
-    held, duration, missing = _held(image, mode), partial(_duration, image), tiff.no_data(stored_tags(image), dtype)
+    memory, duration, missing = _memory(image, mode), partial(_duration, image), tiff.no_data(stored_tags(image), dtype)
     is_tiff = image.format == "TIFF"
     return Picture(
-        format_name(image), mode, channels, dtype, held, decode, described, notes, duration, is_tiff, missing
+        format_name(image), mode, channels, dtype, memory, decode, described, notes, duration, is_tiff, missing
     )
 
 
@@ -234,7 +234,7 @@ def stored_tags(image: Image) -> Mapping[int, Any]:
     return stored
 
 
-def _held(image: Image, mode: str) -> int:
+def _memory(image: Image, mode: str) -> int:
     """The bytes a pixel that decoding takes: canvases, Pillow's image, a second one if the mode changes, and the copy
     for numpy.
     """

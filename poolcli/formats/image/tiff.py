@@ -144,12 +144,12 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         found = metadata_of({}, exif, True) | storage | samples.kept | lost
         return of_a_turned_picture(found) if turns else found
 
-    held = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
+    memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
     turns = turning_notes(_orientation(page))
     sparse = (SPARSE,) if is_sparse(stored) else ()
     notes = (*turns, *samples.notes, *sparse, *false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
     return Picture(
-        "tiff", samples.mode, samples.channels, samples.dtype, held, decode, described, notes,
+        "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, described, notes,
         tells_of_pages=True, missing=missing,
     )  # fmt: skip
 

@@ -72,10 +72,10 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
     compression, size = _number(stored, tags.COMPRESSION, tags.UNCOMPRESSED), os.path.getsize(path)
     # The length of a single uncompressed strip is often stated too short.
     most = MOST.get(compression, 1 if compression == tags.UNCOMPRESSED and needed > 1 else 0)
-    pixels, held = _bytes(stored, tiled), sum(min(count, size) for count in counts)
-    if most and counts and 0 not in counts and held * most < pixels:
+    pixels, packed = _bytes(stored, tiled), sum(min(count, size) for count in counts)
+    if most and counts and 0 not in counts and packed * most < pixels:
         raise FileError(
-            f"{path}: is damaged: page {number} has {human_bytes(pixels)} of pixels, which {human_bytes(held)} "
+            f"{path}: is damaged: page {number} has {human_bytes(pixels)} of pixels, which {human_bytes(packed)} "
             "cannot unpack to"
         )
 

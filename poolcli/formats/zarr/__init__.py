@@ -27,8 +27,8 @@ from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.library import (
-    hold_to_size,
     is_group,
+    limit_chunk_size,
     opening,
     read_region,
     root_of,
@@ -112,7 +112,7 @@ class Stored:
             check_dtype(where, node.dtype.name)
             _check(where, node, self.options.limit)
             self._check_stored(where, node)
-            hold_to_size(where, node)
+            limit_chunk_size(where, node)
             attributes, header = with_numbers(node.attrs), self._header(name, node)
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)

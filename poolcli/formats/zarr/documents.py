@@ -137,7 +137,7 @@ Documents = dict[str, dict[str, Any]]  # by key in the store
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewArray:
     """A new array: its key, the documents of it and the groups above it, its chunks, and its coordinates by key."""
 
     key: str
@@ -157,13 +157,13 @@ class Made:
         return _under(self.key, "zarr.json") in self.documents
 
 
-def makings(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[Made]:
+def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[NewArray]:
     """The new arrays of one store at `path`; refuses names that lead out of it."""
     names = array_names(path, [spec.key for spec in specs])
     return [_made(path, name, spec, options) for name, spec in zip(names, specs, strict=True)]
 
 
-def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
+def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> NewArray:
     """A new array, stored like its input as far as its type and shape allow."""
     kept, lost = spec.metadata.store, list[str]()
     if options.shards and kept.get("version") == 2:
@@ -197,7 +197,7 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> Made:
         notes.append(f"stored without the codec {named(without)}")
     if lost:
         notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
-    return Made(key, documents, grid, scales, tuple(notes))
+    return NewArray(key, documents, grid, scales, tuple(notes))
 
 
 def encoded(documents: Documents) -> dict[str, bytes]:

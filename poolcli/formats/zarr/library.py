@@ -285,7 +285,7 @@ def _names(path: str, group: Any, follow: bool) -> list[str]:
 MORE = 2**16  # bytes that codecs may add before the next one compresses
 
 
-def hold_to_size(where: str, array: Any) -> None:
+def limit_chunk_size(where: str, array: Any) -> None:
     """Makes the codecs of an open array refuse data that unpacks to more than a chunk (codecs of shards: than a shard).
 
     zarr has no public way to do this: methods of its codecs, which belong to this array alone, are replaced. A version
@@ -296,16 +296,16 @@ def hold_to_size(where: str, array: Any) -> None:
     pipeline = getattr(asynchronous, "codec_pipeline", ())
     chunk, unit = (byte_count(lengths, size) for lengths in (array.chunks, array.shards or array.chunks))
     for codec in pipeline:
-        _hold(where, codec, unit)
+        _check_codec(where, codec, unit)
         for inner in getattr(codec, "codecs", ()):
-            _hold(where, inner, chunk)
+            _check_codec(where, inner, chunk)
 
 
-def _hold(where: str, codec: Any, size: int) -> None:
+def _check_codec(where: str, codec: Any, size: int) -> None:
     """Makes a codec of v3, or compressor and filters of v2, refuse data that unpacks to more than `size` bytes."""
     if hasattr(codec, "compressor"):
-        object.__setattr__(codec, "compressor", codec.compressor and _Held(where, codec.compressor, size))
-        object.__setattr__(codec, "filters", tuple(_Held(where, each, size) for each in codec.filters or ()))
+        object.__setattr__(codec, "compressor", codec.compressor and _SizeChecked(where, codec.compressor, size))
+        object.__setattr__(codec, "filters", tuple(_SizeChecked(where, each, size) for each in codec.filters or ()))
         return
     name = codec.to_dict()["name"] if hasattr(codec, "to_dict") else ""
     measure = UNPACKED_SIZES.get(str(name).removeprefix("numcodecs."))
@@ -313,14 +313,14 @@ def _hold(where: str, codec: Any, size: int) -> None:
     if measure is None or decode is None:
         return
 
-    async def held(chunk_bytes: Any, chunk_spec: Any) -> Any:
+    async def checked(chunk_bytes: Any, chunk_spec: Any) -> Any:
         _refuse_larger(where, measure, chunk_bytes.to_bytes(), size)
         return await decode(chunk_bytes, chunk_spec)
 
-    object.__setattr__(codec, "_decode_single", held)
+    object.__setattr__(codec, "_decode_single", checked)
 
 
-class _Held:
+class _SizeChecked:
     """A codec of numcodecs that checks the unpacked size first."""
 
     def __init__(self, where: str, codec: Any, size: int) -> None:

@@ -15,7 +15,7 @@ from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, shared_folder
-from poolcli.formats.zarr.documents import Made, encoded, makings
+from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.system.signals import check_stopped
@@ -31,12 +31,12 @@ ROOM = 2**28  # bytes of the shards that are encoded at the same time
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays under their keys (None is the root), stored like their inputs."""
-    planned = makings(path, [each.spec for each in arrays], options)
+    planned = new_arrays(path, [each.spec for each in arrays], options)
     with _store(path, planned, options) as (store, _):
-        for making, each in zip(planned, arrays, strict=True):
-            writer_of(path, store, making)(whole_region(each.array.shape), each.array)
+        for new_array, each in zip(planned, arrays, strict=True):
+            writer_of(path, store, new_array)(whole_region(each.array.shape), each.array)
             check_stopped()
-    return tuple(dict.fromkeys(note for making in planned for note in making.notes))
+    return tuple(dict.fromkeys(note for new_array in planned for note in new_array.notes))
 
 
 @contextmanager
@@ -49,11 +49,13 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 @contextmanager
 def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
     """As `open_writer`, for several arrays of one store."""
-    planned = makings(path, specs, options)
+    planned = new_arrays(path, specs, options)
     units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(planned, specs, strict=True))
     with _store(path, planned, options) as (store, journal), side_by_side(max(units), ROOM):
         progress = Progress(journal)
-        found = [ZarrWriter(writer_of(path, store, making), progress, number) for number, making in enumerate(planned)]
+        found = [
+            ZarrWriter(writer_of(path, store, new_array), progress, number) for number, new_array in enumerate(planned)
+        ]
         yield found
         if options.part is not None:
             progress.write()
@@ -65,17 +67,17 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
 class Writer:
     """Writes regions of a new array, also at the same time in several processes or hosts.
 
-    It reads nothing from the store: `making` describes the array.
+    It reads nothing from the store: `new_array` describes the array.
     """
 
     path: str
-    making: Made
+    new_array: NewArray
     sparse: Any  # zarr's array, which omits chunks that hold nothing but the fill value
     full: Any
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
-        shape, unit = self.shape, self.making.grid.unit
+        shape, unit = self.shape, self.new_array.grid.unit
         for span, n, length in zip(region, shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
@@ -91,7 +93,7 @@ class Writer:
         """
         import numpy as np
 
-        first = array[tuple(slice(None, None, length) for length in self.making.grid.chunks)]
+        first = array[tuple(slice(None, None, length) for length in self.new_array.grid.chunks)]
         fill = self.sparse.fill_value
         if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
             return bool(np.isnan(first).any())
@@ -100,14 +102,16 @@ class Writer:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the whole array."""
-        return tuple(array_document(self.making)["shape"])
+        return tuple(array_document(self.new_array)["shape"])
 
 
-def writer_of(path: str, store: Any, making: Made) -> Writer:
+def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
     """The writer of an array into a store that need not have its metadata yet."""
     with opening(path):
-        sparse, full = (array_over(store, making.key, making.documents, every_chunk) for every_chunk in (False, True))
-    return Writer(path, making, sparse, full)
+        sparse, full = (
+            array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
+        )
+    return Writer(path, new_array, sparse, full)
 
 
 @dataclass(slots=True)
@@ -121,11 +125,11 @@ class ZarrWriter:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self.writer.making.notes
+        return self.writer.new_array.notes
 
     @property
     def unit(self) -> tuple[int, ...]:
-        return self.writer.making.grid.unit
+        return self.writer.new_array.grid.unit
 
     def holds(self, region: Ranges) -> bool:
         return self.progress.holds(self._numbered(region))
@@ -147,11 +151,11 @@ class ZarrWriter:
         return (range(self.number, self.number + 1), *region)
 
 
-def array_document(making: Made) -> dict[str, Any]:
+def array_document(new_array: NewArray) -> dict[str, Any]:
     """The document of the array itself."""
-    prefix = f"{making.key}/" if making.key else ""
-    found = making.documents.get(f"{prefix}zarr.json")
-    return found if found is not None else making.documents[f"{prefix}.zarray"]
+    prefix = f"{new_array.key}/" if new_array.key else ""
+    found = new_array.documents.get(f"{prefix}zarr.json")
+    return found if found is not None else new_array.documents[f"{prefix}.zarray"]
 
 
 def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: bool) -> Any:
@@ -167,9 +171,9 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 
 
 @contextmanager
-def _store(path: str, planned: Sequence[Made], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
+def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
-    documents = encoded({name: content for making in planned for name, content in making.documents.items()})
+    documents = encoded({name: content for new_array in planned for name, content in new_array.documents.items()})
     if is_url(path):
         with opening(path):
             store = store_of(path, read_only=False)
@@ -194,7 +198,7 @@ def _store(path: str, planned: Sequence[Made], options: WriteOptions) -> Iterato
         yield _begun(path, part, documents, planned), journal
 
 
-def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[Made]) -> Any:
+def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[NewArray]) -> Any:
     """The store of a folder, after its metadata is written."""
     for name, content in documents.items():
         file = Path(part, name)
@@ -214,11 +218,11 @@ def _remove_torn(store: Any) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def _write_scales(path: str, store: Any, planned: Sequence[Made]) -> None:
+def _write_scales(path: str, store: Any, planned: Sequence[NewArray]) -> None:
     with opening(path):
-        for making in planned:
-            for key, scale in making.scales.items():
-                array_over(store, key, making.documents, True)[:] = scale.values
+        for new_array in planned:
+            for key, scale in new_array.scales.items():
+                array_over(store, key, new_array.documents, True)[:] = scale.values
 
 
 def _has_negative_zero(array: NDArray[Any]) -> bool:
