@@ -92,8 +92,7 @@ REFUSALS = {
                               "use .npz or .h5"),
     "a name that is not there": (["-o", "y.npz", "--dataset", "a", "--dataset", "c"], "x.npz: has no array 'c'; it "
                                  "holds a (1,1,8,8 float32), b (1,1,4,4 uint8)"),
-    "all and some": (["-o", "y.npz", "--all", "--dataset", "a"], "--all takes every array, --dataset names some; give "
-                     "one of them"),
+    "all and some": (["-o", "y.npz", "--all", "--dataset", "a"], "--all and --dataset contradict each other; give one"),
     "no choice": (["-o", "y.npz"], "x.npz: holds 2 arrays: a (1,1,8,8 float32), b (1,1,4,4 uint8); choose one: x.npz:a "
                   "or --dataset a, or take --all"),
 }  # fmt: skip
