@@ -60,7 +60,7 @@ def _in_pieces(taken: Taken) -> bool:
 
 
 def _group(taken: Taken) -> int:
-    found: int = taken.rest[-1]
+    found: int = taken.rest[1]
     return found
 
 

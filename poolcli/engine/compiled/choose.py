@@ -124,14 +124,16 @@ class Limits(NamedTuple):
     block_row: int = 1 << 15  # the same where rows are taken in blocks, which stay in the second
     short: int = 1 << 13  # bytes of the rows of a task's row buffer together, where rows are shorter than that
     blocks: int = 8  # rows of a window for each row of stride, above which blocks pay
-    constant: int = 1 << 18  # elements of an output; from here on a kernel of its own for a small window pays
+    constant: int = 1 << 16  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
     taps: int = 9  # the largest window along W that has a kernel of its own
     rows: int = 27  # the most rows of a window that are constant in a kernel
-    by: int = 4  # the largest stride along W that has one
+    by: int = 8  # the largest stride along W that has one
     map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
+    fetched_row: int = 1 << 12  # bytes of a row; of longer ones fetching ahead takes up to 1.3 times as long
+    cached: int = 1 << 21  # bytes of an input that need not be fetched ahead
     buffered_row: int = 64  # outputs of pairs of floats; from here on a row buffer takes 0.73 of the time (112 of them)
     channels: int = 16  # inner elements, from which a row of them fills vectors
 
@@ -159,7 +161,8 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
     if plan.reducer.votes:
         loops = _votes(view, itemsize, limits)
     else:
-        loops = _best_at(view, limits) if indices else _loops(view, itemsize, limits, how.sums_floats)
+        read = seen_as(plan.dtype).itemsize
+        loops = _best_at(view, limits) if indices else _loops(view, itemsize, read, limits, how.sums_floats)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
     if loops.kernel == "slide_maps":
         geometry = geometry.of_planes(loops.more[1])
@@ -185,6 +188,7 @@ class Loops(NamedTuple):
     group: int = 1
 
 
+CACHE_LINE = 64  # bytes
 LARGEST_INT32 = 2**31 - 1
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
@@ -205,15 +209,15 @@ def _best_at(view: View, limits: Limits) -> Loops:
     return Loops("slide_at", (w,), view.rows, length + padded, lines=length + 2 * padded, taps=taps)
 
 
-def _loops(view: View, itemsize: int, limits: Limits, sums_floats: bool) -> Loops:
-    """The loops that suit the windows, where totals are of `itemsize` bytes."""
+def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: bool) -> Loops:
+    """The loops that suit the windows, where totals are of `itemsize` bytes and elements of `source`."""
     w, h = across(view, limits), down(view, limits)
-    size = view.output_shape[3]
+    size, fetched = view.output_shape[3], _fetched(view, source, limits)
     if w is None:
         return _each(view, limits)
     is_buffered = sums_floats and view.inner == 1 and size >= limits.buffered_row
     if is_halving(view) and not (is_buffered and prod(view.output_shape) >= limits.constant):
-        return Loops("halve" if view.inner == 1 else "halve_pixels", (), view.rows, 3 * size + 2)
+        return Loops("halve" if view.inner == 1 else "halve_pixels", fetched, view.rows, 3 * size + 2)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
@@ -231,7 +235,17 @@ def _loops(view: View, itemsize: int, limits: Limits, sums_floats: bool) -> Loop
     taps = None if taps is None else _with_rows(taps, view, limits)
     group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
-    return Loops("slide", (w, group), tasks, scratch, taps=taps, pieces=pieces, group=group)
+    return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps, pieces=pieces, group=group)
+
+
+def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int]:
+    """How many lines of the cache are fetched ahead for each output row, and how many elements of `itemsize` bytes
+    each holds: of short rows of large planes.
+    """
+    row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
+    if row * itemsize > limits.fetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
+        return 0, 0
+    return row * h.stride * itemsize // CACHE_LINE, CACHE_LINE // itemsize
 
 
 def _with_rows(taps: Taps, view: View, limits: Limits) -> Taps:

@@ -63,6 +63,11 @@ def fuses() -> bool:
     return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
 
 
+def has_gathers() -> bool:
+    """Whether LLVM makes gathers of strided loads, since this processor has vectors of 512 bits."""
+    return "+avx512f" in _processor()[1].split(",")
+
+
 def emit(text: str, wide: bool = False, twice: bool = False) -> Code:
     """The machine code of a module's one function, with the widest vectors that there are if `wide`, optimised `twice`
     where loops are simple enough only when everything in them is inlined.

@@ -68,6 +68,21 @@ def behind_as(typing, pointer, count, like):
 
 
 @intrinsic
+def fetch(typing, pointer, place):
+    """Asks for the line of the cache that an element is in, which need not be one of the array."""
+
+    def generate(context, builder, signature, arguments):
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        at = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), byte)
+        builder.call(function, [at, number(0), number(3), number(1)])  # to read, for all levels, data
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64), generate
+
+
+@intrinsic
 def copy_four(typing, target, source):
     """Copies four elements at once."""
 

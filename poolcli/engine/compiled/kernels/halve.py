@@ -6,6 +6,7 @@ from sys import byteorder
 
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
+    fetch_ahead,
     finish_row,
     join_rows,
     row_after,
@@ -20,6 +21,7 @@ from poolcli.engine.compiled.pointers import (
     geometry_at,
     inlined,
     looped,
+    more_at,
     optimise_later,
     pointers_are_distinct,
     share_at,
@@ -45,9 +47,11 @@ def halve(how, taps):
         shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
         one, two, eight, n = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size)
         whole = n if size < EIGHT else n // eight * eight
+        fetched, apart = more_at(numbers, 0), more_at(numbers, 1)
         o, d, h = row_of(first_task, shape)
         for t in range(first_task, last_task):
             first, to = begin_at(geometry, o, d, h), unsigned(t * size)
+            fetch_ahead(x, first, fetched, apart)
             rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
             if rows == 2:
                 a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))

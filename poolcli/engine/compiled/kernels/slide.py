@@ -11,6 +11,7 @@ from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import (
     FOUR,
     begin_at,
+    fetch_ahead,
     fill,
     finish_row,
     in_turn,
@@ -26,6 +27,7 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
     window_of,
 )
+from poolcli.engine.compiled.machine import has_gathers
 from poolcli.engine.compiled.pointers import (
     across_at,
     behind,
@@ -149,15 +151,15 @@ _in_passes = Along(_prepare, _write)
 
 
 def _in_one_go(taps: int, stride: int) -> Along:
-    """Elements of one residue of the stride are brought side by side first, so that every tap of the next windows is
-    the next one: strided loads, which LLVM takes for gathers, took up to a quarter longer with AVX-512. Many channels
-    lie side by side already, and windows that share nothing are read once anyway.
+    """Where LLVM would take strided loads for gathers (up to a quarter longer with AVX-512; without it, they take 0.83
+    to 1 of the time), elements of one residue of the stride are brought side by side first, so that every tap of the
+    next windows is the next one. Many channels lie side by side already, and windows that share nothing are read once.
 
     All outputs of a row are divided by the divisor of a whole window first, which is loaded and inverted once, and then
     those of windows that are cut by their own again.
     """
     window, step = window_of(taps, _element(stride)), unsigned(stride)
-    sorts = stride > 1 and taps != stride
+    sorts = stride > 1 and taps != stride and has_gathers()
 
     @inlined
     def prepare(work, length, across, inner, how):
@@ -178,7 +180,7 @@ def _in_one_go(taps: int, stride: int) -> Along:
                     out[at + channels * w + c] = how.finish(total, share, whole)
         elif stride > 1 and not sorts:
             for w in range(n):
-                out[at + w] = how.finish(window(work, row + step * w, zero, (one, one), how), share, whole)
+                out[at + w] = how.finish(window(work, row + step * w, zero, (one, step), how), share, whole)
         else:
             row = unsigned(begin if stride == 1 else length + begin // stride)
             for w in range(n):
@@ -192,7 +194,7 @@ def _in_one_go(taps: int, stride: int) -> Along:
                     pixel = w // channels
                     source, places = row + pixel * step * channels + w - pixel * channels, (channels, step * channels)
                 elif stride > 1 and not sorts:
-                    source, places = row + step * w, (one, one)
+                    source, places = row + step * w, (one, step)
                 out[at + w] = how.finish(window(work, source, zero, places, how), share, first + w)
 
     return Along(prepare, write)
@@ -285,6 +287,7 @@ def slide(how, taps):
         across, group = across_at(numbers), more_at(numbers, 9)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
+        fetched, apart = more_at(numbers, 10), more_at(numbers, 11)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
@@ -296,6 +299,7 @@ def slide(how, taps):
             for r in range(some):
                 to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
                 join_window(work, to, used, x, at, count_d[d], count_h[h], steps, how)
+                fetch_ahead(x, at + count_h[h] * steps[1], fetched, apart)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), begin
             for r in range(some):
