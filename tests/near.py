@@ -88,7 +88,8 @@ class Budget:
         result = yield
         self.left = len(item.session.items) - self.run
         if self.left and time.monotonic() > self.end and not item.session.shouldfail:
-            item.session.shouldstop = f"time limit: {self.left} tests not run; --seconds N runs more"
+            count = len(item.session.items)
+            item.session.shouldstop = f"time limit: {self.left} of {count} tests not run; --seconds N runs more"
         return result
 
 
@@ -99,6 +100,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10, help="time limit (default 10)")
     given = parser.parse_args()
     files = [str(Path(file).resolve().relative_to(ROOT)) for file in given.files] or changed_files()
+    files.sort(key=lambda file: (not file.startswith("tests/"), not file.startswith("poolcli/")))
     tests = list(dict.fromkeys(test for file in files for test in nearest(file) if (ROOT / test).exists()))
     if not tests:
         print(f"no test is near {', '.join(files) or 'a change: git reports none'}")

@@ -69,7 +69,7 @@ def test_a_pipe_is_not_waited_for(cli: Cli) -> None:
 
 def test_it_is_one_array_of_a_file(cli: Cli) -> None:
     result = cli("max", "x.bin", "-o", "y.npz", "--raw", "1,1,2,2,uint8", "--all", *HALVE)
-    assert (result.code, result.err) == (2, "poolcli: --raw is one array; leave out --all\n")
+    assert (result.code, result.err) == (2, "poolcli: --raw and --all contradict each other; give one\n")
 
 
 def test_a_file_that_says_itself_what_it_holds_is_not_taken_for_numbers(cli: Cli) -> None:
