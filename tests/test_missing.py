@@ -270,3 +270,142 @@ def test_colours_that_are_weighted_are_no_numbers_of_which_some_are_missing(cli:
         "(averaged in linear light (sRGB curve)); leave it out\n"
     )
     assert (result.code, result.err) == (2, said)
+
+
+LOST = np.array([[-9999, -9999, 3, 5], [-9999, -9999, 4, -9999]], "float32")
+SAID = f"elements equal to -9999 {LEFT_OUT}"
+
+
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`x.h5` with a fill value of floats."""
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("x.h5", "w") as file:
+        file["a"] = LOST
+        file["a"].attrs["_FillValue"] = np.float32(-9999)
+    return tmp_path
+
+
+@pytest.mark.parametrize("more", [(), ("--dtype", "float64"), ("--all",)], ids=" ".join)
+def test_what_hdf5_attributes_call_missing_stays_so(more: tuple[str, ...], cli: Cli, lost: Path) -> None:
+    result = cli("avg", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "HW", "--json", *more)
+    assert (result.code, result.json["notes"][0]) == (0, SAID + "-9999 again")
+    with h5py.File("y.h5") as file:
+        assert file["a"].attrs["_FillValue"] == -9999
+        assert file["a"][()].tolist() == [[-9999, 4]]
+
+
+def test_the_number_is_the_one_of_the_attribute_whatever_is_missing(cli: Cli, lost: Path) -> None:
+    more = ("--missing", "3", "--missing", "5", "--missing", "4", "--missing", "-9999")
+    assert cli("max", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "HW", *more).code == 0
+    with h5py.File("y.h5") as file:
+        assert file["a"][()].tolist() == [[-9999, -9999]]
+
+
+def test_a_format_that_names_no_number_has_nan(cli: Cli, lost: Path) -> None:
+    assert pooled(cli, "x.h5", "--layout", "HW")[1] == [SAID + "nan"]
+    np.testing.assert_array_equal(np.load("y.npy"), [[NAN, 4]])
+    assert cli("avg", "x.h5", "-o", "y.tif", "-k", "2", "-s", "2", "--layout", "HW", "--json").json["notes"] == [
+        SAID + "nan"
+    ]
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_every_page_of_a_tiff_names_its_nodata_value(
+    compression: str | None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    monkeypatch.chdir(tmp_path)
+    tags = [(42113, "s", 0, "-9999", False)]
+    pages = np.stack([LOST, LOST])
+    tifffile.imwrite("x.tif", pages, photometric="minisblack", compression=compression, metadata=None, extratags=tags)
+    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "2").code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        found: list[Any] = list(file.pages)
+        assert [(page.nodata, page.asarray().tolist()) for page in found] == [(-9999, [[-9999, 4]])] * 2
+
+
+def test_a_turned_tiff_keeps_its_nodata_value(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    monkeypatch.chdir(tmp_path)
+    tags = [(42113, "s", 0, "-9999", True), (274, "H", 1, 3, True)]
+    tifffile.imwrite("x.tif", LOST, metadata=None, extratags=tags)
+    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "2").code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert (page.nodata, page.asarray().tolist()) == (-9999, [[4, -9999]])
+
+
+def of_xarray(path: str, version: int, dtype: str = "float32") -> Any:
+    """A store that xarray writes: `a`, which lacks a corner, without and with a fill value, and coordinates from 0."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    values = np.where(LOST == -9999, NAN, LOST)[None]
+    counts = (("time", "y", "x"), np.zeros((1, 2, 4), "int16"))
+    times = np.array(["2000-01-01"], "M8[ns]")
+    found = xarray.Dataset(
+        {"a": (("time", "y", "x"), values), "counts": counts},
+        {"time": times, "x": ("x", np.arange(4))},
+    )
+    encoding = {"a": {"_FillValue": -9999, "dtype": dtype}}
+    found.to_zarr(path, zarr_format=version, consolidated=False, encoding=encoding)
+    return xarray
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("dtype", "more"), [("float32", ()), ("int16", ("--dtype", "float32")), ("int16", ())])
+def test_xarray_finds_the_same_missing_in_a_zarr_store(
+    version: int, dtype: str, more: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    xarray = of_xarray("x.zarr", version, dtype)
+    how = ("-k", "2", "-s", "2", "--layout", "CHW")
+    assert cli("avg", "x.zarr:/a", "-o", "y.zarr", *how, *more).code == 0
+    with xarray.open_zarr("y.zarr", consolidated=False) as found:
+        assert found.a.encoding["_FillValue"] == -9999
+        np.testing.assert_array_equal(found.a, [[[NAN, 4]]])
+        assert found.time.values.tolist() == np.array(["2000-01-01"], "M8[ns]").tolist()
+        assert found.x.values.tolist() == [0.5, 2.5]
+    assert cli("avg", "x.zarr:/counts", "-o", "z.zarr", *how).code == 0
+    with xarray.open_zarr("z.zarr", consolidated=False) as found:
+        assert found.counts.values.tolist() == [[[0, 0]]]
+
+
+def test_xarray_opens_a_zarr_store_made_of_hdf5(cli: Cli, lost: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    assert cli("avg", "x.h5", "-o", "y.zarr", "-k", "2", "-s", "2", "--layout", "HW").code == 0
+    with xarray.open_zarr("y.zarr", consolidated=False) as found:
+        np.testing.assert_array_equal(found.a, [[NAN, 4]])
+
+
+def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    of_xarray("x.zarr", 2)
+    assert cli("avg", "x.zarr:/a", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "CHW").code == 0
+    with h5py.File("y.h5") as file:
+        assert (file["a"].attrs["_FillValue"], file["a"][()].tolist()) == (-9999, [[[-9999, 4]]])
+
+
+def test_the_fill_value_of_a_level_of_a_pyramid_counts(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.array([[0, 0, 4, 8], [0, 0, 0, 8]], "uint8"))
+    pyramid = ("pyramid", "x.npy", "-o", "x.zarr", "--layout", "HW", "--ngff", "0.4", "--levels", "2")
+    result = cli(*pyramid)
+    assert result.code == 0, result.err
+    assert cli("avg", "x.zarr:/0", "-o", "y.zarr", "-k", "2", "-s", "2").code == 0
+    array = zarr.open_group("y.zarr", mode="r")["0"]
+    assert (array[:].tolist(), array.fill_value, array.attrs["_ARRAY_DIMENSIONS"]) == ([[0, 5]], None, ["y", "x"])
+    assert cli("avg", "y.zarr:/0", "-o", "z.npy", "-k", "1,2").code == 0
+    assert np.load("z.npy").tolist() == [[2]]
+
+
+def test_levels_of_a_pyramid_keep_the_nodata_value_of_the_first(cli: Cli, lost: Path) -> None:
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    assert cli("pyramid", "x.h5", "-o", "y.zarr", "--layout", "HW", "--levels", "2").code == 0
+    assert zarr.open_group("y.zarr", mode="r")["1"][:].tolist() == [[-9999, 4]]

@@ -64,6 +64,7 @@ class Format:
     chunked, remote : whether its chunks can be chosen, and whether it is reached at URLs
     fragile : whether its library may crash the process
     lacks : number types that it cannot hold
+    nodata : where its files name nodata values, which outputs of such a format keep: `attributes` or `tags`
     written_as : for a format that is not written, the suffix of outputs in a folder run
     loads : modules that it uses, if installed, which are imported before workers are forked
     plugin : the one of them that is Pillow's plugin
@@ -89,6 +90,7 @@ class Format:
     spreads: bool = False
     fragile: bool = False
     lacks: tuple[str, ...] = ("bfloat16",)
+    nodata: str = ""
     written_as: str = ""
     loads: tuple[str, ...] = ()
     plugin: str = ""
@@ -160,16 +162,17 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
-            several=True, adds=True, streams=True, streams_from=2**25 + 1, fragile=True,
+            several=True, adds=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
             naming=Naming(nested=True, any_bytes=True),
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
-            writes=False, several=True, streams=True, fragile=True, written_as=".h5",
+            writes=False, several=True, streams=True, fragile=True, nodata="attributes", written_as=".h5",
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
             several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
+            nodata="attributes",
             naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),
         # The upper bytes of the length of a header, and the JSON that it starts with.
@@ -182,7 +185,7 @@ FORMATS: dict[str, Format] = {
             loads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
         _picture(
             "tiff", "Tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"),
+            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags",
         ),
         _picture("bmp", "Bmp", (".bmp",), b"BM"),
         _picture("webp", "WebP", (".webp",), b"RIFF"),

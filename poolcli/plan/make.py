@@ -26,9 +26,10 @@ def make_plan(
     layout: str | None = None,
     output_dtype: object = None,
     missing: object = None,
+    nodata: float | None = None,
 ) -> Plan:
     """The plan of `op` on an array of `shape` and `dtype`, without elements that are `missing`; every refusal is a
-    RequestError.
+    RequestError. `nodata` is the result of windows whose elements are all missing.
     """
     shape = check_shape(shape)
     guessed = not layout
@@ -74,9 +75,10 @@ def make_plan(
             *resolved.facts,
             *_unread(axes),
             *_nothing(reducer, axes, empty, override, source, target),
-            *_left_out(reducer, gone, target),
+            *_left_out(reducer, gone, target, nodata),
         ),
         missing=gone,
+        nodata=nodata if gone else None,
     )
 
 
@@ -158,16 +160,22 @@ def _nothing(
     yield Fact("empty_windows", f"{none}: {result}", result)
 
 
-def _left_out(reducer: Reducer, missing: Missing, target: DType) -> Iterator[Fact]:
+def _left_out(reducer: Reducer, missing: Missing, target: DType, nodata: float | None) -> Iterator[Fact]:
     """The result of windows whose elements are all missing."""
     if not missing:
         return
-    numbers = " and ".join(f"{number:.9g}" if isinstance(number, float) else str(number) for number in missing)
-    left = "nan" if target.kind == "float" else f"{missing[0]} again"
+    numbers = " and ".join(map(_shown, missing))
+    if nodata is None and target.kind != "float":
+        nodata = missing[0]
+    left = "nan" if nodata is None else _shown(nodata) + (" again" if nodata in missing else "")
     result = left + (", the index -1" if reducer.picks else "")
     yield Fact(
         "missing", f"elements equal to {numbers} are missing: they leave their windows; where none is left: {result}"
     )
+
+
+def _shown(number: float) -> str:
+    return f"{number:.9g}" if isinstance(number, float) else str(number)
 
 
 def _indices(

@@ -86,6 +86,8 @@ class Plan:
         The notes with their kinds.
     missing : tuple
         Nodata values, excluded from every window.
+    nodata : int or float or None
+        Result of a window whose elements are all missing; None is NaN, or for integers the first of `missing`.
     given : record or None
         Attributes as they were given, before defaults and shapes were applied.
     """
@@ -106,6 +108,7 @@ class Plan:
     empty_windows: int
     facts: tuple[Fact, ...]
     missing: Missing = ()
+    nodata: float | None = None
     guessed: bool = False
     given: Attributes | None = field(default=None, compare=False)
 

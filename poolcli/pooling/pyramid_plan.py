@@ -334,7 +334,8 @@ def _next(
         tuple(kernels[i] for i in spatial),
         pads_end=tuple(-lengths[i] % kernels[i] if ceil else 0 for i in spatial),
     )
-    plan = make_plan(op, lengths, dtype, layout=layout, missing=missing)
+    # Each level has the nodata value of the first, so that the next one leaves it out too.
+    plan = make_plan(op, lengths, dtype, layout=layout, missing=missing, nodata=next(iter(missing), None))
     expected = (ceil_div(n, k) if ceil else n // k for n, k in zip(lengths, kernels, strict=True))
     assert plan.output_shape == tuple(expected)  # noqa: S101  # the padding makes it so
     return Level(plan.output_shape, factors, plan, base)

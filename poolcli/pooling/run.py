@@ -17,6 +17,7 @@ from poolcli.dtypes import DTYPES, lookup
 from poolcli.engine.choose import engine_notes
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
+    FORMATS,
     ArrayContainer,
     ArrayReader,
     Header,
@@ -106,7 +107,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     job = outcome.job
     layout = settings.layout or header.layout
     missing = header.missing if settings.missing is None else settings.missing
-    plan = _plan(op, header, layout, settings, missing)
+    plan = _plan(op, header, layout, settings, missing, _nodata(job, header, settings))
     colour = choose_colour(plan, header, settings.linear_light)
     if plan.missing and not colour.is_plain:
         if settings.missing:
@@ -151,9 +152,32 @@ def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
     return (f"what the file calls missing ({named(voting)}) is pooled like any other number",) if voting else ()
 
 
-def _plan(op: Attributes, header: Header, layout: str | None, settings: Settings, missing: Missing) -> Plan:
+def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
+    """The nodata value that the output's attributes or tags name, which are those of the input; None if they do not."""
+    if not header.missing or not job.output or settings.rescale is not None:
+        return None
+    kept = FORMATS[header.format].nodata == format_of(job.output).nodata != ""
+    return header.missing[0] if kept else None
+
+
+def _plan(
+    op: Attributes,
+    header: Header,
+    layout: str | None,
+    settings: Settings,
+    missing: Missing,
+    nodata: float | None = None,
+) -> Plan:
     if missing:  # of these, 0.0 and -0.0 are equal, and not the same
-        return make_plan(op, header.shape, header.dtype, layout=layout, output_dtype=settings.dtype, missing=missing)
+        return make_plan(
+            op,
+            header.shape,
+            header.dtype,
+            layout=layout,
+            output_dtype=settings.dtype,
+            missing=missing,
+            nodata=nodata,
+        )
     return _kept_plan(op, header.shape, header.dtype, layout, settings.dtype)
 
 

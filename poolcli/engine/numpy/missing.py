@@ -2,8 +2,7 @@
 
 Everything is pooled by the engine that was chosen, and the windows that hold missing elements once more, as the numpy
 engine does it, with zeros in a sum, no position in a comparison and no vote: no bit depends on the engine or the cut.
-Where no element is left of those that a window has, the result is nan, or of integers the first missing number, and
-the index -1.
+Where no element is left of those that a window has, the result is the plan's `nodata`, and the index -1.
 """
 
 from __future__ import annotations
@@ -74,11 +73,13 @@ def _pool_again(
             mean = mean_of if reducer.power is None else power_mean_of
             found = mean(part, left)(np.where(gone, slab.dtype.type(0), slab))
         out[again] = storable(found, out.dtype)[again]
-    out[again & (present == 0)] = _nothing(part)
+        out[again & (present == 0)] = _nothing(part)
 
 
 def _nothing(part: Region) -> float:
     """What a window gives of which all elements are missing."""
+    if part.plan.nodata is not None:
+        return part.plan.nodata
     return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]
 
 

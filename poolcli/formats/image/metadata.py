@@ -68,7 +68,7 @@ SHOWN = 5  # tags named in a note
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "place on the earth", "duration": "durations of the pages",
-    "gamma": "gamma",
+    "gamma": "gamma", "nodata": "nodata value",
 }  # fmt: skip
 SRGB_GAMMA, NEAR = 1 / 2.2, 0.001
 DAMAGED = "damaged in the input"
@@ -161,6 +161,9 @@ def _of_tiff(exif: Exif) -> dict[str, Any]:
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
     dots = _dots_of_tiff(exif)
+    nodata = exif.get(tags.NO_DATA)
+    if isinstance(nodata, str | int | float):
+        found["nodata"] = str(nodata).strip("\0 ")
     return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import human_bytes
+from poolcli.formats.checks import human_bytes, named
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
 
@@ -83,14 +83,15 @@ LEAST = 8  # bytes of a page in any file
 
 
 class Page(NamedTuple):
-    """Width and height of a page, upright, its kind of pixels, and whether it is a smaller copy, a mask or another view
-    of another page.
+    """Width and height of a page, upright, its kind of pixels, whether it is a smaller copy, a mask or another view of
+    another page, and whether it is a mask.
     """
 
     width: int
     height: int
     kind: str = ""
     is_copy: bool = False
+    is_mask: bool = False
 
     @property
     def pixels(self) -> int:
@@ -105,8 +106,18 @@ def choose_pages(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[
     """The pages that are read, counted from 0, and a note if these are not all.
 
     Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
-    pages differ or some are copies of others.
+    pages differ or some are copies of others. Masks are not applied, which another note says.
     """
+    chosen, notes = _chosen(path, pages, wanted)
+    masks = [i + 1 for i, page in enumerate(pages) if page.is_mask]
+    if not masks or all(pages[i].is_mask for i in chosen):
+        return chosen, notes
+    one = len(masks) == 1
+    which = f"page {masks[0]} is a mask" if one else f"pages {named([str(each) for each in masks])} are masks"
+    return chosen, (*notes, f"{which}, and not applied: the pixels that {'it hides' if one else 'they hide'} count")
+
+
+def _chosen(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range, tuple[str, ...]]:
     count = len(pages)
     if wanted is not None:
         chosen = range(count) if wanted == "all" else _asked(path, count, wanted)

@@ -118,7 +118,8 @@ def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
             image.seek(number)
         refuse_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
         further = image.format in SEVERAL_VIEWS and number != first
-        pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(stored_tags(image).get(tags.SUBFILE, 0))))
+        subfile = stored_tags(image).get(tags.SUBFILE, 0)
+        pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(subfile), tiff.is_mask(subfile)))
     return pages
 
 

@@ -39,7 +39,7 @@ MANY_PAGES = 200
 QUOTIENTS = 24  # bytes a sample that a division takes for a while
 SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
 INTEGER = re.compile(r"[+-]?\d{1,19}")
-COPY = 0b101  # bits of the subfile type: a smaller copy, or a mask
+COPY, MASK = 0b101, 0b100  # bits of the subfile type: a smaller copy or a mask, and a mask
 
 # What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
 _GREY, _U, _ONE_ALPHA = tags.GREY, tags.UNSIGNED, ((tags.ASSOCIATED,), (tags.UNASSOCIATED,))
@@ -102,7 +102,9 @@ def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, Bina
     for page in (file.pages[number] for number in range(count)):
         refuse_memory(path, tile_bytes(_tags(page, (tags.TILE_WIDTH, tags.TILE_LENGTH))), limit)
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
-        pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype)))
+        pages.append(
+            Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype), is_mask(page.subfiletype))
+        )
     return file, stream, pages
 
 
@@ -117,6 +119,11 @@ def tile_bytes(stored: Mapping[int, Any]) -> int:
 def is_copy(subfile_type: Any) -> bool:
     """Whether a page is a smaller copy or a mask of another."""
     return bool(int(subfile_type) & COPY)
+
+
+def is_mask(subfile_type: Any) -> bool:
+    """Whether a page says which pixels of another one are valid."""
+    return bool(int(subfile_type) & MASK)
 
 
 def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:

@@ -47,7 +47,7 @@ KEPT = frozenset((
     18246, 18249, 33432, EXIF, GPS, 40091, 40092, 40093, 40094, 40095,
 ))  # fmt: skip
 # Georeference.
-GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, 34736, 34737, NO_DATA))
+GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, 34736, 34737))
 # Kept from the EXIF directory: exposure, versions, times, lens, light, sensor, scene, owner, serial numbers.
 EXIF_KEPT = frozenset((
     33434, 33437, 34850, 34852, 34855, 34856, *range(34864, 34870), 36864, 36867, 36868, *range(36880, 36883),
@@ -58,7 +58,7 @@ EXIF_KEPT = frozenset((
 # Written anew: how the pixels are stored, what is kept apart from the directory, padding.
 MADE_ANEW = frozenset((
     *range(254, 269), *range(273, 282), 284, *range(288, 294), 297, 317, *range(320, 331), 332, 334, 336,
-    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE,
+    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, NO_DATA,
     37121, 37122, 59932, 59933,
 ))  # fmt: skip
 

@@ -47,11 +47,13 @@ class Compression(NamedTuple):
     tifffile: str | None
     predictor: bool
 
-    @property
-    def pillow_options(self) -> dict[str, Any]:
-        """Its arguments of Pillow's `save`."""
-        differences = {"tiffinfo": {tags.PREDICTOR: 2}} if self.predictor else {}
-        return {"compression": self.pillow, **differences} if self.pillow else {}
+    def pillow_options(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of Pillow's `save`, with the tags that every page has."""
+        info = {tags.NO_DATA: kept["nodata"]} if "nodata" in kept else {}
+        if not self.pillow:
+            return {"tiffinfo": info} if info else {}
+        info |= {tags.PREDICTOR: 2} if self.predictor else {}
+        return {"compression": self.pillow} | ({"tiffinfo": info} if info else {})
 
     @property
     def needs_tifffile(self) -> bool:
@@ -98,6 +100,7 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
         pages = with_signs_turned(pages)
     compressor = compression.tifffile
     predictor = compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES)
+    nodata = [(tags.NO_DATA, "s", 0, kept["nodata"], True)] if "nodata" in kept else []
     stream = io.BytesIO()
     with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MOST_BYTES) as file:
         for page in pages:
@@ -111,6 +114,7 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
                 predictor=predictor,
                 metadata=None,
                 software=False,
+                extratags=nodata,
             )
     return stream.getvalue()
 

@@ -63,7 +63,7 @@ def _encode(
         if mode in DEEP or compression.needs_tifffile:
             data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
-            data = encode(name, mode, stack, compression.pillow_options)
+            data = encode(name, mode, stack, compression.pillow_options(kept))
         return tiff_write.with_directory(data, kept), notes
     if name == "gif":
         return encode_gif(stack, kept)
@@ -76,7 +76,7 @@ def _encode(
 KEEPS = {
     "png": {"icc_profile", "exif", "dpi", "xmp", "text", "gamma", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
-    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "compression", "predictor", "bands"},
+    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "nodata", "compression", "predictor", "bands"},
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
     "gif": {"comment", "duration", "loop"},

@@ -37,7 +37,7 @@ from poolcli.formats.zarr.library import (
     stored_bytes,
     walk,
 )
-from poolcli.formats.zarr.ome import axes_of, first_level, metadata_of, with_numbers
+from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metadata_of
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 
@@ -113,7 +113,7 @@ class Stored:
             _check(where, node, self.options.limit)
             self._check_stored(where, node)
             limit_chunk_size(where, node)
-            attributes, header = with_numbers(node.attrs), self._header(name, node)
+            attributes, header = attributes_of(self.root, name, node), self._header(name, node)
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from poolcli.dtypes import DTYPES, lookup
@@ -14,7 +14,7 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import named
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
-from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain
+from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.windows import ceil_div
@@ -176,9 +176,9 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> NewArray:
         kept=kept,
         most=options.most,
     )
-    names = _names(spec)
     attributes = plain(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
+    names = _names(spec, version)
     fill, has_fill = fill_value(kept, spec.dtype)
     without = list[str]()
     array = _Array(key, spec, grid, kept, fill, names, attributes)
@@ -205,9 +205,10 @@ def encoded(documents: Documents) -> dict[str, bytes]:
     return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
 
 
-def _names(spec: Spec) -> tuple[str | None, ...]:
+def _names(spec: Spec, version: int) -> tuple[str | None, ...]:
+    """The names of the axes; in Zarr v2 those of the input, as they change what the fill value means to xarray."""
     labels = tuple(dimension.label or None for dimension in spec.metadata.dimensions)
-    return labels if any(labels) else names_of(spec.layout)
+    return labels if any(labels) or version == 2 else names_of(spec.layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,27 +244,36 @@ def _array_3(array: _Array, without: list[str]) -> Documents:
         "chunk_key_encoding": kept.get("chunk_key_encoding", {"name": "default", "configuration": {"separator": "/"}}),
         "fill_value": array.fill,
         "codecs": codecs,
-        "attributes": array.attributes,
+        "attributes": stored_attributes(array.attributes, spec.dtype),
     }
     names = {"dimension_names": list(array.names)} if array.names else {}
     return {_under(array.key, "zarr.json"): content | names}
 
 
 def _array_2(array: _Array, without: list[str]) -> Documents:
-    spec, kept, attributes = array.spec, array.kept, array.attributes
+    spec, kept, attributes, fill = array.spec, array.kept, dict(array.attributes), array.fill
+    if array.names and all(array.names):
+        attributes[DIMENSIONS] = list(array.names)
+        if not any("multiscales" in group for group in spec.metadata.groups.values()):
+            fill = _number(attributes.pop("_FillValue", None))  # for xarray any fill value is a nodata value
     content = {
         "zarr_format": 2,
         "shape": list(spec.shape),
         "chunks": list(array.grid.chunks),
         "dtype": _type_2(spec.dtype),
-        "fill_value": array.fill,
+        "fill_value": fill,
         "order": "C",
         "dimension_separator": kept.get("dimension_separator", "."),
         **codecs_2(kept, spec.dtype, without),
     }
-    if array.names and all(array.names):
-        attributes = attributes | {DIMENSIONS: list(array.names)}
     return {_under(array.key, ".zarray"): content} | ({_under(array.key, ".zattrs"): attributes} if attributes else {})
+
+
+def _number(value: Any) -> Any:
+    """A number as the fill value of Zarr v2; None for anything else."""
+    if not isinstance(value, int | float):
+        return None
+    return value if isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 
 def _type_2(dtype: str) -> str:

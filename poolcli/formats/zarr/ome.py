@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -202,6 +202,27 @@ def _plain(value: Any, depth: int) -> Any:
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
+def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
+    """The attributes of an array without dimension names, with its nodata values as numbers.
+
+    In Zarr v2 xarray stores `_FillValue` as the fill value of arrays with dimension names; those of a multiscale group
+    are written by others, whose fill value is an element like others.
+    """
+    found = with_numbers(array.attrs)
+    named, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
+    if named and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
+        found["_FillValue"] = fill.item()
+    return found
+
+
+def stored_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `with_numbers`."""
+    fill = attributes.get("_FillValue")
+    if DTYPES[dtype].kind != "float" or not isinstance(fill, int | float):
+        return dict(attributes)
+    return {**attributes, "_FillValue": b64encode(struct.pack("<d", fill)).decode()}
+
+
 def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers.
 
@@ -243,13 +264,12 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         attributes = dict(group.attrs)
         dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
         groups[name] = attributes
-    attributes = {name: value for name, value in dict(array.attrs).items() if name != DIMENSIONS}
     notes = (f"left out, because it describes several levels: {named(dropped)}",) if dropped else ()
     dimensions = _dimensions(root, key, array, axes) if axes else ()
     return Metadata(
         ome=described(root, key),
         store=stored(array),
-        attributes=attributes,
+        attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=dimensions,
         notes=notes,
@@ -285,8 +305,7 @@ def _dimensions(root: Any, key: str | None, array: Any, axes: Sequence[str | Non
         if values is not None:
             room -= byte_count(values.shape, DTYPES[values.dtype.name].itemsize)
             if room >= 0:
-                kept = {word: value for word, value in dict(values.attrs).items() if word != DIMENSIONS}
-                scales["/" + place] = Scale(values[:], "", kept)
+                scales["/" + place] = Scale(values[:], "", attributes_of(root, place, values))
         found.append(Dimension(name or "", scales))
     return tuple(found)
 
