@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError, ops
 from poolcli.dtypes import lookup, numpy_dtype
-from poolcli.engine import run
+from poolcli.engine import choose, run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
 from poolcli.engine.compiled.choose import Limits
 from poolcli.engine.numpy.reduce import steps_of
@@ -272,10 +272,10 @@ def test_no_element_outside_of_a_window_changes_its_output(name: str, dtype: str
 
 
 @dataclass(frozen=True)
-class Spread(Reducer):
+class Invented(Reducer):
     """A reducer with a field that no engine has heard of."""
 
-    spread: bool = False
+    invented: bool = False
 
 
 INVENTED = {
@@ -283,8 +283,8 @@ INVENTED = {
     "divided, of what": Reducer("range", "range", "number", divides=True),
     "a power of what": Reducer("range", "range", "float", power=2),
     "two ways": Reducer("range", "range", "number", better=operator.gt, adds=True),
-    "a new field": Spread("range", "range", "number", spread=True),
-    "a new field beside known ones": Spread("range", "range", "number", divides=True, adds=True, spread=True),
+    "a new field": Invented("range", "range", "number", invented=True),
+    "a new field beside known ones": Invented("range", "range", "number", divides=True, adds=True, invented=True),
 }
 
 
@@ -297,6 +297,14 @@ def test_a_reducer_that_engines_do_not_know_is_refused_by_its_name(name: str, en
         with pytest.raises(PoolError, match=r"^avg: no engine knows the reducer 'range'"):
             run(plan, np.ones(shape, np.float32), engine=engine)
     assert all(each.refusal(plan) for each in ENGINE_ROWS.values())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_one_engine_learns_to_read_no_other_takes(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = f"READ_BY_{engine.upper()}"
+    monkeypatch.setattr(choose, known, getattr(choose, known) | {"invented"})
+    plan = replace(AvgPool(2).plan((1, 1, 8)), reducer=INVENTED["a new field beside known ones"])
+    assert [name for name, row in ENGINE_ROWS.items() if row.refusal(plan) is None] == [engine]
 
 
 @pytest.mark.parametrize("name", ["no way to join", "divided, of what", "a power of what"])

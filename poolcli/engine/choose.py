@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     # none) where they were asked for; None for threads is as many as pay
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
-READ = frozenset(
+# The fields of a reducer that each engine reads: one that learns to read a new field adds it to its own.
+READ_BY_NUMBA = frozenset(
     ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
-)  # fields of a reducer
+)
+READ_BY_NUMPY = frozenset(
+    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
+)
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
@@ -50,7 +54,7 @@ def refusal(plan: Plan) -> str | None:
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
         return f"numba adds powers up to {LARGEST_POWER} of numbers of up to 32 bits"
     adds_alone = reducer.adds and reducer.power is None and not reducer.divides
-    if not is_known(reducer, READ) or adds_alone or reducer.better not in (None, *COMPARED):
+    if not is_known(reducer, READ_BY_NUMBA) or adds_alone or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"
     return None
 
@@ -83,12 +87,8 @@ class Engine:
         return prepare
 
 
-# The fields of a reducer that the numpy engine reads; whoever teaches it a new one adds that here.
-READ = frozenset(["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"])
-
-
 def _refused_by_numpy(plan: Plan) -> str | None:
-    return None if is_known(plan.reducer, READ) else f"numpy has no {plan.reducer.noun}"
+    return None if is_known(plan.reducer, READ_BY_NUMPY) else f"numpy has no {plan.reducer.noun}"
 
 
 NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, refusal)
