@@ -10,7 +10,14 @@ from typing import Any
 
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import equivalents, one_divisor, ratio, reads_same_elements, same
+from poolcli.explain.equivalence import (
+    equivalents,
+    one_divisor,
+    ratio,
+    reads_same_elements,
+    same,
+    same_at_every_size,
+)
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
@@ -82,6 +89,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 TRIED = 256  # combinations of what serves each axis, for each pair of words
+ONLY_THIS_SIZE = "for this input size only"
 LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
 
 
@@ -101,6 +109,9 @@ class Conversion:
         Why there is none.
     searched : Searched or None
         What was searched; None if the framework has no such operator.
+    only_this_size : bool
+        Whether the call gives other windows or divisors than the plan's attributes at another input size. Sizes that
+        the framework refuses do not count.
     """
 
     like: str
@@ -108,9 +119,12 @@ class Conversion:
     text: str | None
     reason: str | None
     searched: Searched | None = None
+    only_this_size: bool = False
 
     def __str__(self) -> str:
-        return self.text or "\n".join((f"none: {self.reason}", *told(self.searched)))
+        if self.text is None:
+            return "\n".join((f"none: {self.reason}", *told(self.searched)))
+        return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +155,9 @@ class _Axis:
 def convert(plan: Plan, like: str) -> Conversion:
     """Convert a plan to the equivalent call in another framework, verified by planning it there.
 
-    The search covers all operators of the framework with the same reducer, and for fixed windows every kernel, stride,
-    dilation and padding that reads the same elements, with each of its auto_pad and rounding words.
+    The plan's own attributes are tried first, so that the call holds for every input size where the framework has
+    them. The search then covers all operators of the framework with the same reducer, and for fixed windows every
+    kernel, stride, dilation and padding that reads the same elements, with each of its auto_pad and rounding words.
 
     Parameters
     ----------
@@ -167,27 +182,41 @@ def convert(plan: Plan, like: str) -> Conversion:
     ((3, 3), (2, 2), (1, 1), True)
     """
     dialect = dialect_of(like)
-    reason: str | None = None
-    for op in _candidates(plan, dialect):
+    refusals: list[str] = []
+    kept = list(_verified(plan, dialect, _with_own_numbers(plan, dialect), refusals))
+    for op, other in kept:
+        if same_at_every_size(plan, op, other):
+            return _found(plan, op, other, dialect, only_this_size=False)
+    first = kept[0] if kept else next(_verified(plan, dialect, _candidates(plan, dialect), refusals), None)
+    if first is not None:
+        return _found(plan, *first, dialect, only_this_size=not same_at_every_size(plan, *first))
+    why = _never(plan, dialect) or (refusals[0] if refusals else None) or _nothing(dialect)
+    return Conversion(dialect.name, None, None, why, _searched(plan, dialect))
+
+
+def _verified(
+    plan: Plan, dialect: Dialect, candidates: Iterable[Attributes], refusals: list[str]
+) -> Iterator[tuple[Attributes, Plan]]:
+    """The candidates that give the same at the plan's size, with their plans; `refusals` gets why others are not."""
+    for op in candidates:
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            reason = reason or marked_message(without_hints(error.message))
+            refusals.append(marked_message(without_hints(error.message)))
             continue
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
-                return Conversion(dialect.name, op, _text(plan, other, dialect), None)
-            reason = reason or unwritten
-    why = _never(plan, dialect) or reason or _nothing(dialect)
-    return Conversion(dialect.name, None, None, why, _searched(plan, dialect))
+                yield op, other
+            else:
+                refusals.append(unwritten)
 
 
-def _text(plan: Plan, other: Plan, dialect: Dialect) -> str:
-    """The call that makes `other`, or for one output of adaptive windows that which takes axes of any length whole."""
+def _found(plan: Plan, op: Attributes, other: Plan, dialect: Dialect, only_this_size: bool) -> Conversion:
+    """The conversion; one output of adaptive windows is written as a call that takes axes of any length whole."""
     if plan.op in dialect.wholes and all(w.output == 1 for w in plan.windows):
-        return dialect.wholes[plan.op](plan)
-    return dialect.write(other)
+        return Conversion(dialect.name, op, dialect.wholes[plan.op](plan), None)
+    return Conversion(dialect.name, op, dialect.write(other), None, only_this_size=only_this_size)
 
 
 def _searched(plan: Plan, dialect: Dialect) -> Searched | None:
@@ -241,9 +270,31 @@ def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
             yield from _fixed(plan, dialect, record)
 
 
+def _with_own_numbers(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes]:
+    """The plan's own kernel, strides, dilations and pads with each pair of words, its own words first.
+
+    Rounding up is the same as rounding down with stride - 1 more elements of padding at the end.
+    """
+    if "kernel" not in plan.attributes:
+        return
+    up = plan.attributes["rounding_type"] != "floor"
+    for record in _records(plan, dialect):
+        if not issubclass(record, SlidingAttributes):
+            continue
+        for words in _words(plan, dialect, record):
+            more = up - (words.rounding_type != "floor")
+            axes = [
+                _Axis(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1, w.pad_begin, end)
+                for w in plan.windows
+                if isinstance(w, Sliding) and (end := w.pad_end + more * (w.stride - 1)) >= 0
+            ]
+            if len(axes) == len(plan.axes):
+                yield _attributes(record, _shared(plan, dialect, record), words, axes)
+
+
 def _fixed(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
     """Fixed windows of `record`, by the words that all axes share; first with the plan's own numbers."""
-    shared = {"like": dialect.name} | {name: plan.attributes[name] for name in _own(record) if name in plan.attributes}
+    shared = _shared(plan, dialect, record)
     every = [tuple(equivalents(w)) for w in plan.windows]
     if not all(every):
         return
@@ -270,10 +321,12 @@ def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
         divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
         with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
         divisions = [*with_override, *divisions] if plan.divisor_override else [*divisions, *with_override]
-    for auto_pad in ("explicit", "same_upper", "same_lower"):
-        for division, rounding in product(divisions, dialect.rounding_types):
-            if auto_pad in dialect.auto_pads:
-                yield _Words(auto_pad, rounding, division)
+    auto_pads = [word for word in ("explicit", "same_upper", "same_lower") if word in dialect.auto_pads]
+    auto_pads.sort(key=lambda word: word != plan.attributes.get("auto_pad"))
+    up = plan.attributes.get("rounding_type", "floor") != "floor"
+    roundings = sorted(dialect.rounding_types, key=lambda word: (word != "floor") != up)
+    for auto_pad, division, rounding in product(auto_pads, divisions, roundings):
+        yield _Words(auto_pad, rounding, division)
 
 
 def _attributes(
@@ -340,6 +393,7 @@ def _factors(plan: Plan, w: AxisWindows, alone: Plan) -> object:
     return ratio(mine, other), ratio(mine, replace(other, counted="kernel")), other.pad_begin + other.pad_end > 0
 
 
-def _own(record: type[Attributes]) -> list[str]:
-    """The attributes that the operator has beyond those of its geometry."""
-    return [own.name for own in fields(record) if own.name not in SHARED]
+def _shared(plan: Plan, dialect: Dialect, record: type[Attributes]) -> dict[str, Any]:
+    """The dialect, and the plan's attributes beyond those of geometry that the operator has too."""
+    own = (each.name for each in fields(record) if each.name not in SHARED)
+    return {"like": dialect.name} | {name: plan.attributes[name] for name in own if name in plan.attributes}

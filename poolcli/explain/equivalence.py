@@ -13,9 +13,10 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
+from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, BinAttributes
 from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
 
 LISTED = 64  # windows that are all looked at
@@ -103,6 +104,51 @@ def same(a: Plan, b: Plan) -> bool:
         and all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
         and not (a.reducer.divides and b.reducer.divides and not same_divisors(a, b))
     )
+
+
+MOST_SIZES = 256  # of an axis, beyond which it is not shown that two operators are the same at each
+
+
+def same_at_every_size(a: Plan, op: Attributes, b: Plan) -> bool:
+    """Whether the attributes of `a` and `op`, which `b` plans, are the same at every input size that both take.
+
+    Long inputs show another kernel, stride or dilation. All else recurs with the stride from the length on at which no
+    window reaches past both ends, so that lengths up to there and two strides more show it.
+    """
+    own = a.given
+    if isinstance(own, BinAttributes) or isinstance(op, BinAttributes):
+        return isinstance(own, BinAttributes) and isinstance(op, BinAttributes)
+    both = zip(a.windows, b.windows, strict=True)
+    pairs = [(v, w) for v, w in both if isinstance(v, Sliding) and isinstance(w, Sliding)]
+    if own is None or any(_moves(v) != _moves(w) for v, w in pairs):
+        return False
+    longest = [max(w.extent + w.pad_begin + w.pad_end for w in pair) + 2 * pair[0].stride for pair in pairs]
+    if max(longest) > MOST_SIZES:
+        return a.windows == b.windows and _rules(a) == _rules(b)
+    alone = [{i: size} for i, most in enumerate(longest) for size in range(1, most + 1)]
+    together = [dict.fromkeys(range(len(pairs)), size) for size in range(1, max(longest) + 1)]
+    return all(_same_at(a, own, op, sizes) for sizes in (*alone, *together))
+
+
+def _rules(plan: Plan) -> tuple[object, ...]:
+    """What else than its windows decides on those of another size; of no use where auto_pad sets the pads."""
+    rounding, auto_pad = plan.attributes["rounding_type"], plan.attributes["auto_pad"]
+    rule = DIALECTS[plan.like].ceil if rounding == "ceil" else rounding
+    sets_pads = str(auto_pad).startswith("same")
+    return rule, plan.reducer, plan.divisor_override, plan.like if sets_pads else None, auto_pad if sets_pads else None
+
+
+def _moves(w: Sliding) -> tuple[int, int, int]:
+    return w.kernel, w.stride, w.dilation if w.kernel > 1 else 1
+
+
+def _same_at(plan: Plan, a: Attributes, b: Attributes, sizes: Mapping[int, int]) -> bool:
+    """Whether two operators are the same where axes of the plan have other sizes; so where one of them is refused."""
+    shape = list(plan.input_shape)
+    for i, size in sizes.items():
+        shape[plan.axes[i].position] = size
+    one, two = (_planned(op, shape, plan) for op in (a, b))
+    return one is None or two is None or same(one, two)
 
 
 def _both(*axes: AxisWindows | None) -> set[int] | None:

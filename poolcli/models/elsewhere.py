@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.convert import convert
+from poolcli.explain.convert import ONLY_THIS_SIZE, convert
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message
@@ -23,7 +23,7 @@ from poolcli.models.layer import (
     without_indices,
 )
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, DividingAttributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,24 +146,23 @@ def _listed(shape: tuple[int, ...]) -> str:
     return ",".join(map(str, shape))
 
 
-MOST_LENGTHS = 24  # that are tried for dynamic axes
-
-
 @dataclass(frozen=True, slots=True)
 class Written:
     """The call or layer in the words of `like`; None where there is none, which `reason` explains.
 
-    `note` says what the text holds for, where it does not follow from the layer alone.
+    `note` says what the text holds for, where it does not follow from the layer alone; `only_this_size` whether it
+    gives other windows or divisors than the layer at another input size.
     """
 
     like: str
     text: str | None
     reason: str | None
     note: str | None = None
+    only_this_size: bool = False
 
 
 def written(layer: Layer, like: str) -> Written:
-    """`layer` for the framework `like`. Dynamic axes are tried at lengths that meet the strides in every way."""
+    """`layer` for the framework `like`; with dynamic axes a text that holds for every length."""
     if layer.op is None or layer.invalid:
         return Written(like, None, in_words_of(layer.framework, layer.invalid) if layer.invalid else layer.problem)
     if layer.shape_only:
@@ -172,33 +171,22 @@ def written(layer: Layer, like: str) -> Written:
         return Written(like, None, "the rank of its input is not known")
     shape, layout = layer.input_shape, layer.layout or default_layout(len(layer.input_shape))
     places = [place for place in spatial_axes(layout) if not is_number(shape[place])]
-    if not places:
-        return _at(layer, shape, layout, like)
-    first: Written | None = None
-    lengths = _typed_lengths(layer)
-    for length in lengths:
-        one = _at(layer, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout, like)
-        first = first or one
-        if one.text is None:
-            return one
-        if one.text != first.text:
-            why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
-            return Written(like, None, marked_message(why))
-    any_length = isinstance(layer.op, BinAttributes) and layer.op.output_size in (1, (1,))
-    note = None if any_length else f"the same for lengths from {lengths[0]} to {lengths[-1]} of the dynamic axes"
-    told = "; ".join(each for each in (first.note if first else None, note) if each)
-    return Written(like, first.text if first else None, None, told or None)
+    length = _least_length(layer)
+    made = _at(layer, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout, like)
+    if places and made.only_this_size:
+        why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
+        return Written(like, None, marked_message(why))
+    return made
 
 
-def _typed_lengths(layer: Layer) -> range:
-    """Lengths on which the windows fit, twice as many as the largest stride."""
+def _least_length(layer: Layer) -> int:
+    """A length on which every window fits."""
     op = layer.op
     if not isinstance(op, SlidingAttributes):
-        return range(7, 11)
+        return 7
     numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))
-               for name in ("kernel", "dilations", "strides", "pads_begin", "pads_end")}  # fmt: skip
-    least = (numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"]
-    return range(least, least + min(2 * cast("int", numbers["strides"]) + 1, MOST_LENGTHS))
+               for name in ("kernel", "dilations", "pads_begin", "pads_end")}  # fmt: skip
+    return int((numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"])
 
 
 def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
@@ -218,4 +206,7 @@ def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
     if not layer.keeps_axes:
         notes.append("the pooled axes, 1 long, are dropped after it")
-    return Written(like, done.text, None if done.text else done.reason, "; ".join(notes) or None if done.text else None)
+    if done.only_this_size:
+        notes.append(ONLY_THIS_SIZE)
+    note = "; ".join(notes) or None if done.text else None
+    return Written(like, done.text, done.reason, note, done.only_this_size)

@@ -172,6 +172,7 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
         "text": conversion.text,
         "reason": conversion.reason and on_command_line(conversion.reason),
         "searched": conversion.searched and asdict(conversion.searched),
+        "only_this_size": conversion.only_this_size,
     }
 
 

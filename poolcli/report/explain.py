@@ -14,7 +14,7 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
-from poolcli.explain.convert import Conversion, told
+from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion, told
 from poolcli.explain.identify.search import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.formats import Tensor
@@ -166,7 +166,8 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
         return Group(
             heading, Text(f"none: {on_command_line(conversion.reason or '')}"), *map(Text, told(conversion.searched))
         )
-    return Group(heading, Text(conversion.text, no_wrap=True, overflow="ignore"))  # one line, to be pasted
+    call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted
+    return Group(heading, call, *([Text(ONLY_THIS_SIZE)] if conversion.only_this_size else []))
 
 
 def chain_view(chain: Chain) -> RenderableType:

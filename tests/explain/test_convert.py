@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.explain.convert import convert
-from poolcli.plan import Plan
+from poolcli.plan import Plan, make_plan
 from tests.explain import pasted
 from tests.explain.drawn import plans
 from tests.profiles import sized
@@ -138,9 +139,73 @@ def test_one_output_of_adaptive_windows_is_written_for_axes_of_any_length() -> N
         assert convert(plan, "tensorflow").text == f"tf.{name}(x, [1, 2], keepdims=True)"
 
 
-def test_same_upper_becomes_explicit_pads_and_back() -> None:
+def test_same_upper_becomes_explicit_pads_where_the_framework_has_no_other_form() -> None:
     plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
     assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME", data_format="NHWC")'
     text = convert(plan, "onnx").text
     assert text is not None
-    assert "pads=[0, 0, 1, 1]" in text
+    assert 'auto_pad="SAME_UPPER"' in text
+    explicit = convert(MaxPool(3, 2, auto_pad="same_upper").plan((1, 1, 9, 9)), "pytorch")
+    assert (explicit.op, explicit.only_this_size) == (
+        MaxPool((3, 3), (2, 2), (1, 1), (1, 1), (1, 1), like="pytorch"), True
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "like", "expected", "only_this_size"),
+    [
+        (MaxPool(3, 2, rounding_type="ceil"), "pytorch", "3, stride=2, padding=0, ceil_mode=True", False),
+        (MaxPool(3, 2, rounding_type="ceil"), "onnx", "ceil_mode=1", False),
+        (MaxPool(3, 2, rounding_type="ceil"), "tensorflow", "[[0, 0], [0, 1], [0, 0]]", False),
+        (MaxPool(3, 2, 0, 1), "pytorch", "padding=0, ceil_mode=True", False),
+        (MaxPool(2, 3, rounding_type="ceil"), "onnx", "ceil_mode=1", True),
+        (AvgPool(3, 1, 1, 1), "tensorflow", '"SAME"', False),
+        (AvgPool(3, 2, 1, 1), "tensorflow", '"SAME"', True),
+        (AdaptiveMaxPool(11), "onnx", "kernel_shape=[5]", True),
+        (AdaptiveMaxPool(11), "pytorch", "adaptive_max_pool1d(x, 11)", False),
+    ],
+    ids=["ceil", "ceil-onnx", "ceil-as-pads", "pads-as-ceil", "dropped", "same", "same-here", "bins", "bins-kept"],
+)
+def test_a_call_that_holds_for_every_size_is_preferred(op: Any, like: str, expected: str, only_this_size: bool) -> None:
+    found = convert(op.plan((1, 1, 55)), like)
+    assert found.text is not None
+    assert expected in found.text
+    assert found.only_this_size is only_this_size
+    assert str(found) == found.text + "\nfor this input size only" * only_this_size
+
+
+@settings(max_examples=sized(40, 400), derandomize=True)
+@given(plans(), st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=10, max_size=10))
+def test_a_conversion_without_a_mark_holds_for_other_sizes(plan: Plan | None, others: list[list[int]]) -> None:
+    if plan is None or plan.given is None:
+        return
+    for like in DIALECTS:
+        found = convert(plan, like)
+        if found.op is None or found.only_this_size or "Global" in str(found.text) or "reduce_" in str(found.text):
+            continue
+        for sizes in others:
+            shape = (1, 2, *sizes[: len(plan.axes)])
+            with suppress(RequestError):
+                one, two = make_plan(plan.given, shape, "float32"), make_plan(found.op, shape, "float32")
+                assert one.output_shape == two.output_shape, (plan.given, found.op, shape)
+                x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+                np.testing.assert_allclose(
+                    _answer(two, x), _answer(one, x), 1e-5, 1e-6, err_msg=f"{plan.given} {found}"
+                )
+
+
+@pytest.mark.parametrize("like", ["pytorch", "onnx"])
+def test_a_conversion_without_a_mark_is_pasted_at_other_sizes(like: str) -> None:
+    pytest.importorskip("torch" if like == "pytorch" else "onnxruntime")
+    ask = pasted.pytorch if like == "pytorch" else pasted.onnx_runtime
+    count = 0
+    for kernel, stride, up in product((2, 3), (1, 2, 3), ("floor", "ceil")):
+        for op in (MaxPool(kernel, stride, rounding_type=up), AvgPool(kernel, stride, 1, 1, rounding_type=up)):
+            found = convert(op.plan((1, 1, 11, 12)), like)
+            if found.text is None or found.only_this_size:
+                continue
+            for size in range(5, 15):
+                x = np.random.default_rng(size).standard_normal((1, 1, size, size + 1)).astype(np.float32)
+                np.testing.assert_allclose(ask(found.text, x), _answer(op.plan(x.shape), x), 1e-5, 1e-6)
+                count += 1
+    assert count >= 100

@@ -151,4 +151,11 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
         "divisor_override=9)",
         "reason": None,
         "searched": None,
+        "only_this_size": False,
     }
+
+
+def test_a_call_for_one_input_size_says_so(cli: Cli) -> None:
+    line = ("shape", "adaptive-max", "1,3,9", "--output-size", "3", "--to", "onnx")
+    assert cli(*line).out.endswith("ceil_mode=0)\nfor this input size only\n")
+    assert cli(*line, "--json").json["to"]["only_this_size"] is True

@@ -20,10 +20,9 @@ PADDED = 'kernel="3,3" strides="2,2" pads_begin="1,1" pads_end="1,1" exclude-pad
 @pytest.mark.parametrize(
     ("shape", "written"),
     [
-        ((1, 3, 8, 8), {"to": "pytorch", "reason": None, "note": None, "text":
+        ((1, 3, 8, 8), {"to": "pytorch", "reason": None, "note": None, "only_this_size": False, "text":
          "torch.nn.functional.avg_pool2d(x, 2, stride=2, padding=0, ceil_mode=False, count_include_pad=False)"}),
-        (("N", 3, "H", 8), {"to": "pytorch", "reason": None,
-         "note": "the same for lengths from 2 to 6 of the dynamic axes", "text":
+        (("N", 3, "H", 8), {"to": "pytorch", "reason": None, "note": None, "only_this_size": False, "text":
          "torch.nn.functional.avg_pool2d(x, 2, stride=2, padding=0, ceil_mode=False, count_include_pad=False)"}),
     ],
 )  # fmt: skip
@@ -35,6 +34,20 @@ def test_a_layer_is_written_down_for_another_framework(
     found = done.json["layers"][0]["to"]
     assert (done.code, found | {"to": found.pop("like")}) == (0, written)
     assert written["text"] in " ".join(cli("check", path, "--to", "pytorch").out.split())
+
+
+def test_a_call_that_holds_for_the_size_of_the_model_only_says_so(cli: Cli, tmp_path: Path) -> None:
+    numbers = 'kernel="2,2" strides="3,3" pads_begin="0,0" pads_end="0,0"'
+    data = f'{numbers} exclude-pad="false" rounding_type="ceil"'
+    path = model(tmp_path / "m.xml", layer(data, (1, 3, 8, 8), ()))
+    found = cli("check", path, "--to", "onnx", "--json").json["layers"][0]["to"]
+    assert (found["note"], found["only_this_size"]) == ("for this input size only", True)
+    assert "for this input size only" in cli("check", path, "--to", "onnx").out
+    path = model(tmp_path / "dynamic.xml", layer(data, (1, 3, "H", 8), ()))
+    found = cli("check", path, "--to", "onnx", "--json").json["layers"][0]["to"]
+    assert (found["text"], found["reason"], found["only_this_size"]) == (
+        None, "how it is written depends on dynamic lengths; --input-shape gives them", False
+    )  # fmt: skip
 
 
 def test_global_pooling_is_written_for_lengths_that_are_not_known(cli: Cli, tmp_path: Path) -> None:
