@@ -1,8 +1,9 @@
-"""Averages of pictures that are more than one number after the other: transparency, and light.
+"""Averages and modes of pictures whose channels belong together: transparency, light, and votes on whole pixels.
 
 Where a picture has alpha, colours are weighted with it, or a transparent red pixel would bleed: the result's colour is
 the sum of colour times alpha over the sum of alpha. In linear light, sRGB values are decoded before they are averaged
-and encoded after it. Both are computed with the plan's own windows.
+and encoded after it. A mode is a colour of its window: each pixel is one number, its first channel the most significant
+one. All are computed with the plan's own windows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats import format_of
+from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -32,24 +34,29 @@ NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients tha
 WEIGHTED = "colours are weighted with alpha"
 LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
 LINEAR = "averaged in linear light (sRGB curve)"
+WHOLE = "whole pixels vote"
 
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """How the channels of a picture are averaged: `weighted` with alpha, the last of them, and in `linear` light."""
+    """How the channels of a picture are pooled together: averages `weighted` with alpha, the last of them, and in
+    `linear` light; modes by `votes` on whole pixels.
+    """
 
     weighted: bool = False
     linear: bool = False
+    votes: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether each number is averaged by itself."""
-        return not self.weighted and not self.linear
+        """Whether each number is pooled by itself."""
+        return not (self.weighted or self.linear or self.votes)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a report says of it."""
-        return (*((WEIGHTED,) if self.weighted else ()), *((LINEAR,) if self.linear else ()))
+        said = {WEIGHTED: self.weighted, LINEAR: self.linear, WHOLE: self.votes}
+        return tuple(note for note, holds in said.items() if holds)
 
 
 PLAIN = Colour()
@@ -77,21 +84,30 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
             f"{field('linear_light')} needs to know which channel is alpha: the image is {header.layout}; "
             f"leave out {field('layout', plan.layout)}"
         )
-    return Colour(weighted, linear)
+    return Colour(weighted, linear, plan.reducer.votes and channels and _are_colours(header))
+
+
+def _are_colours(header: Header) -> bool:
+    """Whether a pixel has several channels, which belong together."""
+    return header.mode in MODES and MODES[header.mode].channels > 1
 
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
-    """The averages of pictures of uint8 or uint16, with alpha as their last channel where they are weighted with it."""
+    """The averages or modes of pictures of uint8 or uint16, with alpha as their last channel where they are weighted
+    with it.
+    """
     import numpy as np
 
     at = plan.layout.find("C")
     if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
-    out = np.empty(plan.output_shape, x.dtype)
+    out = np.empty(plan.output_shape, plan.output_dtype)
     for region in regions(plan, TILE // 4):
         slab = x[slices(region.reads)]
         place = out[slices(region.outputs)]
-        if colour.weighted:
+        if colour.votes:
+            place[...] = _voted(pool, region, slab)
+        elif colour.weighted:
             alpha, colours = slab[_on(at, slice(-1, None))], slab[_on(at, slice(-1))]
             place[_on(at, slice(-1, None))] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
             place[_on(at, slice(-1))] = _weighted(pool, region, colours, alpha, colour.linear)
@@ -104,6 +120,21 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
 def _on(axis: int, which: slice) -> tuple[slice, ...]:
     """Some of the channels, as numpy indexes them."""
     return (*([slice(None)] * axis), which)
+
+
+def _voted(pool: Pool, region: Region, slab: Array) -> Array:
+    """The most frequent pixel of each window, of equally frequent ones the smallest, first channel first."""
+    import numpy as np
+
+    at, bits = region.plan.layout.index("C"), slab.dtype.itemsize * 8
+    channels = slab.shape[at]
+    wide = np.dtype(np.uint32 if channels * bits <= 32 else np.uint64)
+    pixels = np.zeros_like(slab[_on(at, slice(1))], wide)
+    for channel in range(channels):
+        pixels = pixels << bits | slab[_on(at, slice(channel, channel + 1))]
+    found = pool(_of(region, 1, wide, wide), pixels)
+    parts = [found >> bits * channel & np.iinfo(slab.dtype).max for channel in reversed(range(channels))]
+    return np.concatenate(parts, at)
 
 
 def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: bool) -> Array:

@@ -91,6 +91,15 @@ def _mode(row: Row) -> None:
     assert mode_pool(line(9, 3, 3, 9, dtype="int8"), 4).tolist() == [[[3]]]
 
 
+@row_of(RULES, "modes of colour images")
+def _whole_pixels(row: Row) -> None:
+    pixels = np.array([[[9, 1, 0], [2, 7, 0], [9, 3, 0], [2, 3, 0], [9, 3, 0], [2, 3, 0]]], "uint8")
+    Image.fromarray(pixels).save("labels.png")
+    typed("poolcli mode labels.png -o modes.png -k 1,6")
+    with Image.open("modes.png") as image:
+        assert np.asarray(image).tolist() == [[[2, 3, 0]]]
+
+
 @row_of(RULES, "padding of modes")
 def _votes(row: Row) -> None:
     padded = mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1)

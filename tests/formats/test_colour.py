@@ -145,3 +145,33 @@ def test_weighted_colours_half_way_go_to_the_even_number_at_every_weight() -> No
     x[:, 0, :, 0, 3:] = x[:, 1, :, 2, 3:] = alphas
     y = averaged(x.reshape(765, 765, 4), 3)[..., :3]
     np.testing.assert_array_equal(y, np.broadcast_to(values + values % 2, y.shape))
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix"), [("RGB", "png"), ("RGBA", "png"), ("LA", "png"), ("P", "png"), ("P", "gif")]
+)
+def test_a_mode_of_colours_is_a_pixel_of_its_window(mode: str, suffix: str, cli: Cli) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 2, (8, 12, {"RGB": 3, "RGBA": 4, "LA": 2, "P": 3}[mode]), "uint8") * 255
+    if mode == "P":
+        picture = Image.fromarray(rng.integers(0, 4, (8, 12), "uint8"))
+        picture.putpalette([9, 9, 9, 0, 0, 255, 255, 0, 0, 0, 255, 0])
+        picture.save(f"p.{suffix}")
+        x = np.asarray(picture.convert("RGB"))
+    else:
+        Image.fromarray(x).save("p.png")
+    result = cli("mode", f"p.{suffix}", "-o", "y.npy", "-k", "3", "-s", "2", "--json")
+    assert (result.code, "whole pixels vote" in result.json["notes"]) == (0, True)
+    for (row, column), _ in np.ndenumerate(np.empty((3, 5))):
+        window = [tuple(pixel) for pixel in x[2 * row :, 2 * column :][:3, :3].reshape(-1, x.shape[-1]).tolist()]
+        expected = min(window, key=lambda pixel: (-window.count(pixel), pixel))
+        assert tuple(np.load("y.npy")[0, :, row, column][: len(expected)].tolist()) == expected
+
+
+def test_deep_pixels_vote_whole_in_a_wider_type(cli: Cli) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    first, other = [65535, 1, 2, 65535], [65535, 1, 3, 0]
+    tifffile.imwrite("x.tif", np.array([[first, other], [other, first]], "uint16"), photometric="rgb", extrasamples=[2])
+    result = cli("mode", "x.tif", "-o", "y.npy", "-k", "2", "--dtype", "int64")
+    assert result.code == 0, result.err
+    assert (np.load("y.npy").ravel().tolist(), np.load("y.npy").dtype) == (first, np.int64)
