@@ -360,6 +360,14 @@ def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("unit", [None, (1, 1, 2, 2)])
+def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...] | None) -> None:
+    plan = AvgPool(2, strides=2).plan((1, 1, 256, 256))
+    sizes = [part.aligned.nbytes for part in parts_for(plan, 60_000, unit, None, 12_000)]
+    assert len(sizes) > 1
+    assert 48_000 // 6 // 2 < max(sizes) <= 48_000 // 6
+
+
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
     smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean

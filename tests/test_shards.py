@@ -208,6 +208,14 @@ def test_what_cannot_be_merged_is_refused_and_stays_as_it_is(
     assert contents("out") == before
 
 
+def test_outputs_of_earlier_runs_that_are_gone_are_not_merged(arrays: Path, cli: Any) -> None:
+    assert pooled(cli, "out").code == 0
+    Path("in/0.npy").unlink()
+    Path("out/0.npy").unlink()
+    sharded(cli, "out", "1/2", "2/2", more=("--overwrite",))
+    assert cli("merge", "out").out == "out/.poolcli.jsonl: 2 shards, 11 outputs\n"
+
+
 def test_merging_again_checks_what_is_merged(arrays: Path, cli: Any) -> None:
     sharded(cli, "out", "1/2", "2/2")
     assert cli("merge", "out").code == 0

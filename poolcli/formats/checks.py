@@ -152,11 +152,17 @@ def beside(count: int) -> int:
     return count if count > LEAST else 0
 
 
-def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
-    """Refuses JSON that may take more memory as Python objects than the limit; `allowed` is --max-memory if given."""
-    needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
+def most_of_json(limit: int | None, allowed: int | None) -> int:
+    """The bytes that a JSON document may take in memory; `allowed` is --max-memory if given."""
     most = MEMORY_OF_JSON if limit is None else limit if allowed is not None else min(limit, MEMORY_OF_JSON)
-    if needed > max(most, LEAST):
+    return max(most, LEAST)
+
+
+def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
+    """Refuses JSON that may take more memory as Python objects than `most_of_json`."""
+    needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
+    most = most_of_json(limit, allowed)
+    if needed > most:
         raise FileError(
             f"{where}: {human_bytes(len(text))} of JSON, which may take {human_bytes(needed)} of memory, the limit is "
             f"{human_bytes(most)}; raise {field('max_memory')}"

@@ -125,9 +125,9 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
     )
 
 
-def averaged(x: np.ndarray[Any, np.dtype[np.uint8]], kernel: int) -> Any:
-    """The averages of a picture of uint8 with alpha, weighted with it."""
-    plan = AvgPool(kernel, kernel).plan(x.shape, "uint8", layout="HWC")
+def averaged(x: np.ndarray[Any, Any], kernel: int) -> Any:
+    """The averages of a picture of uint8 or uint16 with alpha, weighted with it."""
+    plan = AvgPool(kernel, kernel).plan(x.shape, x.dtype.name, layout="HWC")
     return pool_colours(lambda region, slab: run_region(region, slab)[0], plan, x, Colour(weighted=True))
 
 
@@ -135,6 +135,13 @@ def test_a_pixel_that_is_hardly_there_keeps_its_colour() -> None:
     x = np.zeros((2, 2, 4), np.uint8)
     x[0, 1] = 200, 100, 50, 1  # the mean of alpha is 1/4, and 0 when it is rounded
     assert averaged(x, 2).tolist() == [[[200, 100, 50, 0]]]
+
+
+def test_a_weighted_colour_just_above_a_half_is_rounded_up() -> None:
+    x = np.zeros((2, 2, 4), np.uint16)
+    x[..., 3] = [[65535, 65535], [65535, 65534]]
+    x[0, :, :3] = 1  # two of almost four equal weights: 131070 / 262139
+    assert averaged(x, 2).tolist() == [[[1, 1, 1, 65535]]]
 
 
 @pytest.mark.compiles

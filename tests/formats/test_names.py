@@ -19,6 +19,7 @@ import pytest
 
 from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Metadata, Source, Spec, WriteOptions, list_arrays, read, write
+from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension, Scale, whole_region
 from poolcli.formats.zarr.remote import finish_store
 from tests.conftest import Cli, Result
@@ -504,8 +505,30 @@ def assert_clean(words: tuple[str, ...], result: Result) -> None:
 
 @pytest.mark.parametrize(("step", "most"), [("x", 255), ("é", 127)])
 def test_a_step_of_a_name_has_at_most_as_many_bytes_as_a_file_name(step: str, most: int) -> None:
-    from poolcli.formats.names import array_names
-
     assert array_names("y.zarr", [f"a/{step * most}"]) == [f"a/{step * most}"]
     with pytest.raises(PoolError, match=r"it has a step of 256 bytes, at most 255 are possible"):
         array_names("y.zarr", [f"a/{step * (most + 1)}"])
+
+
+def test_a_name_has_at_most_as_many_bytes_as_a_key_of_an_object_store() -> None:
+    longest = "/".join(["x" * 204] * 5)  # 1024 with its slashes
+    assert array_names("y.zarr", [longest]) == [longest]
+    with pytest.raises(PoolError, match=r"it has 1,025 bytes, at most 1,024 are possible"):
+        array_names("y.zarr", [longest + "x"])
+
+
+def test_only_names_with_groups_clash_with_them() -> None:
+    assert array_names("y.safetensors", ["a", "a/b"]) == ["a", "a/b"]
+    with pytest.raises(PoolError, match=r"a would be both an array and the group of a/b; pool one of them"):
+        array_names("y.h5", ["a", "a/b"])
+
+
+def test_bytes_that_are_not_utf_8_are_names_in_hdf5_alone() -> None:
+    assert array_names("y.h5", ["a\udcffb"]) == ["a\udcffb"]
+    for path in ("y.npz", "y.zarr", "y.safetensors"):
+        with pytest.raises(PoolError, match=r"it is not valid UTF-8"):
+            array_names(path, ["a\udcffb"])
+
+
+def test_a_file_of_one_array_has_no_use_for_its_name() -> None:
+    assert array_names("y.npy", ["../x", "a\0b", "a", "a"]) == ["", "", "", ""]

@@ -36,6 +36,27 @@ def test_a_store_in_memory_is_read_and_written_at_its_url(cli: Cli) -> None:
     )
 
 
+def test_no_more_of_a_document_is_read_than_the_limit(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    made("memory://large/x.zarr", key="a")
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/large/x.zarr/zarr.json", system.cat_file("/large/x.zarr/zarr.json") + b" " * 2**23)
+    cat_file, lengths = type(system).cat_file, list[int]()
+
+    def seen(*words: Any, **options: Any) -> bytes:
+        found: bytes = cat_file(*words, **options)
+        lengths.append(len(found))
+        return found
+
+    monkeypatch.setattr(type(system), "cat_file", seen)
+    run = ("avg", "memory://large/x.zarr:/a", "-o", "y.npy", *HALVE, "--max-memory")
+    result = cli(*run, "2M")
+    assert (result.code, result.err) == (
+        1, "poolcli: memory://large/x.zarr: zarr.json: has more than 2 MiB, the limit; raise --max-memory\n"
+    )  # fmt: skip
+    assert max(lengths) == 2**21 + 1
+    assert cli(*run, "200M").code == 0
+
+
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
 

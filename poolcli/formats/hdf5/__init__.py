@@ -167,7 +167,7 @@ class Dataset:
     @property
     def attributes(self) -> Attributes:
         """Its attributes, none of which leads to another file."""
-        return Attributes(self._dataset.attrs, self.file.path)
+        return Attributes(self._dataset.attrs, self.file.path, self.file.options)
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region of it."""
@@ -187,7 +187,9 @@ class Dataset:
         with reading(self.file.path):
             attributes = _own(self.attributes, self.name, lost)
             above_it = ((name, h5py.Group(group).attrs) for name, group in above(self.file.root, self.name))
-            groups = {name: _own(Attributes(attrs, self.file.path), name, lost) for name, attrs in above_it}
+            groups = {
+                name: _own(Attributes(attrs, self.file.path, self.file.options), name, lost) for name, attrs in above_it
+            }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
         if lost:

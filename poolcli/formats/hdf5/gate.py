@@ -17,15 +17,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, RequestError, said_by
-from poolcli.formats.checks import (
-    MEMORY_OF_SMALL,
-    SMALL_FILE,
-    named,
-    one_line,
-)
-from poolcli.formats.hdf5.chunks import (
-    h5py,
-)
+from poolcli.formats.checks import SMALL_FILE, memory_limit_of, named, one_line
+from poolcli.formats.hdf5.chunks import h5py
+from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import limit_cpu_time
@@ -214,18 +208,21 @@ def opened_root(path: str) -> Iterator[Any]:
 class Attributes(Mapping[str, Any]):
     """The attributes of an object in the file at `path`, as h5py reads them.
 
-    Raises an OSError for an array of strings that may be far longer than a small file, which can store one string for
-    all of them.
+    Raises an OSError for an array of strings that may take more memory than the limit: a file can store one string for
+    all of them. Each string counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads.
     """
 
     _found: Any
     path: str
+    options: ReadOptions
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._found and (size := os.path.getsize(self.path)) < SMALL_FILE:
+        limit = memory_limit_of(self.path, self.options.limit, self.options.allowed)
+        if name in self._found and limit is not None:
             stored = self._found.get_id(name)
-            if stored.dtype.hasobject and COPIES_OF_TEXT * prod(stored.shape) * size > MEMORY_OF_SMALL:
-                raise OSError(f"the attribute {name} may be far longer than the file")
+            longest = min(os.path.getsize(self.path), SMALL_FILE)
+            if stored.dtype.hasobject and COPIES_OF_TEXT * prod(stored.shape or ()) * longest > limit:
+                raise OSError(f"the attribute {name} may take more memory than the limit")
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:

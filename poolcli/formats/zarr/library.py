@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, said_by
-from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, one_line
+from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, most_of_json, one_line
 from poolcli.formats.files import filesystem, is_url, patient
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
@@ -150,14 +150,19 @@ def _checked(where: str, found: Any, options: ReadOptions) -> Any:
 
 @cache
 def _of_objects() -> Any:
-    """zarr's store at a URL, with a limit to the size of documents."""
+    """zarr's store at a URL, which reads no more of a document than the limit and a byte."""
 
     class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
         options = DEFAULTS
 
-        async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
-            found = await super().get(key, *args, **kwargs)
-            return _checked(key, found, self.options) if key.endswith(DOCUMENTS) else found
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            if not key.endswith(DOCUMENTS) or byte_range is not None:
+                return await super().get(key, prototype, byte_range)
+            most = most_of_json(self.options.limit, self.options.allowed)
+            found = await super().get(key, prototype, zarr.abc.store.RangeByteRequest(0, most + 1))
+            if found is not None and len(found) > most:
+                raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
+            return _checked(key, found, self.options)
 
     return Checked
 
