@@ -93,11 +93,11 @@ def _mode(row: Row) -> None:
 
 @row_of(RULES, "modes of colour images")
 def _whole_pixels(row: Row) -> None:
-    pixels = np.array([[[9, 1, 0], [2, 7, 0], [9, 3, 0], [2, 3, 0], [9, 3, 0], [2, 3, 0]]], "uint8")
+    pixels = np.array([[[9, 1, 0], [2, 7, 0], [2, 3, 0], [9, 1, 0], [5, 5, 0], [5, 6, 0]]], "uint8")
     Image.fromarray(pixels).save("labels.png")
     typed("poolcli mode labels.png -o modes.png -k 1,6")
     with Image.open("modes.png") as image:
-        assert np.asarray(image).tolist() == [[[2, 3, 0]]]
+        assert np.asarray(image).tolist() == [[[9, 1, 0]]]
 
 
 @row_of(RULES, "padding of modes")
