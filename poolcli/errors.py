@@ -90,11 +90,11 @@ def said_by(error: BaseException) -> str:
 def unexpected(error: BaseException, place: str) -> PoolError:
     """A PoolError for any other error; it holds text only, so that it can be pickled."""
     if isinstance(error, MemoryError):
-        return FileError(f"{place}: there is not enough memory for this input")
+        return FileError(f"{place}: not enough memory for this input")
     from traceback import format_exception  # slow to import
 
     kind, text = type(error).__name__, said_by(error)
     kind = kind if text == kind else f"{kind}: {text}"
-    made = UnexpectedError(f"{place}: could not be done (unexpected {kind}; --debug shows where)")
+    made = UnexpectedError(f"{place}: failed (unexpected {kind}; --debug shows the traceback)")
     made.add_note("".join(format_exception(error)))
     return made

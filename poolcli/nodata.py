@@ -35,7 +35,8 @@ def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
         if not can_hold(dtype, number):
             low, high = dtype.limits
             raise RequestError(
-                f"{field('missing', number)} is no number of {dtype.name}, which has whole numbers from {low} to {high}"
+                f"{field('missing', number)} is not a number of {dtype.name}, which has whole numbers from {low} to "
+                f"{high}"
             )
     return found
 

@@ -108,7 +108,7 @@ def test_facts_of_a_plan_are_values_and_its_notes_their_sentences() -> None:
     plan = AvgPool(3, pads_begin=1, auto_pad="valid").plan((1, 1, 7))
     assert [fact.kind for fact in plan.facts] == ["strides", "pads_ignored"]
     assert plan.notes[1] == "the given pads are ignored: auto_pad valid sets them"
-    unread = "axis W: 2 of 4 input elements are read by no window"
+    unread = "axis W: 2 of 4 input elements are unused"
     assert AvgPool(1, 2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
         Fact("window_dropped", "axis W: one window less, because the last one would start past the input"),
         Fact("unread", unread),

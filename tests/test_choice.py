@@ -78,19 +78,20 @@ HUGE = (1, 1, 3, 3)
 SUM = Reducer("sum", "sum", "number", adds=True)
 REFUSED: dict[str, tuple[Any, str | None]] = {
     "3 axes": (AvgPool(1).plan((1, 1, 2, 2, 2)), None),
-    "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, these are 4"),
+    "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, the plan has 4"),
     "a divisor of 2**31 - 1": (AvgPool(1, divisor_override=2**31 - 1).plan(HUGE, output_dtype="float64"), None),
     "a divisor of 2**31": (
         AvgPool((2**16, 2**15), 1, 2**16, 2**16, exclude_pad=False).plan(HUGE),
-        "numba divides by numbers below 2**31, here are some up to 2147483648",
+        "numba divides by numbers below 2**31, the plan by up to 2147483648",
     ),
     "a maximum of 2**31": (MaxPool((2**16, 2**15), 1, 2**16 - 1, 2**16 - 1).plan(HUGE), None),
     "a power of 6": (Under(AvgPool(1), power(6)).plan(HUGE), None),
     "a power above 6": (
-        Under(AvgPool(1), power(6.5)).plan(HUGE), "numba adds powers up to 6 of numbers of up to 32 bits"
+        Under(AvgPool(1), power(6.5)).plan(HUGE), "numba computes norms with p up to 6, of types of up to 32 bits"
     ),
     "a power of float64": (
-        Under(AvgPool(1), power(2)).plan(HUGE, "float64"), "numba adds powers up to 6 of numbers of up to 32 bits"
+        Under(AvgPool(1), power(2)).plan(HUGE, "float64"),
+        "numba computes norms with p up to 6, of types of up to 32 bits",
     ),
     "a sum": (Under(AvgPool(1), SUM).plan(HUGE), "numba has no sum"),
 }  # fmt: skip
@@ -125,7 +126,7 @@ def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
     done = cli("avg", "deep.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--engine", "numba", "--json")
     assert done.code == 0
     assert (done.json["engine"], done.json["threads"]) == ("numpy", 1)
-    assert "computed by numpy: numba computes up to 3 spatial axes, these are 4" in done.json["notes"]
+    assert "computed by numpy: numba computes up to 3 spatial axes, the plan has 4" in done.json["notes"]
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])

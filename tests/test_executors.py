@@ -128,7 +128,7 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
 
     monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
-    assert str(outcome.error).startswith("0.npy: could not be done (unexpected ")
+    assert str(outcome.error).startswith("0.npy: failed (unexpected ")
 
 
 class MadeOfTwoError(ValueError, LookupError):
@@ -239,7 +239,7 @@ def test_an_output_of_others_that_appears_meanwhile_is_refused(jobs: list[Job]) 
         return work(task, report)
 
     ((_, outcome),) = EXECUTORS["workers"].run([Task(jobs[0])], runner, 1, nothing)  # type: ignore[arg-type]
-    assert str(outcome.error).endswith("out/0.npy: exists; it appeared while this run was working")
+    assert str(outcome.error).endswith("out/0.npy: exists; it was created during this run")
     assert Path("out/0.npy").read_bytes() == b"somebody's own"
 
 
@@ -270,7 +270,7 @@ def test_outputs_that_are_removed_while_a_run_works_are_counted_as_failed(
         patched.setattr("poolcli.runs.executors.fingerprint_of", remove)
         result = cli(*words)
     assert (result.code, result.out.splitlines()[0]) == (1, "1 done, 0 skipped, 2 failed")
-    assert "out/0.npy: was removed while this run was working" in result.err
+    assert "out/0.npy: was removed during this run" in result.err
     assert cli(*words, "--resume").out.splitlines()[0] == "2 done, 1 skipped, 0 failed"
 
 
@@ -356,7 +356,7 @@ def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) 
     with pytest.raises(TooFewError) as raised, reported("y.zarr"):
         raise TooFewError(1, 2, 60)
     assert str(failure(raised.value, "x.zarr")) == (
-        "x.zarr: could not be done (unexpected TooFewError: only 1 of 2; --debug shows where)"
+        "x.zarr: failed (unexpected TooFewError: only 1 of 2; --debug shows the traceback)"
     )
 
 

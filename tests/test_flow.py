@@ -100,11 +100,11 @@ def test_a_scheduler_that_has_gone_is_one_line(
 
     monkeypatch.setattr(cluster, question, gone)
     monkeypatch.setattr(cluster, "cancel", gone, raising=False)
-    for resumable, more in (True, "; resume goes on with what was done"), (False, ""):
+    for resumable, more in (True, "; resume continues the run"), (False, ""):
         flow = Flow(cluster, tenfold, iter(range(9)), 9, 2, resumable)
         with pytest.raises(FileError) as caught:
             dict(flow.results())
-        assert str(caught.value) == f"the scheduler of the cluster has gone{more}"
+        assert str(caught.value) == f"the scheduler of the cluster is gone{more}"
         flow.cancel()
 
 

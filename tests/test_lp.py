@@ -118,7 +118,7 @@ def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
     rows = {row.like: row for row in compare_dialects(odd, odd.plan((1, 1, 8)))}
     assert rows["pytorch"].causes == (
-        "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum",
+        "it adds x**p with its sign, and multiplies the mean of a window by the kernel's size",
     )
     causes = {row.like: row.causes for row in compare_dialects(even, even.plan((1, 1, 8))) if row.plan}
     assert causes == {"onnx": (), "pytorch": ()}

@@ -273,7 +273,7 @@ def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
     zarr(folder / "x.zarr", (1, 1, 2**20, 2**20), (1, 1, 1024, 1024))
     result = own(fresh(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE))
     assert result.code == 1
-    assert result.err.startswith("poolcli: x.zarr: grows from ")
+    assert result.err.startswith("poolcli: x.zarr: expands from ")
     assert result.err.endswith("if it is meant to, allow it with --max-memory\n")
 
 

@@ -184,9 +184,9 @@ REFUSED = (
     ("a word", "x", "missing is 'x', a number or several are needed"),
     ("a truth value", True, "missing is True, a number or several are needed"),
     ("an array of two axes", np.zeros((2, 2)), "missing is [0.0, 0.0], a number or several are needed"),
-    ("a number of another type", 300, "missing=300 is no number of uint8, which has whole numbers from 0 to 255"),
-    ("a fraction", 0.5, "missing=0.5 is no number of uint8, which has whole numbers from 0 to 255"),
-    ("nan", NAN, "missing=nan is no number of uint8, which has whole numbers from 0 to 255"),
+    ("a number of another type", 300, "missing=300 is not a number of uint8, which has whole numbers from 0 to 255"),
+    ("a fraction", 0.5, "missing=0.5 is not a number of uint8, which has whole numbers from 0 to 255"),
+    ("nan", NAN, "missing=nan is not a number of uint8, which has whole numbers from 0 to 255"),
     ("a very long number", 10**400, "missing is a whole number beyond 2**64; give larger ones as floats"),
 )
 
@@ -198,7 +198,7 @@ def test_what_no_element_can_be_is_refused(value: Any, message: str) -> None:
     assert (str(caught.value), caught.value.field) == (message, "missing")
 
 
-LEFT_OUT = "are missing: they leave their windows; where none is left: "
+LEFT_OUT = "are missing and excluded; windows without others give "
 
 
 @pytest.fixture
@@ -217,7 +217,9 @@ def tide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]]:
     result = cli("avg", source, "-o", "y.npy", "-k", "2", "-s", "2", "--json", "--overwrite", *arguments)
     assert result.code == 0, result.err
-    return np.load("y.npy").ravel().tolist(), [note for note in result.json["notes"] if "missing" in note]
+    return np.load("y.npy").ravel().tolist(), [
+        note for note in result.json["notes"] if "missing" in note or "nodata" in note
+    ]
 
 
 def test_what_an_hdf5_file_calls_missing_does_not_vote(cli: Cli, tide: Path) -> None:
@@ -242,9 +244,9 @@ def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(
 
 
 def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
-    said = "what the file calls missing (-99, -98.0) is pooled like any other number"
+    said = "the file's nodata value (-99, -98.0) is pooled like any other number"
     assert pooled(cli, "tide.h5", "--missing", "none") == ([-48, -73], [said])
-    said = "what the file calls missing (-98.0) is pooled like any other number"
+    said = "the file's nodata value (-98.0) is pooled like any other number"
     kept = f"elements equal to -99 {LEFT_OUT}-99 again"
     assert pooled(cli, "tide.h5", "--missing", "-99") == ([3, -48], [kept, said])
 
@@ -259,7 +261,7 @@ def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: Path) -> N
 
 def test_a_word_is_refused_once_for_all_files(cli: Cli, tide: Path) -> None:
     result = cli("avg", "tide.npy", "tide.h5", "-o", "out/", "-k", "2", "--missing", "x")
-    said = "poolcli: --missing is 'x'; write a number, nan, or none alone (all count)\n"
+    said = "poolcli: --missing is 'x'; write a number, nan, or none (no nodata value)\n"
     assert (result.code, result.out, result.err) == (2, "", said)
 
 

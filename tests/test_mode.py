@@ -110,15 +110,15 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     [
         (
             ModePool(2), "float32",
-            "a mode is taken of integers or bool, the input is float32; convert it, or use max or avg",
+            "a mode needs integers or bool, the input is float32; convert it, or use max or avg",
         ),
         (
             ModePool(2), "bfloat16",
-            "a mode is taken of integers or bool, the input is bfloat16; convert it, or use max or avg",
+            "a mode needs integers or bool, the input is bfloat16; convert it, or use max or avg",
         ),
         (
             ModePool(2, 4, rounding_type="ceil"), "uint8",
-            "1 window holds no input element, and there is no mode of nothing; "
+            "1 window holds no input element, and the mode of an empty window is undefined; "
             "use rounding_type='floor' or ceil_torch, or smaller pads",
         ),
         (ModePool(2, pads_begin=2, pads_end=2, like="pytorch"), "uint8",

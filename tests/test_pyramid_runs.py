@@ -83,12 +83,12 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
         2,
         "--scale names c; the axes are z, y",
     ),
-    "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is no unit of length"),
+    "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is not a unit of length"),
     "another version": (("x.npy", "-o", "y.zarr", "--ngff", "0.6"), 2, "--ngff is '0.6'"),
     "shards of Zarr 2": (
         ("x.npy", "-o", "y.zarr", "--ngff", "0.4", "--chunks", "4", "--shards", "8"),
         2,
-        "--shards needs --ngff 0.5: Zarr 2, which 0.4 is stored in, has none",
+        "--shards needs --ngff 0.5: 0.4 is Zarr 2, which has no shards",
     ),
     "one axis of space": (
         ("x.npy", "-o", "y.zarr", "--layout", "NCW"),

@@ -48,7 +48,7 @@ class CompareOptions(Tolerance, ReadsArrays):
         help="A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.",
     )]
     second: Annotated[str, argument(
-        "B", complete=complete_inputs, example="b.npy", help="What it is compared with, of the same shape.",
+        "B", complete=complete_inputs, example="b.npy", help="The file or array to compare it with, of the same shape.",
     )]
 
 
@@ -58,14 +58,14 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
 
     x: Annotated[str, argument(
         "INPUT", complete=complete_inputs, example="x.npy",
-        help="The array before: .npy, .npz[:key], .h5[:/dataset], ..., an image.",
+        help="The input of the pooling: .npy, .npz[:key], .h5[:/dataset], ..., an image.",
     )]
     y: Annotated[str, argument(
-        "OUTPUT", complete=complete_inputs, example="y.npy", help="The array after, read in the same way.",
+        "OUTPUT", complete=complete_inputs, example="y.npy", help="The output of the pooling, read in the same way.",
     )]
     pooling: Annotated[str | None, option(
         "--pooling", "--op", metavar="OP", panel=USUAL, words=tuple(OPERATOR_WORDS),
-        help="The operator, where it is known.",
+        help="The operator, if it is known.",
     )] = None
     layout: Layout = None
 
@@ -74,7 +74,7 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
 class InfoOptions(ReadsHeaders):
     """What `info` takes."""
 
-    files: Annotated[list[str], argument("FILE", complete=complete_inputs, example="x.npy", help="Files to look into.")]
+    files: Annotated[list[str], argument("FILE", complete=complete_inputs, example="x.npy", help="Files to list.")]
 # fmt: on
 
 

@@ -82,7 +82,7 @@ def check(request: CheckOptions) -> int:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
     if request.allow_external and request.run is None:
         raise RequestError(
-            f"{field('allow_external')} is about the data that {field('run', 'DATA')} reads; leave it out"
+            f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
         )
     given = input_shapes(request.input_shape)
     allowed = memory_budget(request.max_memory) if request.max_memory else None

@@ -91,7 +91,7 @@ def refuse_preview(request: PoolOptions, several: bool) -> None:
     on_screen = wanted in (TERMINAL, TEXT)
     _refuse(
         several and not on_screen,
-        f"{field('preview', wanted)} is for one input, and these are several; write {name} alone",
+        f"{field('preview', wanted)} is for one input, and there are several; write {name} alone",
     )
     for path in (*request.inputs, request.output or ""):
         _refuse(
@@ -99,7 +99,9 @@ def refuse_preview(request: PoolOptions, several: bool) -> None:
             f"{name} reads input and output again, and {path} cannot be read twice; name files",
         )
     _refuse(len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
-    _refuse(on_screen and request.json, f"{name} would stand in the JSON; write it with {field('preview', 'seen.png')}")
+    _refuse(
+        on_screen and request.json, f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}"
+    )
     _refuse(
         not on_screen and not wanted.lower().endswith(".png"),
         f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone",

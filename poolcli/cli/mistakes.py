@@ -136,7 +136,7 @@ def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Seq
         line = shlex.join([*placed, option, left[0], *others])
         raise RequestError(f"{left[0]} is a value without its option; write poolcli shape {line}")
     line = shlex.join([placed[0], ",".join(lengths), *others])
-    raise RequestError(f"a shape is one word; write poolcli shape {line}")
+    raise RequestError(f"a shape is one comma-separated argument; write poolcli shape {line}")
 
 
 def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ Dataset = Annotated[list[str], option(
     help="Array inside HDF5, Zarr and .npz inputs; repeat it for several.",
 )]
 AllowExternal = Annotated[bool, option(
-    "--allow-external", panel=FILES, hidden=True, help="Let HDF5 inputs read the other files that they name.",
+    "--allow-external", panel=FILES, hidden=True, help="Let HDF5 and Zarr inputs read other files that they refer to.",
 )]
 MaxMemory = Annotated[str | None, option(
     "--max-memory", metavar="SIZE", panel=RUN, hidden=True, example="2G",
@@ -209,7 +209,7 @@ class MakesArrays(ReadsArrays):
     missing: Annotated[list[str], option(
         "--missing", metavar="VALUE", panel=RESULT, hidden=True, example="nan",
         help="Nodata value, excluded from every window: a number or nan; repeat it for several. Default: what the file "
-             "names; none: nothing.",
+             "says; none: no nodata value.",
     )] = field(default_factory=list)
     dataset: Dataset = field(default_factory=list)
     chunks: Annotated[str | None, option(
@@ -220,7 +220,7 @@ class MakesArrays(ReadsArrays):
         "--shards", metavar="S", panel=FILES, hidden=True, numbers=True,
         help="Shards of .zarr outputs: a multiple of the chunks.",
     )] = None
-    overwrite: Annotated[bool, option("--overwrite", panel=FILES, help="Replace outputs that exist.")] = False
+    overwrite: Annotated[bool, option("--overwrite", panel=FILES, help="Replace existing outputs.")] = False
     resume: Annotated[bool, option(
         "--resume", panel=FILES, help="Resume: write only missing or stale outputs.",
     )] = False

@@ -49,7 +49,7 @@ class PoolOptions(MakesArrays, Windows):
     )] = False
     raw: Annotated[str | None, option(
         "--raw", metavar="SHAPE,TYPE", panel=FILES, hidden=True, example="1,3,64,64,uint8",
-        help="Read files without a header as this array: 1,3,64,64,uint8 (>f4: big-endian).",
+        help="Read headerless files as this shape and type: 1,3,64,64,uint8 (>f4: big-endian).",
     )] = None
     files_from: Annotated[str | None, option(
         "--files-from", metavar="LIST", panel=FILES, hidden=True, example="list.txt",
@@ -60,7 +60,7 @@ class PoolOptions(MakesArrays, Windows):
         help="Quality of .jpg and .webp outputs, 1 to 100. Default: that of a JPEG input, or 95; .webp is lossless.",
     )] = None
     skip_existing: Annotated[bool, option(
-        "--skip-existing", panel=FILES, hidden=True, help="Leave outputs that exist as they are.",
+        "--skip-existing", panel=FILES, hidden=True, help="Skip inputs whose output exists.",
     )] = False
     preview: Annotated[str | None, option(
         "--preview", metavar="FILE", panel=RUN, hidden=True, example="seen.png", alone="terminal", value=PREVIEWS,

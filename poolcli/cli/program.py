@@ -36,7 +36,7 @@ HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 # The table of commands: the module of `poolcli.cli` that declares each, its panel in the help, and what it does.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     **{op: ("pool", POOL, words.text) for op, words in OPERATOR_WORDS.items()},
-    "pyramid": ("pyramid", ARRAYS, "Write an array and ever smaller levels of it as an OME-Zarr store."),
+    "pyramid": ("pyramid", ARRAYS, "Write an OME-Zarr pyramid: an array and downsampled levels."),
     "merge": ("maintenance", ARRAYS, "Combine the shards of a finished run."),
     "shape": ("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
     "chain": ("shape", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),

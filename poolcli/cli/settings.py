@@ -125,7 +125,7 @@ def _number(text: str) -> int | float:
             return kind(text)
         except ValueError:
             continue
-    raise RequestError(f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NUMBER} alone (all count)")
+    raise RequestError(f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NUMBER} (no nodata value)")
 
 
 def _limits(typed: str | None) -> Limits | None:
@@ -138,7 +138,7 @@ def _limits(typed: str | None) -> Limits | None:
         low = high = 0
     if not -inf < low < high < inf:
         raise RequestError(
-            f"{field('rescale')} is {typed[:40]!r}; write a lower and a higher number, {field('rescale', '0,1')}, "
-            f"or {field('rescale')} alone for those of each result"
+            f"{field('rescale')} is {typed[:40]!r}; write LOW,HIGH, such as {field('rescale', '0,1')}, "
+            f"or {field('rescale')} alone for the range of each result"
         )
     return low, high

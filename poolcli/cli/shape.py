@@ -42,7 +42,7 @@ class ShapeOptions(Windows, ReadsHeaders):
         "--windows", panel=EXPLAIN, help="List the windows (of many, the first and last): start, stop, divisor.",
     )] = False
     compare: Annotated[bool, option(
-        "--compare", panel=EXPLAIN, help="Show what each framework would answer, and why.",
+        "--compare", panel=EXPLAIN, help="Compare the results of all frameworks, with the reasons.",
     )] = False
     picture: Annotated[str | None, option(
         "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",
@@ -54,10 +54,10 @@ class ShapeOptions(Windows, ReadsHeaders):
     )] = "auto"
     solve: Annotated[str | None, option(
         "--solve", metavar="N", panel=EXPLAIN, example="28", numbers=True,
-        help="Find the attributes that give this output length: 28 or 28,28; given options stay.",
+        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
     )] = None
     overwrite: Annotated[bool, option(
-        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace a picture that exists.",
+        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture.",
     )] = False
     to: To = None
     layout: Layout = None
@@ -128,9 +128,9 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
     for name in OF_FILES if typed else ():
         if getattr(request, name):
-            raise RequestError(f"{field(name)} is about files, and {request.shape} is a shape; leave it out")
+            raise RequestError(f"{field(name)} applies to files, and {request.shape} is a shape; leave it out")
     if request.quiet and not request.json and _asks_more(request):
-        raise RequestError(f"{field('quiet')} shows the output shape alone; leave it out to see more")
+        raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
 
 
 def _show(*views: "RenderableType") -> None:

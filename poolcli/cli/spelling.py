@@ -169,4 +169,4 @@ def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:
             half = len(apart) // 2
             ends = (field("pads_begin", ",".join(apart[:half])), field("pads_end", ",".join(apart[half:])))
             written = field(name, apart[0]) if len({*apart}) == 1 else " ".join(ends)
-        raise RequestError(f"{field(name)} takes its numbers as one word, found {' '.join(apart)}; write {written}")
+        raise RequestError(f"{field(name)} takes one comma-separated value, found {' '.join(apart)}; write {written}")

@@ -90,7 +90,7 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
     def pool(x: Any, *values: Any, **keywords: Any) -> Any:
         for name in OWN:
             if name in keywords:
-                raise RequestError(f"{name} is dask's own choice; leave it out")
+                raise RequestError(f"{name} is chosen by dask; leave it out")
         for name, value in keywords.items():
             if name not in parameters.parameters:
                 raise TypeError(unknown_keyword(function.__name__, name, value, parameters.parameters))

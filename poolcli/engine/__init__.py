@@ -76,7 +76,7 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell
     plan = region.plan
     chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
-        raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
+        raise RequestError(f"{plan.op} has no indices: it does not select elements")
     _check_size(plan)
     dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
     if prod(shapes[1]) >= LARGEST_OUTPUT:

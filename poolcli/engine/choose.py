@@ -47,12 +47,12 @@ LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps f
 def refusal(plan: Plan) -> str | None:
     """Why the numba engine cannot compute this plan; None where it can."""
     if len(plan.axes) > 3:
-        return f"numba computes up to 3 spatial axes, these are {len(plan.axes)}"
+        return f"numba computes up to 3 spatial axes, the plan has {len(plan.axes)}"
     reducer = plan.reducer
     if reducer.divides and largest_divisor(plan) >= LARGEST_DIVISOR:
-        return f"numba divides by numbers below 2**31, here are some up to {largest_divisor(plan)}"
+        return f"numba divides by numbers below 2**31, the plan by up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
-        return f"numba adds powers up to {LARGEST_POWER} of numbers of up to 32 bits"
+        return f"numba computes norms with p up to {LARGEST_POWER}, of types of up to 32 bits"
     adds_alone = reducer.adds and reducer.power is None and not reducer.divides
     if not is_known(reducer, READ_BY_NUMBA) or adds_alone or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"

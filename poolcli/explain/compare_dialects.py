@@ -21,8 +21,8 @@ from poolcli.windows import Sliding, ceil_div
 ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
 KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
-SIGNED = "it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum"
-UNSIGNED = "it adds abs(x)**p, and a window's sum is what lies in it"
+SIGNED = "it adds x**p with its sign, and multiplies the mean of a window by the kernel's size"
+UNSIGNED = "it adds abs(x)**p of the elements inside"
 DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
 
 
@@ -112,19 +112,19 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     if a.get("strides") != b.get("strides"):
         strides = b["strides"]
         words = ",".join(map(str, strides)) if isinstance(strides, list) else strides
-        causes.append(f"{title} takes {words} as strides where none are given")
+        causes.append(f"{title} has strides {words} by default")
     if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
         causes.append(_rounding_rule(_meaning(chosen), _meaning(other)))
     same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
     if chosen.output_shape == other.output_shape and not same_windows and not causes:
-        causes.append("its windows lie elsewhere")
+        causes.append("its windows are at other positions")
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
     elif chosen.reducer.divides and not (chosen.output_shape == other.output_shape and same_divisors(chosen, other)):
         padded = _padded(chosen, other)
         if padded and a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
-            causes.append(f"{title} {word} where nothing is said")
+            causes.append(f"{title} {word} by default")
         elif padded and a.get("exclude_pad") is False and _counts(chosen) != _counts(other):
             causes.append(
                 "it counts only the part of an overhanging window that lies in the input and its pads"

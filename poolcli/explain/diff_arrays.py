@@ -97,7 +97,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     if x.shape != y.shape:
         raise RequestError(
             f"the shapes differ: {_shape_text(x.shape)} and {_shape_text(y.shape)}; compare two of one shape "
-            "(identify tells which pooling lies between two)"
+            "(identify finds the pooling that turns one into the other)"
         )
     if not (_is_number(x) and _is_number(y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")

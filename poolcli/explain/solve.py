@@ -162,7 +162,7 @@ def answers(asked: Question) -> list[Answer]:
 
 
 def nearest(asked: Question) -> list[Near]:
-    """For each axis whose length cannot be had, whatever the others are: the nearest lengths that can."""
+    """For each axis whose length is not possible, whatever the others are: the nearest lengths that can."""
     found = []
     for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
         if not _reachable(asked, i, wanted):

@@ -226,7 +226,7 @@ def _refuse_unless_same(part: str, target: str) -> None:
     may have finished this work.
     """
     if not _same(part, target):
-        raise FileError(f"{target}: exists; it appeared while this run was working") from None
+        raise FileError(f"{target}: exists; it was created during this run") from None
 
 
 def _same(one: str, other: str) -> bool:

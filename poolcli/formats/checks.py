@@ -133,8 +133,8 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
     if claimed <= max(LARGEST_EXPANSION, allowed or 0) or claimed <= HIGHEST_RATIO * stored:
         return
     raise FileError(
-        f"{where}: grows from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
-        f"decompression bomb; if it is meant to, allow it with {field('max_memory')}"
+        f"{where}: expands from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
+        f"decompression bomb; to allow it, use {field('max_memory')}"
     )
 
 
@@ -215,7 +215,7 @@ def notes_on(attributes: Mapping[str, Any]) -> Iterator[str]:
     """Notes on attributes of nodata values that are not numbers."""
     for name in NAMES:
         if name in attributes and _numbers(attributes, name) is None:
-            yield f"what the file calls missing ({name}) is no number, and nothing is left out for it"
+            yield f"the file's nodata value ({name}) is not a number and is ignored"
 
 
 def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] | None:

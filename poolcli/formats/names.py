@@ -28,7 +28,7 @@ def below(name: str) -> str:
     >>> below("a/../../b")
     Traceback (most recent call last):
         ...
-    ValueError: it has the step '..'
+    ValueError: it has the path component '..'
     """
     steps = name.strip("/").split("/")
     if "\0" in name:
@@ -39,7 +39,7 @@ def below(name: str) -> str:
         raise ValueError("it is not valid UTF-8") from None
     for step in steps:
         if step in ("", ".", ".."):
-            raise ValueError(f"it has the step {step!r}" if step else "it has an empty step")
+            raise ValueError(f"it has the path component {step!r}" if step else "it has an empty path component")
     return "/".join(steps)
 
 
@@ -72,7 +72,7 @@ def _check(name: str, naming: Naming) -> None:
     """Raises a ValueError for a name that files of a format do not hold, or that others could not unpack."""
     steps = name.split("/")
     if _ELSEWHERE.match(name) or ".." in re.split(r"[/\\]", name):
-        raise ValueError("other systems take it for a path that leads elsewhere")
+        raise ValueError("other systems read it as a path out of the folder")
     try:
         encoded = name.encode("utf-8", "surrogateescape" if naming.any_bytes else "strict")
     except UnicodeEncodeError:
@@ -81,10 +81,10 @@ def _check(name: str, naming: Naming) -> None:
         raise ValueError(f"it has {len(encoded):,} bytes, at most {LONGEST_NAME:,} are possible")
     longest = max(len(step.encode("utf-8", "surrogateescape")) for step in steps)
     if longest > LONGEST_STEP:
-        raise ValueError(f"it has a step of {longest} bytes, at most {LONGEST_STEP} are possible")
+        raise ValueError(f"it has a path component of {longest} bytes, at most {LONGEST_STEP} are possible")
     own = next((step for step in steps if step in naming.own), None)
     if own is not None:
-        raise ValueError(f"the format itself uses the name {own}")
+        raise ValueError(f"the format reserves the name {own}")
 
 
 def _refuse_clashes(path: str, names: Sequence[str], nested: bool) -> None:

@@ -239,7 +239,7 @@ class _Sink:
             place, size = self._start + first * self._itemsize, length * self._itemsize
             if place != self._at:
                 if self.front_to_back:
-                    raise FileError("a stream takes an array from front to back alone; name a file as the output")
+                    raise FileError("a stream is written from front to back only; name a file as the output")
                 self._stream.seek(place)
             self._stream.write(data[done : done + size])
             self._at, done = place + size, done + size
@@ -309,7 +309,7 @@ def check_size(name: str, header: Header, stored: int) -> None:
     """Refuses a header that claims more bytes than are stored."""
     claimed = _bytes(header)
     if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MOST_BYTES:
-        raise FileError(f"{name}: is empty, in a shape that no array can have")
+        raise FileError(f"{name}: claims an empty array of an impossible shape")
     if claimed > stored:
         raise FileError(
             f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(stored)}"

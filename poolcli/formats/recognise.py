@@ -45,16 +45,16 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
     by_content = folder_format(path) or _by_first_bytes(path)
     if by_content and by_suffix and by_content is not by_suffix:
-        return by_content, (f"the file is {by_content.name}, whatever its name says",)
+        return by_content, (f"the file is {by_content.name}, despite its extension",)
     found = by_content or by_suffix
     if found is None or not found.reads:
         if path.lower().endswith(MODELS):
-            raise FileError(f"{path}: is a model, not an array; poolcli check {path} looks at its pooling layers")
+            raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
         known = ", ".join(row.name for row in FORMATS.values() if row.reads)
         plain = (
-            hint(f"; if it holds plain numbers, say which: {field('raw', RAW_EXAMPLE)}") if _may_be_raw(path) else ""
+            hint(f"; for raw data give its shape and type: {field('raw', RAW_EXAMPLE)}") if _may_be_raw(path) else ""
         )
-        raise FileError(f"{path}: is none of the formats that poolcli reads ({known}){plain}")
+        raise FileError(f"{path}: is not in a format that poolcli reads ({known}){plain}")
     return found, ()
 
 
@@ -73,7 +73,7 @@ def refuse_known_format(path: str) -> None:
     named = None if path == "-" else with_suffix(path, FORMATS.values())
     if named is not None and not named.is_folder and _by_first_bytes(path) is named:
         raise FileError(
-            f"{path}: is {named.name}, and says itself what it holds; {field('raw')} would take its header for numbers"
+            f"{path}: is {named.name}, and has a header of its own; {field('raw')} would read the header as data"
             "; leave it out"
         )
 

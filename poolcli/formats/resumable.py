@@ -303,7 +303,7 @@ def shared_folder(
     note = note_of(part)
     with reported(path):
         if os.path.lexists(target) and not overwrite:
-            raise FileError(f"{path}: exists; it appeared while this run was working")
+            raise FileError(f"{path}: exists; it was created during this run")
         make_folder(os.path.dirname(target))
         folder = part_name(target, identity + UNFINISHED)
         os.makedirs(folder, exist_ok=True)
@@ -333,7 +333,7 @@ def finish(path: str) -> tuple[int, int]:
     count = check_parts(path, map(numbers_of, notes), ended, folder)
     overwrite = any(_overwrites(path, file) for file in ended.values())
     if os.path.lexists(target) and not overwrite:
-        raise FileError(f"{path}: exists; it appeared while the shards were working")
+        raise FileError(f"{path}: exists; it was created while the shards were running")
     for folder_in, _, names in os.walk(folder):
         for name in names:
             if name.endswith(".partial"):
@@ -349,7 +349,7 @@ def _overwrites(path: str, note: Path) -> bool:
     try:
         return json.loads(note.read_text())["overwrite"] is True
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); write its part again") from error
+        raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
 
 
 def _remove_notes(folder: str) -> None:
@@ -362,7 +362,7 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
     counts = sorted({count for _, count in begun if count})
     if len(counts) > 1:
         raise RequestError(
-            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where}, begin anew"
+            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where} and start again"
         )
     count = counts[0] if counts else 1
     missing = [number for number in range(1, count + 1) if number not in ended]
@@ -385,10 +385,10 @@ def _unfinished(path: str, target: str) -> str | None:
 def only_work(path: str, found: Sequence[str]) -> str:
     """The only one of the places found where shards of `path` are; refused for none or several."""
     if not found:
-        raise RequestError(f"{path}: no shard of it was made; pool with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{path}: it has no shards; pool with {field('shard', '1/4')} and so on first")
     if len(found) > 1:
         raise RequestError(
-            f"{path}: shards of {len(found)} runs are there, whose inputs or options differ; "
+            f"{path}: shards of {len(found)} runs with different inputs or options exist; "
             f"remove all but one: {', '.join(found)}"
         )
     return found[0]

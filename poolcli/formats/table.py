@@ -232,6 +232,6 @@ def format_of(path: str) -> Format:
     if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
-        raise RequestError(f"{path}: has no suffix that names a format; write {path}.npy, or {path}/ for a folder")
+        raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
     meant = did_you_mean(suffix, suffixes)
-    raise RequestError(f"{path}: {suffix} is no format that poolcli writes; use one of {', '.join(suffixes)}{meant}")
+    raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

@@ -66,7 +66,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
         other = _answer_of(layer, op, plan, x, recorded)
         raise RequestError(
             f"{path}: output is {_listed(recorded.shape)}, layer {layer.name} makes {_listed(shape)} "
-            f"of input {_listed(x.shape)}" + (f"; it is the answer of {other}" if other else "")
+            f"of input {_listed(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(_run(plan, x).reshape(shape), recorded, plan)
     return replace(found, answer_of=_answer_of(layer, op, plan, x, recorded)) if found.off else found
@@ -174,7 +174,7 @@ def written(layer: Layer, like: str) -> Written:
     length = _least_length(layer)
     made = _at(layer, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout, like)
     if places and made.only_this_size:
-        why = f"how it is written depends on dynamic lengths; {field('input_shape')} gives them"
+        why = f"the call depends on dynamic lengths; set them with {field('input_shape')}"
         return Written(like, None, marked_message(why))
     return made
 

@@ -36,7 +36,7 @@ def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, 
     try:
         model.reshape({inputs[name]: list(lengths) for name, lengths in given.items()})
     except RuntimeError as error:
-        raise RequestError(f"{path}: OpenVINO takes no such lengths: {_last(error)}") from None
+        raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last(error)}") from None
     shapes = dict(_shapes(model, ""))
     return [_moved(layer, shapes.get(layer.name)) for layer in layers]
 
@@ -104,7 +104,7 @@ def read_ir(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     except (LookupError, ValueError):
         raise RequestError(f"{path}: XML in an encoding that is not read; models are written in utf-8") from None
     if not reader.is_model:
-        raise RequestError(f"{path}: no OpenVINO IR: there is no <net> or <layer> in it")
+        raise RequestError(f"{path}: not an OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
     return reshaped(path, layers, given) if given else layers
 

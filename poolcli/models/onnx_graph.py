@@ -70,9 +70,9 @@ def load(
         with open(path, "rb") as stream:
             model = onnx.ModelProto.FromString(without_weights(stream))
     except (TruncatedError, protobuf.DecodeError) as error:
-        raise NotOnnxError(f"{path}: no ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
+        raise NotOnnxError(f"{path}: not an ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
     if not model.graph.node or not model.opset_import:
-        raise NotOnnxError(f"{path}: no ONNX model: it has no nodes or no opset")
+        raise NotOnnxError(f"{path}: not an ONNX model: it has no nodes or no opset")
     if model.functions:
         model = _inlined(path, model, limit)
     stated = {
@@ -207,7 +207,7 @@ def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int
 
     def size_of(nodes: Any, within: tuple[Key, ...]) -> int:
         if len(within) > DEEPEST:
-            raise RequestError(f"{path}: its functions call each other more than {DEEPEST} deep")
+            raise RequestError(f"{path}: its functions nest more than {DEEPEST} deep")
         values = sum(len(node.input) + len(node.output) for node in _with_bodies(nodes))
         total: int = COPIES * (sum(node.ByteSize() for node in nodes) + longest * values)
         for key, times in Counter(map(key_of, _with_bodies(nodes))).items():
@@ -221,7 +221,7 @@ def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int
     size, most = size_of(graph.node, ()), limit or MEMORY
     if size > most:
         raise RequestError(
-            f"{path}: its functions call each other to {human_bytes(size)} of memory, the limit is "
+            f"{path}: its inlined functions take {human_bytes(size)} of memory, the limit is "
             f"{human_bytes(most)}; raise {words_of('max_memory')}"
         )
 
@@ -354,7 +354,7 @@ def _field(stream: BinaryIO, at: int, stop: int) -> tuple[int, int, int]:
     else:
         raise TruncatedError(f"a field of kind {kind} at byte {at:,}")
     if end > stop:
-        raise TruncatedError(f"a field at byte {at:,} goes past the end of what it is in")
+        raise TruncatedError(f"a field at byte {at:,} extends past the end of its message")
     return key, begin, end
 
 

@@ -59,7 +59,7 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     graph = _at(program, "graph_module", "graph")
     shapes = {name: _shape(_at(value, "sizes")) for name, value in _items(_at(graph, "tensor_values"))}
     if not isinstance(_at(graph, "nodes"), list):
-        raise RequestError(f"{path}: no program of torch.export: it has no nodes")
+        raise RequestError(f"{path}: not a torch.export program: it has no nodes")
     return [layer for node in graph["nodes"] for layer in _layers(node, shapes)]
 
 
@@ -78,7 +78,7 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{path}: no program of torch.export: {error}") from None
+        raise RequestError(f"{path}: not a torch.export program: {error}") from None
 
 
 def _what(names: list[str]) -> str:

@@ -57,7 +57,7 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | No
             return list(_layers(Table(stream, _unpack(stream, "I", 0), Vectors(stream.seek(0, SEEK_END), limit))))
         except (TruncatedError, struct.error) as error:
             why = getattr(error, "message", error)  # in which fields are marked
-            raise RequestError(f"{path}: no TensorFlow Lite model that can be read: {why}") from None
+            raise RequestError(f"{path}: not a readable TensorFlow Lite model: {why}") from None
 
 
 def _layers(model: Table) -> list[Layer]:

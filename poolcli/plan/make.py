@@ -96,7 +96,7 @@ def _check_dtypes(reducer: Reducer, source: DType, output_dtype: object) -> tupl
         )
     if reducer.votes and source.kind == "float":
         raise RequestError(
-            f"a {reducer.noun} is taken of integers or bool, the input is {source.name}; convert it, or use max or avg"
+            f"a {reducer.noun} needs integers or bool, the input is {source.name}; convert it, or use max or avg"
         )
     if target.kind == "float" or target == source:
         return source, target
@@ -126,8 +126,8 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
 def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
-            read = f"{axis.windows.unused} of {axis.windows.size} input elements are read by no window"
-            yield Fact("unread", f"axis {axis.name}: {read}")
+            unused, verb = axis.windows.unused, "is" if axis.windows.unused == 1 else "are"
+            yield Fact("unread", f"axis {axis.name}: {unused} of {axis.windows.size} input elements {verb} unused")
 
 
 def _nothing(
@@ -140,7 +140,7 @@ def _nothing(
     none = f"{'1 window holds' if empty == 1 else f'{empty} windows hold'} no input element"
     if reducer.votes:
         raise RequestError(
-            f"{none}, and there is no {reducer.noun} of nothing; "
+            f"{none}, and the {reducer.noun} of an empty window is undefined; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, or smaller pads"
         )
     if reducer.picks:
@@ -152,7 +152,7 @@ def _nothing(
         value = "nan"
     else:
         raise RequestError(
-            f"{none}, and {target.name} has no value for an average of nothing; "
+            f"{none}, and {target.name} has no value for the average of an empty window; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, {field('exclude_pad', False)} with "
             f"pads, or {field('dtype', 'float32')}"
         )
@@ -169,9 +169,7 @@ def _left_out(reducer: Reducer, missing: Missing, target: DType, nodata: float |
         nodata = missing[0]
     left = "nan" if nodata is None else _shown(nodata) + (" again" if nodata in missing else "")
     result = left + (", the index -1" if reducer.picks else "")
-    yield Fact(
-        "missing", f"elements equal to {numbers} are missing: they leave their windows; where none is left: {result}"
-    )
+    yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows without others give {result}")
 
 
 def _shown(number: float) -> str:

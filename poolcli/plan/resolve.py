@@ -188,7 +188,7 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
-        raise RequestError(f"{dialect.title} pads both ends alike: {pads}; use equal pads{hint_other_dialect()}")
+        raise RequestError(f"{dialect.title} pads both ends equally: {pads}; use equal pads{hint_other_dialect()}")
     if limited and longest > most:
         raise RequestError(
             f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
@@ -248,7 +248,7 @@ def index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
         return dialect.index_axis
     if not dialect.axis_option:
         raise RequestError(
-            f"{field('axis')} is an attribute of OpenVINO; {dialect.title} fixes what its indices count from"
+            f"{field('axis')} is an attribute of OpenVINO; {dialect.title} fixes the axes that indices count over"
         )
     if not -rank <= op.axis < rank:
         raise RequestError(

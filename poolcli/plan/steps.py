@@ -86,16 +86,16 @@ def facts(axis: AxisExplanation) -> list[str]:
     """What windows of the axis leave out or reach beyond, one sentence each."""
     found = []
     if axis.extent is not None:
-        found.append(f"receptive extent: {_seen(axis.extent, axis.dilation)}")
+        found.append(f"receptive field: {_seen(axis.extent, axis.dilation)}")
     if axis.equal_to:
         found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
     elif axis.lengths:
         counts = ", ".join(f"{count} of length {length}" for length, count in axis.lengths)
         found.append(f"no fixed kernel and stride give these windows: {counts}")
     if axis.unused:
-        found.append(f"{axis.unused} input {_plural('element', axis.unused)} read by no window")
+        found.append(f"{axis.unused} unused input {_plural('element', axis.unused)}")
     if axis.overhanging:
-        found.append("1 window overhangs past the input" + (" and its pads" if axis.padded else ""))
+        found.append("1 window extends past the input" + (" and its pads" if axis.padded else ""))
     if axis.empty:
         found.append(f"{axis.empty} {_plural('window', axis.empty)} without any input element")
     return found
@@ -104,8 +104,8 @@ def facts(axis: AxisExplanation) -> list[str]:
 def _seen(extent: int, dilation: int) -> str:
     taps = (extent - 1) // dilation + 1
     if dilation == 1 or taps == 1:
-        return f"{taps} {_plural('position', taps)}" + (" in a row" if taps > 1 else "")
-    return f"{taps} positions, {dilation} apart, from {extent} in a row"
+        return f"{taps} {_plural('position', taps)}"
+    return f"{taps} of {extent} positions, {dilation} apart"
 
 
 def _plural(noun: str, count: int) -> str:
@@ -168,7 +168,7 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
     rounded = whole + up
     word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
-    steps.append(f"moves: {w.room} / {w.stride} = {exact}{word}")
+    steps.append(f"steps: {w.room} / {w.stride} = {exact}{word}")
     if rounded + 1 > w.output:
         start = rounded * w.stride - w.pad_begin
         steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")

@@ -70,7 +70,7 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
-        kind = f"mode {header.mode}" if header.mode else "no image"
+        kind = f"mode {header.mode}" if header.mode else "a tensor"
         raise RequestError(
             f"{field('linear_light')} is for averages of grey, RGB and RGBA images; this is {plan.op} of {kind}; "
             "leave it out"
@@ -219,6 +219,6 @@ def rescaled(array: NDArray[Any], limits: Limits) -> tuple[NDArray[np.uint8], st
     cut = int(np.count_nonzero((values < low) | (values > high)))
     lost = int(np.count_nonzero(np.isnan(values)))
     note = f"rescaled: {low:.6g} to {high:.6g} became 0 to 255"
-    note += f"; {cut} beyond were cut to the ends" if cut else ""
-    note += f"; {lost} nan became 0" if lost else ""
+    note += f"; {cut} clipped" if cut else ""
+    note += f"; {lost} NaN became 0" if lost else ""
     return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), 0, 255)).astype(np.uint8), note

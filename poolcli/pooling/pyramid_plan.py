@@ -184,7 +184,7 @@ def _refuse_output(output: str, settings: Settings, version: int) -> None:
     if not format_of(output).chunked:
         raise RequestError(f"{field('output', output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
     if settings.shards and version == 2:
-        raise RequestError(f"{field('shards')} needs {field('ngff', '0.5')}: Zarr 2, which 0.4 is stored in, has none")
+        raise RequestError(f"{field('shards')} needs {field('ngff', '0.5')}: 0.4 is Zarr 2, which has no shards")
 
 
 def _refuse_type(op: str, header: Header) -> None:

@@ -127,7 +127,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     indices = None
     if job.indices:
         if plan.index is None:
-            raise RequestError(f"{plan.op} has no indices: it picks no element of its windows")
+            raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_input(job, header)
     ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
@@ -149,7 +149,7 @@ def _refuse_input(job: Job, header: Header) -> None:
 def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
     """A note on numbers that the file calls missing and that count all the same."""
     voting = [str(number) for number in header.missing if str(number) not in map(str, plan.missing)]
-    return (f"what the file calls missing ({named(voting)}) is pooled like any other number",) if voting else ()
+    return (f"the file's nodata value ({named(voting)}) is pooled like any other number",) if voting else ()
 
 
 def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
@@ -349,7 +349,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
         _check_sum(job.source.path, parts, copied, settings)
-        notes: tuple[str, ...] = (f"copied as they are, for their axes: {listing(copied)}",) if copied else ()
+        notes: tuple[str, ...] = (f"copied unpooled, because of their axes: {listing(copied)}",) if copied else ()
         left_out = () if settings.arrays else file.left_out
         notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
         if not settings.dry_run:

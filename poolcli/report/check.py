@@ -107,11 +107,11 @@ def _is_short(size: Dim) -> bool:
 
 def _told(comparison: Comparison) -> str:
     if comparison.at is None:
-        return f"data: all {comparison.elements:,} elements agree exactly"
+        return f"data: all {comparison.elements:,} elements are identical"
     place = ",".join(map(str, comparison.at))
-    other = f"; it is the answer of {comparison.answer_of}" if comparison.answer_of else ""
+    other = f"; it equals the result of {comparison.answer_of}" if comparison.answer_of else ""
     return (
-        f"data: {comparison.off:,} of {comparison.elements:,} elements are off; the largest difference is "
+        f"data: {comparison.off:,} of {comparison.elements:,} elements differ; the largest difference is "
         f"{comparison.largest:.6g} at [{place}]: recorded {comparison.recorded:.9g}, computed {comparison.computed:.9g}"
         f"{other}"
     )

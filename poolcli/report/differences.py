@@ -38,7 +38,7 @@ def where(layout: str, found: Difference) -> str:
     if found.different == found.elements:
         return "everywhere"
     if found.different == 1:
-        return "one element alone"
+        return "a single element"
     told = [
         text
         for letter, size, places in zip(layout, found.shape, found.along, strict=True)
@@ -87,7 +87,7 @@ def _at_the_border(layout: str, found: Difference) -> str:
     """The ends of the last two axes at which all differences lie; empty where they do not."""
     ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
     touched = [end for end, has in zip(ends, found.border, strict=False) if has]
-    return f"the border alone: {', '.join(touched)}" if touched else ""
+    return f"only the border: {', '.join(touched)}" if touched else ""
 
 
 def _along(letter: str, size: int, places: frozenset[int]) -> str:

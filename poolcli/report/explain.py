@@ -150,12 +150,12 @@ def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableT
     """That there are none, what was searched, and what lengths there are instead."""
     names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
     kept = f" with the given {', '.join(names)}" if names else ""
-    lines = [f"nothing gives that{kept}", searched_for(given)]
+    lines = [f"no attributes give this size{kept}", searched_for(given)]
     for axis in near:
         lengths = " or ".join(map(str, axis.lengths)) or "none within 100"
-        lines.append(f"axis {axis.axis}: {axis.wanted} cannot be had, the nearest that can: {lengths}")
+        lines.append(f"axis {axis.axis}: {axis.wanted} is not possible, nearest: {lengths}")
     if not near:
-        lines.append("each axis can have its length, but not all of them under the same words and limits")
+        lines.append("each length is possible, but not all with the same auto_pad, rounding_type and limits")
     return Group(*map(Text, lines))
 
 
@@ -198,7 +198,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     """The poolings, best first, how far each is off, and what would tell them from the first."""
     if not found:
         return Text("nothing fits: no pooling gives an output of this shape")
-    table = plain_table("", "as", "options", "off")
+    table = plain_table("", "as", "options", "error")
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if _is_framework(candidate) else "-"
         options = f"{candidate.op.name} {options_of(candidate.op)}"
@@ -259,7 +259,7 @@ def _document(candidate: Candidate) -> dict[str, Any]:
 
 
 def _share(deviation: Deviation) -> str:
-    return f"{deviation.different:,} of {deviation.elements:,} outputs differ by more than roundings can"
+    return f"{deviation.different:,} of {deviation.elements:,} outputs differ by more than rounding error"
 
 
 def _is_framework(candidate: Candidate) -> bool:

@@ -143,7 +143,7 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     if notes:
         parts.append(notes_view(notes))
     if made is None and not dry_run:
-        parts.append(Text("is there already, made from this input"))
+        parts.append(Text("is already complete, made from this input"))
     elif made is not None:
         parts.append(Text(f"{made.engine}, {sum(made.seconds.values()):.3g} s"))
     return spaced(Text("pyramid"), *parts)

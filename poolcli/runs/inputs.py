@@ -242,7 +242,7 @@ def _folder_items(
         else:
             passed_over.append(path)
     if not several:
-        deeper = "" if recursive else "; -r takes its subfolders too"
+        deeper = "" if recursive else "; -r includes subfolders"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
 
 

@@ -96,7 +96,7 @@ class Manifest:
             if line.startswith(OWN_LINE):
                 return
         if any_line:
-            raise RequestError(f"{self.path}: is no manifest of poolcli's; move it, or name another {field('output')}")
+            raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def _lines(self) -> Iterator[bytes]:
         """The lines of the file, which may hold anything."""
@@ -129,7 +129,7 @@ class Manifest:
             name = line.get("output")
             if name is not None and not _lies_inside(name):
                 raise FileError(
-                    f"{self.path}: names the output {name!a}, which does not lie in this folder; pool that shard again "
+                    f"{self.path}: names the output {name!a}, which is outside this folder; pool that shard again "
                     f"with {field('overwrite')}, then merge"
                 )
 
@@ -202,7 +202,7 @@ class Manifest:
 
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RequestError(f"another run is writing to {self._folder}; wait for its end") from None
+            raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
         except (ImportError, OSError):  # a system or a file system without locks
             return
 
@@ -304,7 +304,7 @@ def _is_merged(path: str, parts: dict[Shard, Manifest], records: dict[str, Recor
 def _check_complete(folder: str, found: Sequence[Shard]) -> None:
     """Refuses parts that are not all of one run."""
     if not found:
-        raise RequestError(f"{folder} holds no part of any shard; pool with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{folder} contains no shards; pool with {field('shard', '1/4')} and so on first")
     counts = sorted({shard.count for shard in found})
     if len(counts) > 1:
         listed = " and of ".join(map(str, counts))

@@ -46,7 +46,7 @@ def plan_jobs(
     (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
     in_folders = _is_folder(output, several), _is_folder(indices, several)
     if several and (output_key or indices_key):
-        raise RequestError("the inputs are several, and an array in a file takes the result of one; name a folder")
+        raise RequestError("an array in a file takes the result of one input, and there are several; name a folder")
     jobs = [
         Job(
             item.source,
@@ -104,15 +104,15 @@ def _path_for(
         return f"{without_suffix(path)}.{suffix.lstrip('.')}" if suffix else _writable(path)
     if several:
         if "{" in target or "}" in target:
-            raise RequestError(f"{target}: braces hold one of {IN_BRACES}, and nothing else")
+            raise RequestError(f"{target}: braces must enclose one of {IN_BRACES}")
         several_of = without_suffix(target) or target
         raise RequestError(
-            f"{field(name, target)} is one file, but the inputs are several; name a folder: {several_of}/"
+            f"{field(name, target)} is one file, but there are several inputs; name a folder: {several_of}/"
         )
     if suffix and name == "output":
         raise RequestError(
             f"{field('format', suffix)} names the format of outputs in a folder, and {target} is one file; "
-            "leave it out, the file's own suffix names its format"
+            "leave it out, the extension of the file selects its format"
         )
     if target != "-":
         format_of(target)
@@ -151,13 +151,13 @@ def _refuse_words(target: str | None, several: bool) -> None:
     """Refuses a template with a word that no input's name has."""
     unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
     if target and unknown and (several or "" in unknown or WORD.search(target) or closest(unknown[0], ALIKE)):
-        raise RequestError(f"{target}: {{{unknown[0]}}} is nothing that inputs have; use {IN_BRACES}")
+        raise RequestError(f"{target}: {{{unknown[0]}}} is not a placeholder; use {IN_BRACES}")
 
 
 def _filled(template: str, item: Item) -> str:
     """The output that a template names for an input: `{stem}_half{suffix}`."""
     if item.source.path == "-":
-        raise RequestError(f"{template} takes its words from the input's name, and stdin has none; name the file")
+        raise RequestError(f"{template} needs the input's name, and stdin has none; name the file")
     folder, name = os.path.split(item.relative)
     stem = without_suffix(name)
     words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
@@ -169,7 +169,7 @@ def _filled(template: str, item: Item) -> str:
     path = _writable(path) if _takes_suffix(template) else path
     if not os.path.splitext(path)[1]:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
-        raise RequestError(f"{template}: names files without a suffix, such as {path}; write {whole}")
+        raise RequestError(f"{template}: names files without an extension, such as {path}; write {whole}")
     format_of(path)
     return os.path.normpath(path)
 

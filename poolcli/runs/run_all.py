@@ -89,7 +89,7 @@ def _completed(jobs: Sequence[Job], outcomes: Outcomes) -> Iterator[Outcome]:
     for job, was_skipped in ((jobs[number], found) for number, found in skipped.items() if found is not None):
         gone = next((path for path in _local(job) if not os.path.lexists(path)), None)
         if gone is not None:
-            error = FileError(f"{gone}: was removed while this run was working")
+            error = FileError(f"{gone}: was removed during this run")
             yield Outcome(job, skipped=was_skipped, error=error, lost=True)
 
 

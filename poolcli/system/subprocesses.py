@@ -26,10 +26,10 @@ DAMAGED = (
 )
 # How and why a subprocess ended, by the signal that ended it.
 ENDINGS = {
-    ENDLESS: ("found no end of it", "the file is damaged"),
+    ENDLESS: ("did not finish", "the file is damaged"),
     "SIGKILL": (
-        "was ended by SIGKILL",
-        f"the memory may be too small for it: try fewer {field('jobs')} or less {field('max_memory')}",
+        "was killed by SIGKILL",
+        f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
     ),
 }
 # A fork starts in milliseconds with all modules imported; it is safe on Linux only.
@@ -75,7 +75,7 @@ def ending(process: Any) -> Ending:
     process.join()
     code = process.exitcode or 0
     name = signal.Signals(-code).name if code < 0 else ""
-    how = f"was ended by {name}" if name else f"ended with exit code {code}"
+    how = f"was killed by {name}" if name else f"ended with exit code {code}"
     return Ending(*ENDINGS.get(name, (how, DAMAGED)), name == ENDLESS)
 
 
@@ -91,7 +91,7 @@ def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
         succeeded, content = here.recv()
     except EOFError:
         end = ending(process)
-        raise FileError(f"{path}: the process that looked into it {end.how}; {end.why}") from None
+        raise FileError(f"{path}: the process that read it {end.how}; {end.why}") from None
     process.join()
     if not succeeded:
         raise content

@@ -195,8 +195,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npz",
         lambda: zipped({"a.npy": npy("(1, 1, 8192, 8192)", bytes(2**28))}),
         1,
-        "x.npz:a: grows from 255 KiB to 256 MiB when it is read, which may be a "
-        "decompression bomb; if it is meant to, allow it with --max-memory",
+        "x.npz:a: expands from 255 KiB to 256 MiB when it is read, which may be a "
+        "decompression bomb; to allow it, use --max-memory",
     ),
     "npz: a member that claims terabytes": (
         "x.npz",
@@ -231,22 +231,22 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.h5",
         lambda: hdf5(a={"shape": (1, 2**20, 2**20), "dtype": "f4", "chunks": (1, 64, 64)}),
         1,
-        "x.h5:/a: grows from 0 B to 4 TiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.h5:/a: expands from 0 B to 4 TiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
     "hdf5: one huge chunk": (
         "x.h5",
         lambda: hdf5(a={"shape": (1, 2**15, 2**15), "dtype": "f4", "chunks": (1, 2**14, 2**15)}),
         1,
-        "x.h5:/a: grows from 0 B to 4 GiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.h5:/a: expands from 0 B to 4 GiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
     "hdf5: one huge chunk for a small array": (
         "x.h5",
         lambda: small_in_a_huge_chunk(),
         1,
-        "x.h5:/a: grows from 256 B to 1 GiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.h5:/a: expands from 256 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
     "hdf5: a chunk that unpacks to more than it says": (
         "x.h5",
@@ -258,8 +258,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.h5",
         lambda: huge_scale(),
         1,
-        "x.h5:/scale: grows from 0 B to 1 GiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.h5:/scale: expands from 0 B to 1 GiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
     "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, "x.h5: holds no array that can be pooled"),
     "hdf5: compound": (
@@ -327,7 +327,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
-        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
+        "x.eps: is not in a format that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
         "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "image: one row, a kernel of two": (

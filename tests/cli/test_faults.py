@@ -69,8 +69,8 @@ TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
         "x.npz",
         lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}),
         (),
-        "x.npz: grows from 319 KiB to 320 MiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.npz: expands from 319 KiB to 320 MiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
     "more than the limit": (
         "x.npz",
@@ -83,8 +83,8 @@ TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
         "x.h5",
         lambda: hdf5(**{name: {"shape": (1, 2**13, 2**13), "dtype": "u2", "chunks": (1, 64, 64)} for name in "abc"}),
         (),
-        "x.h5: grows from 1.9 KiB to 384 MiB when it is read, which may be a decompression "
-        "bomb; if it is meant to, allow it with --max-memory",
+        "x.h5: expands from 1.9 KiB to 384 MiB when it is read, which may be a decompression "
+        "bomb; to allow it, use --max-memory",
     ),
 }
 

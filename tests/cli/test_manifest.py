@@ -24,7 +24,7 @@ NOT_OURS: dict[str, tuple[Callable[[], object], int, str]] = {
     "somebody's file": (
         lambda: Path(f"out/{MANIFEST}").write_text("my notes\n"),
         2,
-        "is no manifest of poolcli's; move it, or name another --output",
+        "is not a manifest of poolcli; move it, or name another --output",
     ),
 }
 
@@ -108,7 +108,7 @@ def test_a_line_that_the_disk_takes_in_part_is_an_error(tmp_path: Path) -> None:
 def test_what_another_run_began_meanwhile_is_seen_when_the_file_is_held(tmp_path: Path) -> None:
     manifest = Manifest(str(tmp_path))  # there is none yet
     (tmp_path / MANIFEST).write_text("my notes\n")
-    with pytest.raises(RequestError, match="is no manifest of poolcli's"), manifest.held():
+    with pytest.raises(RequestError, match="is not a manifest of poolcli"), manifest.held():
         pytest.fail("somebody's file was taken")
     assert (tmp_path / MANIFEST).read_text() == "my notes\n"
 

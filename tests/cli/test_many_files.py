@@ -111,7 +111,7 @@ def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(cli:
     with open(f"out/{MANIFEST}", "a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         result = cli("avg", "in", "-o", "out/", *HALVE)
-    assert (result.code, result.err) == (2, "poolcli: another run is writing to out/; wait for its end\n")
+    assert (result.code, result.err) == (2, "poolcli: another run is writing to out/; wait until it ends\n")
 
 
 KILLED_ONCE = """
@@ -244,7 +244,7 @@ def test_images_of_formats_that_are_only_read_are_written_as_png(folder: Path, c
         result = cli("avg", "in/b.TGA", "in/a.png", "-o", *words, *HALVE, columns=200)
         assert ("written as" in result.out, Path("deep", made).exists()) == (made == "b_half.png", True)
     refused = cli("avg", "in", "-o", "deep/{stem}.tga", *HALVE)
-    assert refused.err.startswith("poolcli: deep/a.tga: .tga is no format that poolcli writes; use one of ")
+    assert refused.err.startswith("poolcli: deep/a.tga: .tga is not a format that poolcli writes; use one of ")
     single = cli("avg", "in/b.TGA", "-o", "b.png", *HALVE)
     assert (single.code, "written as" in single.out) == (0, False)
 
@@ -265,7 +265,7 @@ def test_an_output_without_a_suffix_is_a_folder_for_several_inputs(cli: Cli, man
     assert cli("max", "in/00.npy", "in/01.npy", "-o", "two", "-k", "2", "--indices", "where", "-q").code == 0
     assert {path.parent.name for path in many.glob("*/01.npy")} == {"in", "small", "two", "where"}
     refused = cli("avg", "in/00.npy", "-o", "one", "-k", "2")
-    assert refused.err == "poolcli: one: has no suffix that names a format; write one.npy, or one/ for a folder\n"
+    assert refused.err == "poolcli: one: has no extension that names a format; write one.npy, or one/ for a folder\n"
     Path("file").touch()
     refused = cli("avg", "in", "-o", "file", "-k", "2", "--overwrite")
-    assert refused.err == "poolcli: --output file is one file, but the inputs are several; name a folder: file/\n"
+    assert refused.err == "poolcli: --output file is one file, but there are several inputs; name a folder: file/\n"

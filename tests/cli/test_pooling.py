@@ -136,7 +136,7 @@ OUTPUT_REFUSALS = [
     (
         "several into one file",
         ["x.npy", "photo.png", "-o", "y.npy"],
-        "--output y.npy is one file, but the inputs are several; name a folder: y/",
+        "--output y.npy is one file, but there are several inputs; name a folder: y/",
     ),
     (
         "two inputs to one name",

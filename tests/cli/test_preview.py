@@ -123,7 +123,7 @@ def test_an_input_after_the_option_is_an_input(cli: Cli, folder: Path) -> None:
     [
         (
             ["x.npy", "photo.png", "-o", "out/", "--preview", "p.png"],
-            "--preview p.png is for one input, and these are several; write --preview alone",
+            "--preview p.png is for one input, and there are several; write --preview alone",
         ),
         (
             ["x.npy", "-n", "--preview"],
@@ -151,7 +151,7 @@ def test_what_cannot_be_seen_is_refused_before_anything_is_written(
 def test_with_json_the_terminal_is_not_for_pictures(cli: Cli, folder: Path) -> None:
     done = cli("avg", "x.npy", "-k", "2", "-o", "o.npy", "--json", "--preview")
     assert done.code == 2
-    assert done.json["error"]["message"] == ("--preview would stand in the JSON; write it with --preview seen.png")
+    assert done.json["error"]["message"] == ("--preview would print into the JSON; write it with --preview seen.png")
     assert cli("avg", "x.npy", "-k", "2", "-o", "o.npy", "--json", "--preview", "seen.png").json["op"] == "avg"
 
 

@@ -130,7 +130,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "uneven pads in PyTorch",
         ["max", SHAPE, "-k", "4", "--pads-begin", "1", "--like", "pytorch"],
-        "PyTorch pads both ends alike: axis H has pads 1,0; use equal pads, or another --like",
+        "PyTorch pads both ends equally: axis H has pads 1,0; use equal pads, or another --like",
     ),
     (
         "pads of a kernel in ONNX",
@@ -202,7 +202,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "axis outside OpenVINO",
         ["max", SHAPE, "-k", "2", "--axis", "2", "--like", "pytorch"],
-        "--axis is an attribute of OpenVINO; PyTorch fixes what its indices count from",
+        "--axis is an attribute of OpenVINO; PyTorch fixes the axes that indices count over",
     ),
     (
         "average of bool",
@@ -223,7 +223,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "integer average of nothing",
         ["avg", "1,1,5", "-k", "2", "-s", "3", "--pads-begin", "1", "--rounding-type", "ceil", "--input-dtype", "int8"],
-        "1 window holds no input element, and int8 has no value for an average of nothing; "
+        "1 window holds no input element, and int8 has no value for the average of an empty window; "
         "use --rounding-type floor or ceil_torch, --include-pad with pads, or --dtype float32",
     ),
 ]

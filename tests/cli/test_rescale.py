@@ -26,16 +26,16 @@ def line(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("typed", "row", "note"),
     [
-        (["--rescale"], [0, 64, 0, 255, 255], "-1 to 3 became 0 to 255; 1 beyond were cut to the ends; 1 nan became 0"),
+        (["--rescale"], [0, 64, 0, 255, 255], "-1 to 3 became 0 to 255; 1 clipped; 1 NaN became 0"),
         (
             ["--rescale", "-1,1"],
             [0, 128, 0, 255, 255],
-            "-1 to 1 became 0 to 255; 2 beyond were cut to the ends; 1 nan became 0",
+            "-1 to 1 became 0 to 255; 2 clipped; 1 NaN became 0",
         ),
         (
             ["--rescale=0,1e1"],
             [0, 0, 0, 255, 76],
-            "0 to 10 became 0 to 255; 2 beyond were cut to the ends; 1 nan became 0",
+            "0 to 10 became 0 to 255; 2 clipped; 1 NaN became 0",
         ),
     ],
 )
@@ -75,13 +75,13 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
         ),
         (
             ["x.npy", "-o", "o.png", "--rescale=1,1"],
-            "--rescale is '1,1'; write a lower and a higher number, --rescale 0,1, or --rescale alone for those of "
-            "each result",
+            "--rescale is '1,1'; write LOW,HIGH, such as --rescale 0,1, or --rescale alone for the range of each "
+            "result",
         ),
         (
             ["x.npy", "-o", "o.png", "--rescale=bright"],
-            "--rescale is 'bright'; write a lower and a higher number, --rescale 0,1, or --rescale alone for those of "
-            "each result",
+            "--rescale is 'bright'; write LOW,HIGH, such as --rescale 0,1, or --rescale alone for the range of each "
+            "result",
         ),
     ],
 )

@@ -53,8 +53,8 @@ axes     N,C,H,W (assumed; --layout NHWC to change)
 indices  int64, flat position over N,C,H,W
 note     axis H: one window less, because the last one would start past the input
 note     axis W: one window less, because the last one would start past the input
-note     axis H: 17 of 28 input elements are read by no window
-note     axis W: 17 of 28 input elements are read by no window
+note     axis H: 17 of 28 input elements are unused
+note     axis W: 17 of 28 input elements are unused
 numpy, 1 thread: read TIME, compute TIME, write TIME
 """
 
@@ -174,8 +174,7 @@ def test_notes_that_differ_in_numbers_alone_are_one_line_over_many_files(cli: Cl
         np.save(f"{size}.npy", np.zeros((1, 3, 4, size), np.uint8))
     shown = cli("avg", "7.npy", "9.npy", "11.npy", "-o", "out/", "-k", "2", "-s", "2", columns=120).out
     assert shown == (
-        "3 done, 0 skipped, 0 failed\n"
-        "note  axis W: 1 of 7 input elements are read by no window (similar in 3 of 3 files)\n"
+        "3 done, 0 skipped, 0 failed\nnote  axis W: 1 of 7 input elements is unused (similar in 3 of 3 files)\n"
     )
 
 

@@ -69,7 +69,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def line(path: str, what: str) -> str:
-    return f"poolcli: {path}: could not be done (unexpected {what}; --debug shows where)\n"
+    return f"poolcli: {path}: failed (unexpected {what}; --debug shows the traceback)\n"
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -135,6 +135,6 @@ def test_debug_shows_where() -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 1
-    assert "UnexpectedError: in/b.toy: could not be done" in result.stderr
+    assert "UnexpectedError: in/b.toy: failed" in result.stderr
     assert 'tests/formats/toy.py", line' in result.stderr
     assert "in open_array" in result.stderr

@@ -199,7 +199,7 @@ def _beside(row: Row) -> None:
     pool("avg x.png -o y.png -k 2")
     with Image.open("y.png") as image:
         assert image.text == {"Title": "a title"}  # type: ignore[attr-defined]  # of PNG alone
-    assert "text chunks not kept: bmp files have no place for it" in pool("avg x.png -o y.bmp -k 2")
+    assert "text chunks not kept: bmp files cannot store it" in pool("avg x.png -o y.bmp -k 2")
 
 
 @row_of(FILES, "resolution; georeference (GeoTIFF)")

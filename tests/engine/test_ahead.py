@@ -56,7 +56,7 @@ def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_computed_is_refused_by_whoever_computes_it() -> None:
     with meanwhile_loaded(PLAN, True, "numba"):
         pass
-    with pytest.raises(RequestError, match=r"^avg has no indices: it picks no element of its windows$"):
+    with pytest.raises(RequestError, match=r"^avg has no indices: it does not select elements$"):
         run(PLAN, np.zeros((1, 1, 8, 8), np.int64), indices=True, engine="numba")
 
 

@@ -37,9 +37,9 @@ def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
         "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)",
     )
     rows = {row.title: row for row in compare_dialects(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
-    assert rows["PyTorch"].causes == ("PyTorch takes 3 as strides where none are given",)
+    assert rows["PyTorch"].causes == ("PyTorch has strides 3 by default",)
     rows = {row.title: row for row in compare_dialects(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
-    assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor where nothing is said",)
+    assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor by default",)
 
 
 @settings(max_examples=sized(30, 150), derandomize=True)

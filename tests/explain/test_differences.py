@@ -81,8 +81,8 @@ PLACES = {
     "both ends": ((..., [0, -1]), "both ends of W"),
     "one channel": ((slice(None), 1), "C=1 alone"),
     "a block": ((..., slice(1, 3), slice(4, 7)), "H from 1 to 2; W from 4 to 6"),
-    "one element": ((0, 1, 2, 3), "one element alone"),
-    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "the border alone: first H, first W, last W"),
+    "one element": ((0, 1, 2, 3), "a single element"),
+    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border: first H, first W, last W"),
     "all": ((...,), "everywhere"),
     "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
 }
@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder:
     result = cli("compare", "x.npy", "y.npy", "--json")
     message = (
         "x.npy and y.npy: the shapes differ: 1,2,6,8 and 1,2,6,7; compare two of one shape "
-        "(identify tells which pooling lies between two)"
+        "(identify finds the pooling that turns one into the other)"
     )
     assert (result.code, result.err) == (2, f"poolcli: {message}\n")
     assert result.json["error"] == {"kind": "request", "message": message, "field": None}

@@ -271,9 +271,9 @@ def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
 
 def test_arrays_of_no_pooling_are_refused() -> None:
     for shapes, text in (
-        (((1, 2, 9, 9), (1, 3, 4, 4)), "differ beyond spatial axes; name the axes with layout if they are others"),
-        (((1, 2, 9, 9), (1, 2, 4)), "^the input has 4 axes and the output 3; pooling keeps their number$"),
-        (((1, 2, 0, 9), (1, 2, 4, 4)), "^an array without elements says nothing about what made it$"),
+        (((1, 2, 9, 9), (1, 3, 4, 4)), "differ along N or C; name the axes with layout if these are wrong"),
+        (((1, 2, 9, 9), (1, 2, 4)), "^the input has 4 axes and the output 3; pooling keeps the number of axes$"),
+        (((1, 2, 0, 9), (1, 2, 4, 4)), "^an empty array cannot be identified$"),
     ):
         with pytest.raises(RequestError, match=text):
             identify(*(np.zeros(shape, np.float32) for shape in shapes))
@@ -282,7 +282,7 @@ def test_arrays_of_no_pooling_are_refused() -> None:
 FOUND = """\
 layout NCHW
 
-   as          options                                      off
+   as          options                                      error
 1  OpenVINO    max -k 3 -s 2 -p 1 --rounding-type ceil      exact
 2  OpenVINO    max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
 3  ONNX        max -k 3 -s 2 -p 1 --rounding-type ceil      exact
@@ -313,7 +313,7 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
     assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (
         1,
         "nothing fits (layout NCHW); the nearest differs only at W=15, the last:",
-        "104 of 1,664 outputs differ by more than roundings can",
+        "104 of 1,664 outputs differ by more than rounding error",
     )
     assert cli("identify", before, str(tmp_path / "none.npy")).code == 2
     document = cli("identify", before, after, "--like", "torch", "--json").json
@@ -325,7 +325,7 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
 @pytest.mark.parametrize(
     ("rounded", "words"),
     [
-        (lambda total: np.trunc(total / 4), "cut off toward zero"),
+        (lambda total: np.trunc(total / 4), "truncated toward zero"),
         (lambda total: total // 4, "rounded down"),
         (lambda total: -(-total // 4), "rounded up"),
         (lambda total: (total + 2) // 4, "rounded half up"),
@@ -337,7 +337,7 @@ def test_averages_of_integers_that_are_rounded_in_another_way_are_known_by_it(ro
     y = rounded(x.reshape(1, 2, 6, 2, 6, 2).sum((3, 5))).astype(np.int64)
     found = identify(x, y, op="avg", like="openvino")[0]
     assert (found.plan.attributes["kernel"], found.fits, found.deviation.exact) == ([2, 2], True, False)
-    assert found.deviation.where == f"only in roundings: averages are {words}"
+    assert found.deviation.where == f"only in rounding: averages are {words}"
 
 
 def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes(cli: Cli, folder: Path) -> None:

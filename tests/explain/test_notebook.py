@@ -34,7 +34,7 @@ def test_in_a_notebook_it_is_its_table_its_notes_and_its_picture() -> None:
         "W", "8", "5", "2", "1", "2,0", "3", "(8+2+0-5)//2 + 1 = 3",
     ]  # fmt: skip
     assert [note.text for note in page.iter("li")] == list(plan.notes) == [
-        "axis W: 1 of 8 input elements are read by no window"
+        "axis W: 1 of 8 input elements is unused"
     ]  # fmt: skip
     assert [p.text for p in page.iter("p")][1:] == ["auto_pad='explicit', rounding_type='floor', exclude_pad=False"]
     assert draw(plan).svg() in html

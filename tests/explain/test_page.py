@@ -76,7 +76,9 @@ def test_names_cannot_leave_the_data() -> None:
 def test_an_axis_that_a_browser_cannot_count_is_refused(cli: Cli, folder: Path) -> None:
     done = cli("shape", "max", f"1,3,{2**60}", "-k", "3", "--picture", "p.html")
     assert done.code == 2
-    assert done.err == (f"poolcli: axis W is {2**60} long, a page takes up to 2**53; let --picture end in .svg\n")
+    assert done.err == (
+        f"poolcli: axis W is {2**60} long, a page takes up to 2**53; use a --picture that ends in .svg\n"
+    )
     assert not Path("p.html").exists()
 
 

@@ -14,9 +14,9 @@ axis H
   split: 1 before, 0 after, the odd one before
   padded size: 6 + 1 + 0 = 7
   last start: 7 - 3 = 4
-  moves: 4 / 2 = 2
+  steps: 4 / 2 = 2
   outputs: 2 + 1 = 3
-  receptive extent: 3 positions in a row
+  receptive field: 3 positions
 window    spans   reads  divides by
    H 0  [-1, 2)  0 to 1           2
    H 1   [1, 4)  1 to 3           3

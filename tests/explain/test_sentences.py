@@ -36,38 +36,38 @@ SOURCES = {
 }
 CEIL = "--rounding-type ceil"
 CASES = {
-    "max 1,1,1 -k 1 --explain": ["window: 1 position (the kernel)", "receptive extent: 1 position"],
+    "max 1,1,1 -k 1 --explain": ["window: 1 position (the kernel)", "receptive field: 1 position"],
     "max 1,1,30 -k 3 -s 1 --dilations 2 -p 2 --explain --windows": [
         "window: (3 - 1) * 2 + 1 = 5 positions (kernel and dilation)", "padded size: 30 + 2 + 2 = 34",
-        "last start: 34 - 5 = 29", "moves: 29 / 1 = 29", "outputs: 29 + 1 = 30",
-        "receptive extent: 3 positions, 2 apart, from 5 in a row",
+        "last start: 34 - 5 = 29", "steps: 29 / 1 = 29", "outputs: 29 + 1 = 30",
+        "receptive field: 3 of 5 positions, 2 apart",
         "W 29 [27, 32) 27 to 29 by 2 2", "left out: 6 of 30 windows",
     ],
     "max 1,1,8 -k 1 --dilations 3 -s 4 --rounding-type ceil_torch --explain": [
         "window: (1 - 1) * 3 + 1 = 1 position (kernel and dilation)",
-        "moves: 7 / 4 = 1 and 3/4, rounded up (ceil_torch) to 2",
+        "steps: 7 / 4 = 1 and 3/4, rounded up (ceil_torch) to 2",
         "window 2 would start at 8, past the input of 8: dropped", "outputs: 2 + 1 - 1 = 2",
-        "6 input elements read by no window", "W 1 [4, 5) 4 to 4 1",
+        "6 unused input elements", "W 1 [4, 5) 4 to 4 1",
         "i input, p padding, . past it; # read, + window outside the input",
     ],
     "max 1,1,6 -k 1 -s 2 --auto-pad same_upper --explain": [
         "same_upper pads for ceil(6 / 2) = 3 outputs", "padding in all: (3 - 1) * 2 + 1 - 6 = -1, at least 0",
-        "split: 0 before, 0 after", "moves: 5 / 2 = 2 and 1/2, rounded down (floor) to 2",
+        "split: 0 before, 0 after", "steps: 5 / 2 = 2 and 1/2, rounded down (floor) to 2",
     ],
     "max 1,1,6 -k 3 -s 2 --auto-pad same_upper --explain": ["split: 0 before, 1 after, the odd one after"],
     "max 1,1,6 -k 3 -s 2 --auto-pad same_lower --explain": ["split: 1 before, 0 after, the odd one before"],
     "max 1,1,8,8 -k 3 -s 2 --auto-pad valid --explain": [
-        "valid: no padding", "receptive extent: 3 positions in a row", "1 input element read by no window",
+        "valid: no padding", "receptive field: 3 positions", "1 unused input element",
         "axis W: as axis H",
     ],
     "max 1,1,3 -k 2 -p 3 -s 1 --explain --windows": [
         "4 windows without any input element", "W 0 [-3, -1) nothing 0",
     ],
     f"avg 1,1,6 -k 3 -s 2 {CEIL} --include-pad --explain": [
-        "1 window overhangs past the input", "window spans reads divides by",
+        "1 window extends past the input", "window spans reads divides by",
     ],
     f"max 1,1,3 -k 2 -s 2 -p 1 {CEIL} --explain": [
-        "1 window overhangs past the input and its pads", "1 window without any input element",
+        "1 window extends past the input and its pads", "1 window without any input element",
     ],
     "adaptive-avg 1,1,5 --output-size 3 --explain": [
         "bin i reads from floor(i * 5 / 3) to ceil((i + 1) * 5 / 3)",
@@ -83,11 +83,11 @@ CASES = {
         "* OpenVINO ceil, OpenVINO ceil_torch: rounds up: a last window that overhangs is kept (ceil)",
     ],
     "avg 1,1,8 -k 3 -p 1 --like onnx --compare": [
-        "* PyTorch: PyTorch takes 3 as strides where none are given",
-        "* PyTorch: PyTorch counts padding in the divisor where nothing is said",
+        "* PyTorch: PyTorch has strides 3 by default",
+        "* PyTorch: PyTorch counts padding in the divisor by default",
     ],
     "avg 1,1,8 -k 3 -s 2 -p 1 --like pytorch --compare": [
-        "* ONNX: ONNX leaves padding out of the divisor where nothing is said",
+        "* ONNX: ONNX leaves padding out of the divisor by default",
     ],
     f"avg 1,1,8 -k 3 -s 2 -p 1 --include-pad {CEIL} --like onnx --compare": [
         "* OpenVINO floor, OpenVINO ceil, OpenVINO ceil_torch, nGraph: it counts the whole window, overhang included, "
@@ -105,13 +105,13 @@ CASES = {
     ],
     "lp 1,1,6 -k 3 --p 3 -s 1 --like onnx --compare": [
         "as output pads divisors",
-        "* PyTorch: it adds x**p with its sign, and the kernel's size times the mean of a window stands for its sum",
+        "* PyTorch: it adds x**p with its sign, and multiplies the mean of a window by the kernel's size",
     ],
     "lp 1,1,6 -k 3 --p 3 -s 1 --like pytorch --compare": [
-        "* ONNX: it adds abs(x)**p, and a window's sum is what lies in it",
+        "* ONNX: it adds abs(x)**p of the elements inside",
     ],
     f"avg 1,1,{HUGE} -k 3 -s 2 --explain --windows": [
-        f"moves: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down (floor) to {HUGE // 2 - 2}",
+        f"steps: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down (floor) to {HUGE // 2 - 2}",
         f"left out: {HUGE // 2 - 25} of {HUGE // 2 - 1} windows",
     ],
     f"adaptive-avg 1,1,{HUGE} --output-size {HUGE - 1} --explain": [
@@ -140,24 +140,27 @@ CASES = {
         "none: PyTorch has no attributes that give these windows and divisors",
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
-        "nothing gives that with the given kernel, strides, pads", "searched: each rounding",
-        "axis W: 7 cannot be had, the nearest that can: 5",
+        "no attributes give this size with the given kernel, strides, pads", "searched: each rounding",
+        "axis W: 7 is not possible, nearest: 5",
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --rounding-type floor --solve 300": [
-        "nothing gives that with the given kernel, strides, rounding_type, pads",
-        "searched: nothing, as everything is given", "axis W: 300 cannot be had, the nearest that can: none within 100",
+        "no attributes give this size with the given kernel, strides, rounding_type, pads",
+        "searched: nothing, as everything is given", "axis W: 300 is not possible, nearest: none within 100",
     ],
     "max 1,1,8,8 -k 3 -s 2 -p 0 --solve 4,3": [
-        "each axis can have its length, but not all of them under the same words and limits",
+        "each length is possible, but not all with the same auto_pad, rounding_type and limits",
     ],
     "avg 1,1,9 --like tensorflow --solve 99": [
-        "nothing gives that",
+        "no attributes give this size",
         "searched: kernels up to 11 and those that cover the input with the wanted windows, every stride that fits, "
         "pads shorter than the window (equal, or one more at the end), same_upper, each rounding",
     ],
 }  # fmt: skip
 VERSIONS = ("OVERHANG", "WHOLE", "DEVIATIONS")  # sentences about versions: tests/conformance/test_versions.py
-NO_PAIR_YET = {r"its\ windows\ lie\ elsewhere", r"its\ divisors\ differ"}  # no two of today's frameworks differ so
+NO_PAIR_YET = {
+    r"its\ windows\ are\ at\ other\ positions",
+    r"its\ divisors\ differ",
+}  # no two of today's frameworks differ so
 UNTRUE = {
     "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": ("padding out of the divisor", "as soon as any pad"),
     f"avg 1,1,6 -k 3 -s 2 {CEIL} --include-pad --explain": ("and its pads",),
@@ -183,7 +186,7 @@ def test_what_is_not_true_is_not_said(case: str, cli: Cli) -> None:
 
 def test_huge_lengths_keep_their_formula_and_wrapped_steps_their_indent(cli: Cli) -> None:
     lines = cli("shape", "max", f"1,1,{HUGE}", "-k", 3, "-s", 2, "--explain", columns=80).out.splitlines()
-    at = lines.index(f"  moves: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down")
+    at = lines.index(f"  steps: {HUGE - 3} / 2 = {HUGE // 2 - 2} and 1/2, rounded down")
     assert f"formula   ({HUGE}+0+0-3)//2 + 1 = {HUGE // 2 - 1}" in lines
     assert lines[at + 1] == f"  (floor) to {HUGE // 2 - 2}"
 

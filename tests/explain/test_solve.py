@@ -105,9 +105,9 @@ def test_where_nothing_gives_a_length_the_nearest_that_can_be_had_are_named(cli:
     done = cli("shape", "avg", "1,3,9,8", "-k", "3", "-s", "1", "-p", "0", "--solve", "9,6")
     assert (done.code, done.out) == (
         1,
-        "nothing gives that with the given kernel, strides, pads\n"
+        "no attributes give this size with the given kernel, strides, pads\n"
         "searched: each rounding\n"
-        "axis H: 9 cannot be had, the nearest that can: 7\n",
+        "axis H: 9 is not possible, nearest: 7\n",
     )
     document = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json").json
     assert (document["answers"], document["nearest"]) == ([], [{"axis": "W", "wanted": 5, "lengths": [3]}])

@@ -77,10 +77,10 @@ def test_the_text_fills_in_the_numbers() -> None:
         "  window: 5 positions (the kernel)",
         "  padded size: 32 + 1 + 1 = 34",
         "  last start: 34 - 5 = 29",
-        "  moves: 29 / 3 = 9 and 2/3, rounded down (floor) to 9",
+        "  steps: 29 / 3 = 9 and 2/3, rounded down (floor) to 9",
         "  outputs: 9 + 1 = 10",
-        "  receptive extent: 5 positions in a row",
-        "  1 input element read by no window",
+        "  receptive field: 5 positions",
+        "  1 unused input element",
     ]
 
 
@@ -101,21 +101,21 @@ def test_steps_that_only_some_attributes_have(op: MaxPool, size: int, expected: 
 
 def test_a_plan_without_a_fact_does_not_mention_it() -> None:
     (axis,) = MaxPool(2, 2).plan((1, 1, 8)).explain().axes
-    assert facts(axis) == ["receptive extent: 2 positions in a row"]
+    assert facts(axis) == ["receptive field: 2 positions"]
 
 
 @pytest.mark.parametrize(
     ("op", "sentence"),
     [
-        (MaxPool(3, 2), "3 positions in a row"),
-        (MaxPool(3, 2, dilations=2), "3 positions, 2 apart, from 5 in a row"),
+        (MaxPool(3, 2), "3 positions"),
+        (MaxPool(3, 2, dilations=2), "3 of 5 positions, 2 apart"),
         (MaxPool(1, 2), "1 position"),
         (MaxPool(1, 2, dilations=3), "1 position"),
     ],
 )
 def test_what_an_output_sees_is_true_under_dilation(op: MaxPool, sentence: str) -> None:
     (axis,) = op.plan((1, 1, 9)).explain().axes
-    assert facts(axis)[0] == f"receptive extent: {sentence}"
+    assert facts(axis)[0] == f"receptive field: {sentence}"
 
 
 def test_huge_sizes_are_explained_at_once() -> None:

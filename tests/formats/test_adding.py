@@ -98,7 +98,7 @@ def test_a_dataset_is_replaced_with_overwrite_alone(cli: Cli) -> None:
     assert held()["pooled"] == [[[[31.5]]]]
 
 
-NO_ROOM = "is a group or a link, which no dataset replaces; choose another name"
+NO_ROOM = "is a group or a link, which a dataset cannot replace; choose another name"
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "the input itself": (("a.h5:/x", "-o", "a.h5:x"), "a.h5: output a.h5:x is the input; name another dataset"),
     "a group": (("x.npy", "-o", "a.h5:/g"), f"x.npy: a.h5:/g: {NO_ROOM}"),
@@ -106,16 +106,16 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a link to another file": (("x.npy", "-o", "a.h5:/far"), f"x.npy: a.h5:/far: {NO_ROOM}"),
     "below a link to another file": (
         ("x.npy", "-o", "a.h5:/far/z"),
-        "x.npy: a.h5:/far/z: leads through something that is no group of the file; choose another name",
+        "x.npy: a.h5:/far/z: leads through something that is not a group; choose another name",
     ),
     "below a dataset": (
         ("x.npy", "-o", "a.h5:/x/z"),
-        "x.npy: a.h5:/x/z: leads through something that is no group of the file; choose another name",
+        "x.npy: a.h5:/x/z: leads through something that is not a group; choose another name",
     ),
     "no name": (("x.npy", "-o", "a.h5:/"), "a.h5:/: names no array in a.h5"),
     "several inputs": (
         ("x.npy", "a.h5:/x", "-o", "a.h5:/z"),
-        "the inputs are several, and an array in a file takes the result of one; name a folder",
+        "an array in a file takes the result of one input, and there are several; name a folder",
     ),
     "several arrays": (
         ("a.h5", "--all", "-o", "b.h5:/z"),
@@ -192,7 +192,7 @@ def on_a_full_disk() -> None:
     ("act", "message"),
     [
         (fail_in_between, "a.h5: HDF5 cannot read or write it: [Errno 122] Disk quota exceeded"),
-        (change_in_between, "a.h5: changed while it was added to; run again when nothing writes to it"),
+        (change_in_between, "a.h5: changed while a dataset was added; run again when nothing writes to it"),
         (on_a_full_disk, "a.h5: no space left on device: a copy with the new array needs 4.1e+03 PiB, "),
     ],
     ids=["an error", "a change by another", "a full disk"],

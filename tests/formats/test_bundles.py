@@ -120,7 +120,7 @@ def test_what_cannot_be_pooled_for_its_axes_is_copied_and_said(suffix: str, cli:
     (save_npz if suffix == "npz" else save_h5)(f"x.{suffix}", a=A, labels=labels, table=table)
     under = "" if suffix == "npz" else "/grp/"
     result = cli("avg", f"x.{suffix}", "-o", f"y.{suffix}", *HALVE, "--all", "--json")
-    said = f"copied as they are, for their axes: {under}labels (3 int64), {under}table (2,3 float64)"
+    said = f"copied unpooled, because of their axes: {under}labels (3 int64), {under}table (2,3 float64)"
     assert (result.code, result.json["notes"][-1]) == (0, said)
     made = np.load("y.npz") if suffix == "npz" else h5py.File("y.h5")
     with made:

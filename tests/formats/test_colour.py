@@ -120,7 +120,7 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", *HALVE, "--linear-light")
     assert (result.code, result.err) == (
         2,
-        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA images; this is avg of no image; "
+        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA images; this is avg of a tensor; "
         "leave it out\n",
     )
 

@@ -129,7 +129,7 @@ def test_regions_are_read_in_any_order(name: str) -> None:
 def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) -> None:
     x, layout = array_for(name)
     Path(path_of(name)).write_bytes(b"precious")
-    with pytest.raises(FileError, match="exists; it appeared while this run was working"):
+    with pytest.raises(FileError, match="exists; it was created during this run"):
         write(path_of(name), x, layout)
     assert Path(path_of(name)).read_bytes() == b"precious"
     assert os.listdir() == [path_of(name)]
@@ -302,7 +302,7 @@ def test_the_suffix_does_not_decide_what_a_file_is(name: str) -> None:
     os.rename(path_of(name), other)
     header = read_header(Source(other))
     assert header.format == name
-    assert header.notes[0] == f"the file is {name}, whatever its name says"
+    assert header.notes[0] == f"the file is {name}, despite its extension"
 
 
 def test_an_empty_file_and_a_folder_are_no_inputs(name: str) -> None:

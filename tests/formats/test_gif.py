@@ -64,9 +64,9 @@ def test_what_a_gif_cannot_hold_is_said_and_near() -> None:
     pages = with_alpha(MANY, RNG.integers(0, 256, (*MANY.shape[:-1], 1)))
     notes = write("x.gif", pages, "NHWC", metadata=Metadata(image={"duration": [33, 40]}))
     assert notes == (
-        "alpha rounded to none or all",
-        "colours rounded to 256 of each frame's own",
-        "durations of the pages rounded to hundredths of a second",
+        "alpha rounded to transparent or opaque",
+        "colours rounded to 256 in each frame",
+        "durations of the pages rounded to 1/100 s",
     )
     frames, durations, _ = held()
     assert durations == [30, 40]

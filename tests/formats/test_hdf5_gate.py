@@ -180,4 +180,4 @@ def test_a_link_that_leads_in_circles_is_refused(cli: Cli) -> None:
     with h5py.File("x.h5", "w") as file:
         links(file, ("a", h5py.SoftLink("/b")), ("b", h5py.SoftLink("a")))
     result = cli("avg", "x.h5:/a", "-o", "y.npy", "-k", "2")
-    assert (result.code, result.err) == (1, "poolcli: x.h5:/a: is a link that leads in circles\n")
+    assert (result.code, result.err) == (1, "poolcli: x.h5:/a: is a circular link\n")

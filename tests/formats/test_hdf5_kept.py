@@ -140,7 +140,7 @@ def test_missing_values_are_kept_in_the_type_of_the_result(name: str, cli: Cli) 
         file["g/a"].attrs[name] = np.float32(-9999)
 
     made(fill)
-    said = "elements equal to -9999 are missing: they leave their windows; where none is left: -9999 again"
+    said = "elements equal to -9999 are missing and excluded; windows without others give -9999 again"
     assert notes_of(cli, "--dtype", "float64") == [said]
     with h5py.File("y.h5") as file:
         assert file["g/a"].attrs[name].dtype == np.float64
@@ -252,7 +252,7 @@ def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
         file["g/a"].attrs["missing_value"] = "n/a"
 
     made(fill)
-    assert notes_of(cli) == ["what the file calls missing (missing_value) is no number, and nothing is left out for it"]
+    assert notes_of(cli) == ["the file's nodata value (missing_value) is not a number and is ignored"]
 
 
 def test_attributes_and_storage_of_a_dataset_are_kept() -> None:

@@ -92,7 +92,7 @@ DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no array": (lambda data: gzip.compress(b"words"), "is not a .npy file (...)"),
     "a bomb": (
         lambda data: gzip.compress(HEAD + struct.pack("<H", len(BOMB)) + BOMB + bytes(2**20)),
-        "grows from ...",
+        "expands from ...",
     ),
 }
 

@@ -506,7 +506,7 @@ def assert_clean(words: tuple[str, ...], result: Result) -> None:
 @pytest.mark.parametrize(("step", "most"), [("x", 255), ("é", 127)])
 def test_a_step_of_a_name_has_at_most_as_many_bytes_as_a_file_name(step: str, most: int) -> None:
     assert array_names("y.zarr", [f"a/{step * most}"]) == [f"a/{step * most}"]
-    with pytest.raises(PoolError, match=r"it has a step of 256 bytes, at most 255 are possible"):
+    with pytest.raises(PoolError, match=r"it has a path component of 256 bytes, at most 255 are possible"):
         array_names("y.zarr", [f"a/{step * (most + 1)}"])
 
 

@@ -55,6 +55,6 @@ def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
-        RequestError, match=r"^y\.doc: \.doc is no format that poolcli writes; use one of \.npy, \.npz, "
+        RequestError, match=r"^y\.doc: \.doc is not a format that poolcli writes; use one of \.npy, \.npz, "
     ):
         format_of("y.doc")

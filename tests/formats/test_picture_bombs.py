@@ -156,7 +156,7 @@ def test_pages_that_lead_in_a_circle_are_refused(length: int, tmp_path: Path, mo
     (count,) = struct.unpack_from("<H", data, offsets[-1])
     struct.pack_into("<I", data, offsets[-1] + 2 + 12 * count, offsets[0])
     Path("x.tif").write_bytes(data)
-    with pytest.raises(FileError, match=r"^x\.tif: is damaged: its pages lead in a circle$"):
+    with pytest.raises(FileError, match=r"^x\.tif: is damaged: its pages form a cycle$"):
         read_header(Source("x.tif"))
 
 

@@ -104,7 +104,7 @@ def test_no_other_format_is_told_how_a_tiff_was_stored(name: str, suffix: str, c
 def test_tags_that_are_not_known_are_named_once(deep: bool, cli: Cli) -> None:
     tiff(deep, tuple((65000 + i, 3, 1, i, True) for i in range(7)))
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
-    note = "tags 65000, 65001, 65002, 65003, 65004 and 2 more not kept: not known to hold for other pixels\n"
+    note = "tags 65000, 65001, 65002, 65003, 65004 and 2 more not kept: may not apply to the output\n"
     assert note in result.out
     assert result.out.count("not kept") == 1
     with tifffile.TiffFile("y.tif") as file:
@@ -122,7 +122,7 @@ def test_tags_that_are_not_known_are_named_once(deep: bool, cli: Cli) -> None:
 def test_a_description_of_the_array_is_not_kept_for_another(program: str, description: str, cli: Cli) -> None:
     tiff(False, description=description)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
-    assert f"description by {program} not kept: it tells how the input's array is stored\n" in result.out
+    assert f"description by {program} not kept: it describes how the input is stored\n" in result.out
     with tifffile.TiffFile("y.tif") as file:
         assert 270 not in first(file).tags
 
@@ -135,8 +135,8 @@ def exif_with(tag: int, value: object) -> bytes:
 
 
 NOT_KEPT = {
-    37500: (b"Apple iOS\0\0\1MM", "maker notes not kept: only their maker knows what in them would still hold"),
-    41492: ((3, 4), "tag SubjectLocation not kept: not known to hold for other pixels"),
+    37500: (b"Apple iOS\0\0\1MM", "maker notes not kept: they may not apply to the output"),
+    41492: ((3, 4), "tag SubjectLocation not kept: may not apply to the output"),
 }
 
 
@@ -260,8 +260,8 @@ def test_iptc_data_are_kept_and_other_resources_named(source: str, target: str, 
         pytest.skip("a JPEG has 8 bits")
     with_iptc(source)
     result = cli("avg", f"x.{source.split()[-1]}", "-o", f"y.{target}", *HALVE, columns=200)
-    assert "Photoshop's resources 1032 not kept: not known to hold for other pixels\n" in result.out
-    assert ("IPTC data not kept: png files have no place for it\n" in result.out) is (target == "png")
+    assert "Photoshop's resources 1032 not kept: may not apply to the output\n" in result.out
+    assert ("IPTC data not kept: png files cannot store it\n" in result.out) is (target == "png")
     with Image.open(f"y.{target}") as made:
         assert IptcImagePlugin.getiptcinfo(made) == (None if target == "png" else CAPTION)
 
@@ -326,5 +326,5 @@ def test_a_gamma_is_kept_by_a_png_and_said_to_be_lost_by_others(deep: bool, cli:
         assert "not kept" not in cli("avg", "x.png", "-o", "y.png", *HALVE).out
         with Image.open("y.png") as made:
             assert made.info.get("gamma") == (gamma if unusual else None)
-        said = "note     gamma not kept: tiff files have no place for it\n"
+        said = "note     gamma not kept: tiff files cannot store it\n"
         assert (said in cli("avg", "x.png", "-o", "y.tif", *HALVE).out) is unusual

@@ -178,11 +178,11 @@ def test_a_transformation_follows_the_windows_too(cli: Cli) -> None:
 
 
 def test_a_place_on_the_earth_that_cannot_be_kept_is_said(cli: Cli) -> None:
-    for number, note in (((1.0, 2.0), "damaged in the input"), ((1.0, 2.0, 0.0), "png files have no place for it")):
+    for number, note in (((1.0, 2.0), "damaged in the input"), ((1.0, 2.0, 0.0), "png files cannot store it")):
         tags = [(33550, 12, len(number), number, True)]
         tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=tags)
         result = cli("avg", "x.tif", "-o", "y.png", *HALVE)
-        assert f"note     place on the earth not kept: {note}\n" in result.out
+        assert f"note     georeference not kept: {note}\n" in result.out
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
@@ -190,7 +190,7 @@ def test_a_picture_that_was_turned_has_no_place_on_the_earth(dtype: str, cli: Cl
     tags = [(33550, 12, 3, (1.0, 2.0, 0.0), True), (274, 3, 1, 6, True)]
     tifffile.imwrite("x.tif", np.zeros((6, 8), dtype), metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
-    assert "note     place on the earth not kept: the image was rotated\n" in result.out
+    assert "note     georeference not kept: the image was rotated\n" in result.out
     with tifffile.TiffFile("y.tif") as file:
         page: Any = file.pages[0]
         assert 33550 not in page.tags
@@ -202,14 +202,14 @@ def test_pixels_without_data_leave_their_windows(dtype: str, cli: Cli) -> None:
     pixels = np.array([[1, 9, 9, 9], [9, 5, 9, 9]], dtype)
     tifffile.imwrite("x.tif", pixels, photometric="minisblack", metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
-    said = "elements equal to 9 are missing: they leave their windows; where none is left: 9 again"
+    said = "elements equal to 9 are missing and excluded; windows without others give 9 again"
     assert result.json["notes"] == [said]
     np.testing.assert_array_equal(tifffile.imread("y.tif"), [[3, 9]])
     with tifffile.TiffFile("y.tif") as file:
         page: Any = file.pages[0]
         assert page.nodata == 9
     result = cli("avg", "x.tif", "-o", "z.tif", *HALVE, "--json", "--missing", "none")
-    assert result.json["notes"] == ["what the file calls missing (9) is pooled like any other number"]
+    assert result.json["notes"] == ["the file's nodata value (9) is pooled like any other number"]
 
 
 @pytest.mark.parametrize("said", ["a word", "300", "nan", ""])
@@ -223,7 +223,7 @@ def test_no_data_is_pooled_where_colours_are_weighted(cli: Cli) -> None:
     pixels = np.full((2, 2, 4), 9, np.uint8)
     tifffile.imwrite("x.tif", pixels, photometric="rgb", extrasamples=["unassalpha"], metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
-    assert result.json["notes"][0] == "what the file calls missing (9) is pooled like any other number"
+    assert result.json["notes"][0] == "the file's nodata value (9) is pooled like any other number"
     np.testing.assert_array_equal(tifffile.imread("y.tif"), [[[9, 9, 9, 9]]])
 
 

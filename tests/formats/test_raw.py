@@ -75,7 +75,7 @@ def test_it_is_one_array_of_a_file(cli: Cli) -> None:
 def test_a_file_that_says_itself_what_it_holds_is_not_taken_for_numbers(cli: Cli) -> None:
     np.save("x.npy", np.zeros((1, 1, 8, 8), np.uint8))
     result = cli("max", "x.npy", "-o", "y.npy", "--raw", "1,1,8,8,uint8", *HALVE)
-    said = "is npy, and says itself what it holds; --raw would take its header for numbers; leave it out"
+    said = "is npy, and has a header of its own; --raw would read the header as data; leave it out"
     assert (result.code, result.err) == (1, f"poolcli: x.npy: {said}\n")
     Path("x.npy").rename("x.bin")  # of which the name says nothing: two bytes may be those of a header by chance
     assert cli("max", "x.bin", "-o", "y.npy", "--raw", "1,1,8,8,uint8", *HALVE).code == 0

@@ -62,11 +62,11 @@ NPY_REFUSALS = {
     ),
     "an empty shape beyond 64 bits": (
         npy(fields("(0, 1, 4611686018427387904, 4)")),
-        "x.npy: is empty, in a shape that no array can have",
+        "x.npy: claims an empty array of an impossible shape",
     ),
     "an empty shape with a length beyond 64 bits": (
         npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
-        "x.npy: is empty, in a shape that no array can have",
+        "x.npy: claims an empty array of an impossible shape",
     ),
     "65 axes": (npy(fields("(" + "1," * 65 + ")"), b"\0" * 4), "x.npy: has 65 axes; at most 32 are read"),
 }
@@ -152,7 +152,7 @@ def test_npz_files_that_are_refused(make: Callable[[], object], path: str, messa
 def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.formats.checks.LARGEST_EXPANSION", 1000)
     bomb()
-    assert "which may be a decompression bomb; if it is meant to, allow it with --max-memory" in refusal_of("x.npz")
+    assert "which may be a decompression bomb; to allow it, use --max-memory" in refusal_of("x.npz")
     with open_array(Source("x.npz"), ReadOptions(allowed=2**30)) as file:
         assert file.header.dtype == "uint8"
 
@@ -223,8 +223,8 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "fill values by the terabyte": (
         lambda: hdf5("a", shape=(2**20, 2**20), dtype="f4", chunks=(64, 64)),
         "x.h5",
-        "x.h5:/a: grows from 0 B to 4 TiB when it is read, which may be a decompression bomb; if it is meant to, "
-        "allow it with --max-memory",
+        "x.h5:/a: expands from 0 B to 4 TiB when it is read, which may be a decompression bomb; to allow it, "
+        "use --max-memory",
     ),
     "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: {library}"),
     "not HDF5 inside": (
@@ -272,7 +272,7 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "PostScript": (
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
-        "x.eps: is none of the formats that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
+        "x.eps: is not in a format that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
         "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
     ),
     "PostScript called PNG": (

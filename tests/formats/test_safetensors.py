@@ -71,7 +71,7 @@ def test_a_file_is_known_by_its_content(cli: Cli) -> None:
     saved(a=X)
     Path("x.safetensors").rename("x.npy")
     result = cli("avg", "x.npy", "-o", "y.npy", *HALVE, "--json")
-    assert result.json["notes"][0] == "the file is safetensors, whatever its name says"
+    assert result.json["notes"][0] == "the file is safetensors, despite its extension"
 
 
 def test_single_numbers_and_unknown_types_are_left_out(cli: Cli) -> None:

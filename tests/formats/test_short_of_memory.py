@@ -45,7 +45,7 @@ def test_a_lack_of_memory_is_said(name: str, cli: Cli, tmp_path: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(target, fails)
         result = cli("avg", path, "-o", f"y.{path.split('.')[1]}", *HALVE, "-q")
-    assert (result.code, result.err) == (1, f"poolcli: {path}: there is not enough memory for this input\n")
+    assert (result.code, result.err) == (1, f"poolcli: {path}: not enough memory for this input\n")
     assert sorted(tmp_path.iterdir()) == [tmp_path / path]
 
 

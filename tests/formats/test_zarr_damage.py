@@ -63,7 +63,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "nothing": (lambda: Path("x.zarr/zarr.json").unlink(), "holds no Zarr array or group"),
     "a link out of the store": (
         lambda: linked("/etc/hostname"),
-        "is a link out of its store; --allow-external follows",
+        "is a link to a place outside its store; --allow-external follows",
     ),
     "a pipe": (lambda: pipe(), "is not a regular file"),
     "a device": (lambda: linked("/dev/zero"), "is not a regular file"),

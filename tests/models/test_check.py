@@ -124,11 +124,11 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
     [
         (b"<net><layers><layer", "not well-formed XML"),
         (b"<!DOCTYPE net [<!ENTITY a 'b'>]><net>&a;</net>", "holds a DOCTYPE or an entity"),
-        (b"<html></html>", "no OpenVINO IR"),
+        (b"<html></html>", "not an OpenVINO IR"),
         (b"", "not a model: the file is empty"),
         (b"\x89PNG\r\n\x1a\n", "an image, not a model"),
         (b"12345678", "a text file, not a model"),
-        (b"\x081234567", "no ONNX model"),
+        (b"\x081234567", "not an ONNX model"),
     ],
 )
 def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli: Cli, tmp_path: Path) -> None:
@@ -181,12 +181,12 @@ def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
     y = poolcli.avg_pool(x, 2, strides=2)
     np.savez(tmp_path / "good.npz", input=x, output=y)
     done = cli("check", path, "--layer", "pool", "--run", tmp_path / "good.npz")
-    assert (done.code, "data: all 48 elements agree exactly" in done.out) == (0, True)
+    assert (done.code, "data: all 48 elements are identical" in done.out) == (0, True)
     y[0, 1, 2, 3] += 0.5
     y[0, 0, 0, 0] = np.nan
     np.savez(tmp_path / "bad.npz", input=x, output=y)
     done = cli("check", path, "--layer", "pool", "--run", tmp_path / "bad.npz")
-    assert (done.code, "data: 2 of 48 elements are off; the largest difference is inf at" in done.out) == (1, True)
+    assert (done.code, "data: 2 of 48 elements differ; the largest difference is inf at" in done.out) == (1, True)
     data = cli("check", path, "--layer", "pool", "--run", tmp_path / "bad.npz", "--json").json["data"]
     assert (data["off"], data["at"], data["largest"]) == (2, [0, 0, 0, 0], "inf")
     assert cli("check", path, "--run", tmp_path / "good.npz").code == 2

@@ -46,7 +46,7 @@ def test_a_call_that_holds_for_the_size_of_the_model_only_says_so(cli: Cli, tmp_
     path = model(tmp_path / "dynamic.xml", layer(data, (1, 3, "H", 8), ()))
     found = cli("check", path, "--to", "onnx", "--json").json["layers"][0]["to"]
     assert (found["text"], found["reason"], found["only_this_size"]) == (
-        None, "how it is written depends on dynamic lengths; --input-shape gives them", False
+        None, "the call depends on dynamic lengths; set them with --input-shape", False
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_data_says_whose_answer_it_is(recorded: Any, cli: Cli) -> None:
     )
     done = cli("check", path, "--layer", "pool", "--run", file, "--json")
     assert (done.code, done.json["data"]["answer_of"]) == (1, "ONNX")
-    assert "it is the answer of ONNX" in " ".join(cli("check", path, "--layer", "pool", "--run", file).out.split())
+    assert "it equals the result of ONNX" in " ".join(cli("check", path, "--layer", "pool", "--run", file).out.split())
     path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, pads_begin=1, exclude_pad=True),
                           data.replace("ceil", "floor"))  # fmt: skip
     done = cli("check", path, "--layer", "pool", "--run", file, "--json")
@@ -104,7 +104,7 @@ def test_data_says_whose_answer_it_is(recorded: Any, cli: Cli) -> None:
 def test_data_of_another_shape_is_refused_and_says_whose_it_is(recorded: Any, cli: Cli) -> None:
     path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, rounding_type="ceil"), AVG)
     done = cli("check", path, "--layer", "pool", "--run", file)
-    message = "output is 1,2,4,4, layer pool makes 1,2,3,3 of input 1,2,7,7; it is the answer of OpenVINO ceil"
+    message = "output is 1,2,4,4, layer pool makes 1,2,3,3 of input 1,2,7,7; it equals the result of OpenVINO ceil"
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {file}: {message}\n")
     path, file = recorded(lambda x: x, AVG, (1, 2, 9, 9))
     done = cli("check", path, "--layer", "pool", "--run", file)

@@ -208,16 +208,16 @@ def test_graphs_within_graphs_without_end_are_refused(padding: int, cli: Cli, tm
         graph = inside(1, inside(5, inside(6, graph))) + inside(2, b"g" * padding)
     (tmp_path / "m.onnx").write_bytes(inside(7, graph) + inside(8, b"\x10\x16"))
     done = cli("check", tmp_path / "m.onnx")
-    assert (done.code, done.err.count("\n"), "no ONNX model" in done.err) == (2, 1, True)
+    assert (done.code, done.err.count("\n"), "not an ONNX model" in done.err) == (2, 1, True)
 
 
 @pytest.mark.parametrize(
     ("calls", "message"),
     [
         ([["f1", "f1"], *([f"f{i + 1}"] * 2 for i in range(1, 40)), []],
-         "its functions call each other to 3.12 PiB of memory, the limit is 768 MiB; raise --max-memory"),
+         "its inlined functions take 3.12 PiB of memory, the limit is 768 MiB; raise --max-memory"),
         ([["f1"], ["f0"]], "its function f0 calls itself"),
-        ([*([f"f{i + 1}"] for i in range(100)), []], "its functions call each other more than 90 deep"),
+        ([*([f"f{i + 1}"] for i in range(100)), []], "its functions nest more than 90 deep"),
     ],
 )  # fmt: skip
 def test_functions_that_call_each_other_without_end_are_refused(

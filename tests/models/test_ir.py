@@ -211,7 +211,7 @@ def test_openvino_says_what_follows_from_given_lengths(cli: Cli, tmp_path: Path)
     done = cli("check", path, "--input-shape", "y=1,3,33,40")
     assert (done.code, done.err) == (2, f"poolcli: {path}: no input is called y; there are: x\n")
     done = cli("check", path, "--input-shape", "x=1,3,33")
-    assert (done.code, done.err.count("\n"), "OpenVINO takes no such lengths" in done.err) == (2, 1, True)
+    assert (done.code, done.err.count("\n"), "OpenVINO does not accept these lengths" in done.err) == (2, 1, True)
 
 
 def branching(folder: Path) -> Path:

@@ -85,9 +85,9 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
         (b"ftrt\0\0\0\0", TENSORRT),
         (b"\x20\0\0\0ORTM\0", "an ONNX Runtime model (.ort); check the ONNX model that it was made from"),
         (["a.txt"], "a zip archive without a model"),
-        (["m/models/model.json"], "no program of torch.export: it has no nodes"),
+        (["m/models/model.json"], "not a torch.export program: it has no nodes"),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
-        (b"\x10\0\0\0TFL3" + b"\xff" * 40, "no TensorFlow Lite model that can be read: nothing lies at byte 65,555"),
+        (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: nothing lies at byte 65,555"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_that_is_read_is_named_in_one_line(

@@ -110,17 +110,17 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "PyTorch: equal pads, and more at the beginning": (
         avg(kernel=4, pads_begin=1, pads_end=1, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=0, like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 1,0; use equal pads, or another like",
+        "PyTorch pads both ends equally: axis W has pads 1,0; use equal pads, or another like",
     ),
     "PyTorch: equal pads, and more at the end": (
         avg(kernel=4, pads_begin=2, pads_end=2, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=2, like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 1,2; use equal pads, or another like",
+        "PyTorch pads both ends equally: axis W has pads 1,2; use equal pads, or another like",
     ),
     "PyTorch: equal pads on the first axis, not on the second": (
         avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 2), pads_end=(1, 2), like="pytorch"),
         avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 0), pads_end=(1, 2), like="pytorch"),
-        "PyTorch pads both ends alike: axis W has pads 0,2; use equal pads, or another like",
+        "PyTorch pads both ends equally: axis W has pads 0,2; use equal pads, or another like",
     ),
     "ONNX: pads below the kernel, and as long": (
         peak(kernel=3, pads_begin=2, like="onnx"), peak(kernel=3, pads_begin=3, like="onnx"),
@@ -253,14 +253,14 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "integers: windows that all hold an element, and one that holds none": (
         avg(1, 1, 6, dtype="uint8", kernel=2, strides=4, rounding_type="ceil"),
         avg(1, 1, 7, dtype="uint8", kernel=2, strides=4, rounding_type="ceil"),
-        "1 window holds no input element, and uint8 has no value for an average of nothing; use "
+        "1 window holds no input element, and uint8 has no value for the average of an empty window; use "
         "rounding_type='floor' or ceil_torch, exclude_pad=False with pads, or dtype='float32'",
     ),
     "an average of nothing: of padding that counts, and of padding that does not": (
         avg(1, 1, 5, dtype="uint8", kernel=2, strides=3, pads_begin=1, pads_end=1, rounding_type="ceil",
             exclude_pad=False),
         avg(1, 1, 5, dtype="uint8", kernel=2, strides=3, pads_begin=1, pads_end=1, rounding_type="ceil"),
-        "1 window holds no input element, and uint8 has no value for an average of nothing; use "
+        "1 window holds no input element, and uint8 has no value for the average of an empty window; use "
         "rounding_type='floor' or ceil_torch, exclude_pad=False with pads, or dtype='float32'",
     ),
     "indices of 32 bits: planes of 2**31, and of one row more": (
@@ -288,7 +288,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "OpenVINO: an axis that maxima are counted from, and another dialect's": (
         peak(kernel=2, axis=1), peak(kernel=2, axis=1, like="onnx"),
-        "axis is an attribute of OpenVINO; ONNX fixes what its indices count from",
+        "axis is an attribute of OpenVINO; ONNX fixes the axes that indices count over",
     ),
     "an output of 1 and of 0": (bins(output_size=1), bins(output_size=0),
         "output_size is 0 on every axis, it must be at least 1",

@@ -25,18 +25,18 @@ NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
     "a window that is dropped": (
         AvgPool(2, 3, 0, 2, rounding_type="ceil_torch", exclude_pad=False), 7, "float32",
         ("axis W: one window less, because the last one would start past the input",
-         "axis W: 2 of 7 input elements are read by no window"),
+         "axis W: 2 of 7 input elements are unused"),
     ),
     "input that no window reads": (
-        AvgPool(2, 5), 8, "float32", ("axis W: 4 of 8 input elements are read by no window",),
+        AvgPool(2, 5), 8, "float32", ("axis W: 4 of 8 input elements are unused",),
     ),
     "an empty window: a mean": (
         AvgPool(2, 4, **HALVES), 7, "float32",
-        ("axis W: 3 of 7 input elements are read by no window", "1 window holds no input element: the average is nan"),
+        ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is nan"),
     ),
     "an empty window: a mean over a divisor of its own": (
         AvgPool(2, 4, divisor_override=2, **HALVES), 7, "float32",
-        ("axis W: 3 of 7 input elements are read by no window", "1 window holds no input element: the average is 0"),
+        ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is 0"),
     ),
     "empty windows: a mean that counts padding": (
         AvgPool(1, 1, 1, 1, exclude_pad=False), 8, "uint8", ("2 windows hold no input element: the average is 0",),
@@ -59,13 +59,13 @@ def test_a_plan_notes_what_a_person_should_know(name: str) -> None:
 FACTS: dict[str, tuple[Any, int, list[str]]] = {
     "one element, one overhang, one empty window": (
         AvgPool(1, 2, 0, 0, rounding_type="ceil"), 2,
-        ["receptive extent: 1 position", "1 input element read by no window",
-         "1 window overhangs past the input", "1 window without any input element"],
+        ["receptive field: 1 position", "1 unused input element",
+         "1 window extends past the input", "1 window without any input element"],
     ),
     "several of each": (
         MaxPool(2, 5, 7, 5, rounding_type="ceil"), 9,
-        ["receptive extent: 2 positions in a row", "6 input elements read by no window",
-         "1 window overhangs past the input and its pads", "3 windows without any input element"],
+        ["receptive field: 2 positions", "6 unused input elements",
+         "1 window extends past the input and its pads", "3 windows without any input element"],
     ),
     "bins of one length": (AdaptiveAvgPool(4), 8, ["equals kernel 2, stride 2 exactly"]),
     "bins of two lengths": (

@@ -160,9 +160,11 @@ def identify(
 def _layouts(shape: Sequence[int], output: Sequence[int], layout: str | None) -> list[str]:
     """The layouts in which the arrays can be input and output; refused where there is none."""
     if len(shape) != len(output):
-        raise RequestError(f"the input has {len(shape)} axes and the output {len(output)}; pooling keeps their number")
+        raise RequestError(
+            f"the input has {len(shape)} axes and the output {len(output)}; pooling keeps the number of axes"
+        )
     if 0 in shape or 0 in output:
-        raise RequestError("an array without elements says nothing about what made it")
+        raise RequestError("an empty array cannot be identified")
     if layout:
         asked = [check_layout(layout, len(shape))]
     else:
@@ -176,8 +178,8 @@ def _layouts(shape: Sequence[int], output: Sequence[int], layout: str | None) ->
     if not able:
         named = asked[0]
         raise RequestError(
-            f"input {named_shape(named, shape)} and output {named_shape(named, output)} differ beyond spatial axes"
-            + ("" if layout else f"; name the axes with {field('layout')} if they are others")
+            f"input {named_shape(named, shape)} and output {named_shape(named, output)} differ along N or C"
+            + ("" if layout else f"; name the axes with {field('layout')} if these are wrong")
         )
     return able
 
@@ -301,7 +303,7 @@ class _Search:
         found = Deviation(furthest == 0, furthest, ulps, int(wrong.sum()), off.size, where)
         word = otherwise_rounded(op, plan, x, y) if wrong.any() and furthest <= 1 else None
         if word:
-            return Candidate(op, plan, replace(found, where=f"only in roundings: averages are {word}"), True)
+            return Candidate(op, plan, replace(found, where=f"only in rounding: averages are {word}"), True)
         return Candidate(op, plan, found, not wrong.any())
 
     def _room(self, plan: Plan, x: Array, y: Array) -> Any:
@@ -367,7 +369,7 @@ def otherwise_rounded(op: Attributes, plan: Plan, x: Array, y: Array) -> str | N
     averages = _made(make_plan(op, x.shape, x.dtype, layout=plan.layout, output_dtype="float64"), x)
     with np.errstate(all="ignore"):
         ways = {
-            "cut off toward zero": np.trunc(averages),
+            "truncated toward zero": np.trunc(averages),
             "rounded down": np.floor(averages),
             "rounded up": np.ceil(averages),
             "rounded half up": np.floor(averages + 0.5),

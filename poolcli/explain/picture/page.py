@@ -35,7 +35,7 @@ def page(plan: Plan, rows: Sequence[Row] = (), theme: str = "auto") -> str:
         if axis.windows.size > LARGEST:
             raise RequestError(
                 f"axis {axis.name} is {axis.windows.size} long, a page takes up to 2**53; "
-                f"let {field('picture')} end in .svg"
+                f"use a {field('picture')} that ends in .svg"
             )
     parts = {
         "title": escape(title(plan)),
@@ -207,7 +207,7 @@ class Picture:
             remedy = (
                 f"ends in {kind}; use .svg, .png or .html"
                 if kind
-                else f"has no suffix; write {path}.svg, .png or .html"
+                else f"has no extension; write {path}.svg, .png or .html"
             )
             raise RequestError(f"{field('picture', path)} {remedy}")
         if Path(path).exists() and not overwrite:

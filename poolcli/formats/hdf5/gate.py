@@ -75,7 +75,7 @@ def find(root: Any, key: str, where: str, allow_external: bool) -> Any:
         elif link == h5py.h5l.TYPE_SOFT:
             hops += 1
             if hops > MOST_HOPS:
-                raise FileError(f"{where}: is a link that leads in circles")
+                raise FileError(f"{where}: is a circular link")
             target = here.links.get_val(name)
             here = h5py.h5o.open(here, b"/") if target.startswith(b"/") else here
             waiting += _steps(target)

@@ -42,7 +42,7 @@ def added_to(path: str, more: int) -> Iterator[Any]:
         with translated(path), h5py.File(part, "r+") as file:
             yield file
         if fingerprint_of(path) != before:
-            raise FileError(f"{path}: changed while it was added to; run again when nothing writes to it")
+            raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
 
 
 def _refuse_full_disk(path: str, needed: int) -> None:
@@ -73,7 +73,7 @@ def place_of(file: Any, path: str, key: str) -> tuple[Any, bytes]:
         elif is_own(group, name) and isinstance(group[name], h5py.Group):
             group = group[name]
         else:
-            raise FileError(f"{path}:/{key}: leads through something that is no group of the file; choose another name")
+            raise FileError(f"{path}:/{key}: leads through something that is not a group; choose another name")
     return group, last
 
 
@@ -84,7 +84,7 @@ def remove_existing(group: Any, name: bytes, where: str, overwrite: bool) -> Non
     if not overwrite:
         raise RequestError(f"{where} exists; use {field('overwrite')} or another name")
     if not is_own(group, name) or not isinstance(group[name], h5py.Dataset):
-        raise FileError(f"{where}: is a group or a link, which no dataset replaces; choose another name")
+        raise FileError(f"{where}: is a group or a link, which a dataset cannot replace; choose another name")
     del group[name]
 
 

@@ -67,7 +67,7 @@ INCH, CENTIMETRE = 2, 3
 SHOWN = 5  # tags named in a note
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
-    "comment": "comment", "photoshop": "IPTC data", "geo": "place on the earth", "duration": "durations of the pages",
+    "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
     "gamma": "gamma", "nodata": "nodata value",
 }  # fmt: skip
 SRGB_GAMMA, NEAR = 1 / 2.2, 0.001
@@ -119,7 +119,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         except MemoryError:
             raise
         except Exception:  # of many kinds, for tags that are damaged
-            lost.append(("what other tags say", DAMAGED))
+            lost.append(("metadata in other tags", DAMAGED))
     elif info.get("dpi"):
         found["dpi"] = tuple(info["dpi"])
     kept_blocks = {number: blocks[number] for number in tags.KEPT_BLOCKS if blocks.get(number)}
@@ -129,7 +129,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     elif tags.IPTC_BLOCK in blocks:
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
-        lost.append((f"Photoshop's resources {', '.join(others)}", "not known to hold for other pixels"))
+        lost.append((f"Photoshop's resources {', '.join(others)}", "may not apply to the output"))
     for key, value in (("icc_profile", info.get("icc_profile")), ("xmp", info.get("xmp"))):
         own = found.pop(key, None)
         stored = value or own
@@ -246,7 +246,7 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
     for tag, value in exif.items():
         program = tags.program_of(value) if tag == tags.DESCRIPTION else None
         if program:
-            lost.append((f"description by {program}", "it tells how the input's array is stored"))
+            lost.append((f"description by {program}", "it describes how the input is stored"))
         elif tag == tags.EXIF:
             directory = directory_below(exif, tag)
             kept[tag] = {key: directory[key] for key in directory if key in tags.EXIF_KEPT}
@@ -257,9 +257,9 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
             dropped.append(tag)
     if tags.MAKER_NOTE in dropped:
         dropped.remove(tags.MAKER_NOTE)
-        lost.append(("maker notes", "only their maker knows what in them would still hold"))
+        lost.append(("maker notes", "they may not apply to the output"))
     if dropped:
-        lost.append((_named(dropped), "not known to hold for other pixels"))
+        lost.append((_named(dropped), "may not apply to the output"))
     return kept.tobytes() if len(kept) else None, tuple(lost)
 
 

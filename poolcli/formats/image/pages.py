@@ -125,7 +125,7 @@ def _chosen(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range
         return chosen, (f"page {chosen.start + 1} of {count} is read",) if len(chosen) == 1 < count else ()
     full = [page for page in pages if not page.is_copy]
     if not full:
-        return range(1), (f"page 1 of {count} is read, which the file calls a smaller copy of what is not read",)
+        return range(1), (f"page 1 of {count} is read, a smaller copy of an image that is not read",)
     if len(full) == count and all(page == pages[0] for page in pages):
         return range(count), ()
     most = max(page.pixels for page in full)

@@ -35,7 +35,7 @@ def count_pages(path: str, stream: BinaryIO) -> int:
     except (struct.error, OSError, OverflowError):  # the file is cut short
         return len(seen)
     if following:
-        raise FileError(f"{path}: is damaged: its pages lead in a circle")
+        raise FileError(f"{path}: is damaged: its pages form a cycle")
     return len(seen)
 
 

@@ -93,7 +93,7 @@ def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, An
     if "icc_profile" in found and not _profile_fits(found["icc_profile"], mode):
         able = able - {"icc_profile"}
     kept = {key: value for key, value in found.items() if key in able}
-    notes = [f"{WORDS[key]} not kept: {name} files have no place for it" for key in found if key in WORDS.keys() - able]
+    notes = [f"{WORDS[key]} not kept: {name} files cannot store it" for key in found if key in WORDS.keys() - able]
     notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
     return kept, tuple(notes)
 
@@ -167,9 +167,9 @@ COLOURS = 256  # of a frame of a GIF
 TICK = 10  # milliseconds, the unit of durations
 OPAQUE = 255
 TO_BACKGROUND = 2  # disposal: otherwise a frame would show through transparent pixels of the next one
-ROUNDED = f"colours rounded to {COLOURS} of each frame's own"
-HALVED = "alpha rounded to none or all"
-LATE = "durations of the pages rounded to hundredths of a second"
+ROUNDED = f"colours rounded to {COLOURS} in each frame"
+HALVED = "alpha rounded to transparent or opaque"
+LATE = "durations of the pages rounded to 1/100 s"
 
 
 def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:

@@ -214,7 +214,7 @@ def _gated() -> Any:
                     f"{field('max_memory')}"
                 )
             if not self.options.allow_external and not os.path.realpath(name).startswith(self.inside):
-                raise FileError(f"{name}: is a link out of its store; {field('allow_external')} follows it")
+                raise FileError(f"{name}: is a link to a place outside its store; {field('allow_external')} follows it")
             return name
 
     return Gated

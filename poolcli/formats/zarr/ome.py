@@ -54,7 +54,7 @@ def unit_of(text: str) -> str:
     """The UDUNITS name of a unit of length; refuses anything else."""
     found = UNITS.get(text.strip().lower(), text.strip().lower().replace("metre", "meter"))
     if found not in KNOWN_UNITS:
-        raise RequestError(f"{field('unit', text)}: is no unit of length; use one such as micrometer or nm")
+        raise RequestError(f"{field('unit', text)}: is not a unit of length; use one such as micrometer or nm")
     return found
 
 

@@ -83,7 +83,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
     if not system.exists(place):
         return
     if not overwrite:
-        raise FileError(f"{path}: exists; it appeared while this run was working")
+        raise FileError(f"{path}: exists; it was created during this run")
     for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
@@ -145,7 +145,7 @@ def finish_store(path: str) -> tuple[int, int]:
             content = json.loads(system.cat_file(note))
             documents = {below(name): text.encode() for name, text in content.items()}
         except (ValueError, AttributeError) as error:
-            raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); make its part anew") from error
+            raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
         write_documents(system, place, documents)
         system.rm(notes, recursive=True)
     return count, 1

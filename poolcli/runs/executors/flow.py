@@ -152,8 +152,8 @@ class Flow(Generic[Item, Result]):
             yield
         except GONE as error:
             missed = self._presence.missed
-            gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster has gone"
-            more = f"; {field('resume')} goes on with what was done" if self._resumable else ""
+            gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster is gone"
+            more = f"; {field('resume')} continues the run" if self._resumable else ""
             raise FileError(f"the {gone}{more}") from error
 
     def _weigh(self, seconds: float, items: int) -> None:
