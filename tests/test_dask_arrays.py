@@ -134,7 +134,7 @@ def masked() -> Any:
         (lambda: np.ones((1, 1, 8)), {}, "x is a ndarray, a dask array is needed; dask.array.from_array makes one"),
         (unknown, {}, "x has chunks of unknown lengths; x.compute_chunk_sizes() finds them out"),
         (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
-        (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is dask's own choice; leave it out"),
+        (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is chosen by dask; leave it out"),
         (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
          "use kernel=8 or pads=1"),
         (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu', it must be one of auto, numba, numpy"),

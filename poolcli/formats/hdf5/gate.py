@@ -210,6 +210,7 @@ class Attributes(Mapping[str, Any]):
 
     Raises an OSError for an array of strings that may take more memory than the limit: a file can store one string for
     all of them. Each string counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads.
+    A single string is read in any case.
     """
 
     _found: Any
@@ -220,8 +221,8 @@ class Attributes(Mapping[str, Any]):
         limit = memory_limit_of(self.path, self.options.limit, self.options.allowed)
         if name in self._found and limit is not None:
             stored = self._found.get_id(name)
-            longest = min(os.path.getsize(self.path), SMALL_FILE)
-            if stored.dtype.hasobject and COPIES_OF_TEXT * prod(stored.shape or ()) * longest > limit:
+            longest = COPIES_OF_TEXT * min(os.path.getsize(self.path), SMALL_FILE)
+            if stored.dtype.hasobject and prod(stored.shape or ()) * longest > max(limit, longest):
                 raise OSError(f"the attribute {name} may take more memory than the limit")
         return self._found[name]
 
