@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -234,6 +234,17 @@ class Bins:
 
 
 AxisWindows = Sliding | Bins
+
+
+def coordinate_means(values: NDArray[Any], windows: AxisWindows) -> NDArray[Any]:
+    """The mean of the coordinates in each window, as float64 or as times; nan (of times NaT) for an empty window."""
+    import numpy as np
+
+    is_time = values.dtype.kind in "Mm"
+    exact, nothing = (values.astype(np.int64), np.iinfo(np.int64).min) if is_time else (values.astype(float), np.nan)
+    spans = (windows.span(o) for o in range(windows.output))
+    means = np.array([exact[span.start : span.stop : span.step].mean() if span else nothing for span in spans])
+    return means.round().astype(np.int64).view(values.dtype) if is_time else means
 
 
 def extent(kernel: int, dilation: int) -> int:

@@ -20,7 +20,7 @@ from dataclasses import fields
 from functools import wraps
 from inspect import signature
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli import ops
 from poolcli.dask.graph import pooled
@@ -30,10 +30,7 @@ from poolcli.ops.api import unknown_keyword, warn_of_layout
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.system.lazy_imports import need
-from poolcli.windows import AxisWindows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.windows import coordinate_means
 
 SHORT_LAYOUTS = {1: "W", 2: "HW"}  # of arrays with fewer axes than N, C and one more
 
@@ -64,19 +61,7 @@ def _coordinates(x: Any, plan: Plan) -> Iterator[tuple[str, Any]]:
         if not pooled:
             yield name, values.variable
         elif values.ndim == 1 and values.dtype.kind in "iufMm":
-            yield name, (values.dims, _means(values.values, windows[pooled[0]]), values.attrs)
-
-
-def _means(values: NDArray[Any], windows: AxisWindows) -> NDArray[Any]:
-    """The mean of the values in each window; nan (of times NaT) for a window of nothing."""
-    import numpy as np
-
-    exact = values.astype(np.int64) if values.dtype.kind in "Mm" else values.astype(np.float64)
-    nothing = np.iinfo(np.int64).min if values.dtype.kind in "Mm" else np.nan
-    spans = (windows.span(o) for o in range(windows.output))
-    means = [exact[span.start : span.stop : span.step].mean() if span else nothing for span in spans]
-    found = np.array(means)
-    return found.round().astype(np.int64).view(values.dtype) if values.dtype.kind in "Mm" else found
+            yield name, (values.dims, coordinate_means(values.values, windows[pooled[0]]), values.attrs)
 
 
 OWN = ("out", "threads")  # what dask decides

@@ -10,8 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import byte_count, human_bytes, memory_limit_of, tensor_layout
+from poolcli.errors import RequestError
+from poolcli.formats.checks import byte_count, check_memory, memory_limit_of, tensor_layout
 from poolcli.formats.npy import open_raw
 from poolcli.formats.recognise import (
     can_crash,
@@ -114,12 +114,7 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """The whole array of a file. Raises a FileError if it needs more memory than the limit."""
     with open_array(source, options) as file:
         needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.beside
-        limit = memory_limit_of(source.path, options.limit, options.allowed)
-        if limit is not None and needed > limit:
-            raise FileError(
-                f"{source}: needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; "
-                f"raise {field('max_memory')}"
-            )
+        check_memory(f"{source}: needs", needed, memory_limit_of(source.path, options.limit, options.allowed))
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
 

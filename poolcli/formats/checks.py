@@ -138,6 +138,15 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
     )
 
 
+def check_memory(what: str, needed: int, limit: int | None, purpose: str = "", remedy: str = "") -> None:
+    """Refuses what takes more memory than the limit; `what` and a verb begin the message: `x.npy: needs`."""
+    if limit is not None and needed > limit:
+        raise FileError(
+            f"{what} {human_bytes(needed)} of memory{purpose}, the limit is {human_bytes(limit)}; "
+            f"raise {field('max_memory')}{remedy}"
+        )
+
+
 def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | None:
     """The memory limit for the file at `path` in bytes: --max-memory if given (`allowed`), else `limit`, for a small
     file less.
@@ -161,12 +170,8 @@ def most_of_json(limit: int | None, allowed: int | None) -> int:
 def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
     """Refuses JSON that may take more memory as Python objects than `most_of_json`."""
     needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
-    most = most_of_json(limit, allowed)
-    if needed > most:
-        raise FileError(
-            f"{where}: {human_bytes(len(text))} of JSON, which may take {human_bytes(needed)} of memory, the limit is "
-            f"{human_bytes(most)}; raise {field('max_memory')}"
-        )
+    what = f"{where}: {human_bytes(len(text))} of JSON, which may take"
+    check_memory(what, needed, most_of_json(limit, allowed))
 
 
 def check_members(path: str, limit: int | None) -> None:
@@ -184,11 +189,7 @@ def check_members(path: str, limit: int | None) -> None:
             stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
             size = int.from_bytes(stream.read(48)[40:], "little")
     needed = min(size, end) // LEAST_OF_MEMBER * MEMORY_OF_MEMBER
-    if limit is not None and needed > max(limit, LEAST):
-        raise FileError(
-            f"{path}: its list of members may take {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; "
-            f"raise {field('max_memory')}"
-        )
+    check_memory(f"{path}: its list of members may take", needed if needed > LEAST else 0, limit)
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:

@@ -12,13 +12,13 @@ from poolcli.message_fields import field as shown
 from poolcli.message_fields import in_python
 from poolcli.nodata import Missing
 from poolcli.plan.attributes import Attributes, Reducer
-from poolcli.plan.steps import Explanation, explain
 from poolcli.windows import AxisWindows
 
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
     from poolcli.explain.picture.page import Picture
+    from poolcli.explain.steps import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,8 @@ class Plan:
 
     def explain(self) -> Explanation:
         """Return the steps, windows and facts of every axis; as text, one sentence a line."""
+        from poolcli.explain.steps import explain
+
         return explain(self)
 
     def picture(

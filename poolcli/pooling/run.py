@@ -37,7 +37,7 @@ from poolcli.formats import (
     write_several,
 )
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import byte_count, check_expansion, human_bytes, listing, memory_limit_of, named, usable
+from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
 from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
@@ -376,11 +376,8 @@ def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], se
     held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
     check_expansion(path, os.path.getsize(path), held, settings.allowed)
     needed = max(held, sum(bytes_of(part.plan) for part in parts if part.plan))
-    if settings.max_memory is not None and needed > settings.max_memory:
-        raise FileError(
-            f"{path}: its {len(headers)} arrays need {human_bytes(needed)} of memory together, the limit is "
-            f"{human_bytes(settings.max_memory)}; raise {field('max_memory')} or take fewer with {field('dataset')}"
-        )
+    what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
+    check_memory(what, needed, settings.max_memory, " together", fewer)
 
 
 def _pooled_and_written(

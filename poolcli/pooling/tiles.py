@@ -11,9 +11,9 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import RequestError
 from poolcli.formats import open_array
-from poolcli.formats.checks import human_bytes
+from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -179,11 +179,8 @@ class Work:
 
 def check_fits(needed: int, limit: int | None) -> None:
     """Refuses what is held in memory whole and needs more bytes than the limit."""
-    if limit is not None and needed > limit:
-        raise FileError(
-            f"needs {human_bytes(needed)} of memory, the limit is {human_bytes(limit)}; raise {field('max_memory')} "
-            "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
-        )
+    in_parts = " (one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
+    check_memory("needs", needed, limit, remedy=in_parts)
 
 
 def work_of(

@@ -21,7 +21,7 @@ from poolcli.plan.region import Ranges
 from poolcli.pooling.colour import rescaled
 from poolcli.pooling.outcome import Outcome, Settings, Stored
 from poolcli.pooling.tiles import HELD, LARGEST, TILE, bytes_of
-from poolcli.windows import AxisWindows, Sliding
+from poolcli.windows import AxisWindows, Sliding, coordinate_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,27 +87,18 @@ def _with_scales_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) 
     for i, dimension in enumerate(metadata.dimensions):
         scales = {}
         for name, scale in dimension.scales.items():
-            values = _means(scale.values, windows[i]) if i in windows else scale.values
-            if values is None:
+            if i not in windows:
+                scales[name] = scale
+            elif windows[i].empty_windows or max(windows[i].size, windows[i].output) > LONGEST_SCALE:
                 lost.append(name)
             else:
-                scales[name] = replace(scale, values=values)
+                scales[name] = replace(scale, values=coordinate_means(scale.values, windows[i]))
         dimensions.append(Dimension(dimension.label, scales))
     metadata = replace(metadata, dimensions=tuple(dimensions))
     if not lost:
         return metadata
     said = f"left out, because they are very long or a window has none of them: the coordinates {named(lost)}"
     return replace(metadata, notes=(*metadata.notes, said))
-
-
-def _means(values: NDArray[Any], windows: AxisWindows) -> NDArray[Any] | None:
-    """The mean place of every window; None where one is empty or the scale is very long."""
-    import numpy as np
-
-    if windows.empty_windows or max(windows.size, windows.output) > LONGEST_SCALE:
-        return None
-    spans = [windows.span(o) for o in range(windows.output)]
-    return np.array([values[span.start : span.stop : span.step].mean(dtype=np.float64) for span in spans])
 
 
 @dataclass(slots=True)

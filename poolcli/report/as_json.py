@@ -12,10 +12,10 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.solve import Answer, Near, searched_for
+from poolcli.explain.steps import explain, window
 from poolcli.message_fields import field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.steps import explain, window
 from poolcli.pooling.outcome import Outcome, Stored
 from poolcli.windows import Bins, Sliding
 

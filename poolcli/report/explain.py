@@ -17,12 +17,12 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion, told
 from poolcli.explain.identify.search import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
+from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
-from poolcli.plan.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.report.as_json import SCHEMA_VERSION, options_of
 from poolcli.report.console import grid, plain_table
 from poolcli.windows import Sliding

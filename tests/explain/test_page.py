@@ -16,9 +16,9 @@ import pytest
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.picture.page import MOST, page
+from poolcli.explain.steps import window
 from poolcli.message_fields import on_command_line
 from poolcli.plan import Plan
-from poolcli.plan.steps import window
 from tests.conftest import Cli
 
 CEIL = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)

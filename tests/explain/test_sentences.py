@@ -13,8 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, convert, solve
-from poolcli.plan import steps
+from poolcli.explain import compare_dialects, convert, solve, steps
 from poolcli.report import explain
 from tests.conftest import Cli
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from poolcli.explain.steps import window
 from poolcli.plan import AxisPlan
-from poolcli.plan.steps import window
 from poolcli.windows import Sliding
 
 CELL = 22.0

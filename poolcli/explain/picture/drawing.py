@@ -10,8 +10,8 @@ from textwrap import wrap
 from poolcli.dialects import DIALECTS
 from poolcli.explain.picture.axis_breaks import CELL, Line, line_of_input, line_of_output, marked
 from poolcli.explain.picture.canvas import LETTER, READ, Arrow, Box, Canvas, Dot, Role, Shape, Words, wide
+from poolcli.explain.steps import Window, window
 from poolcli.plan import AxisPlan, Plan
-from poolcli.plan.steps import Window, window
 from poolcli.windows import Bins, Sliding, ceil_div
 
 SIDES = {"D": ("front", "back"), "H": ("top", "bottom"), "W": ("left", "right")}

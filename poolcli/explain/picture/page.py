@@ -19,9 +19,9 @@ from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import Row
 from poolcli.explain.picture.canvas import COLOURS, THEMES
 from poolcli.explain.picture.drawing import caption, draw, title
+from poolcli.explain.steps import window
 from poolcli.message_fields import field, in_python, on_command_line
 from poolcli.plan import AxisPlan, Plan
-from poolcli.plan.steps import window
 from poolcli.windows import Bins
 
 MOST = 2000  # windows of an axis that the page knows: half of them from each end

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.errors import QUOTES, FileError, RequestError, said_by
 from poolcli.formats.checks import SMALL_FILE, memory_limit_of, named, one_line
@@ -23,10 +23,6 @@ from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import limit_cpu_time
-
-if TYPE_CHECKING:
-    pass
-
 
 KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 

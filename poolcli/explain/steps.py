@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
 
+from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
-
-if TYPE_CHECKING:
-    from poolcli.plan.plan import AxisPlan, Plan
 
 BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
 
