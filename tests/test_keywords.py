@@ -48,6 +48,10 @@ TAKEN = "it takes x, output_size, like, layout, dtype, missing, out, engine and 
         ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use kernel"),
         ("max_pool", {"kernel": 2, "return_mask": True}, "max_pool() has no return_mask; use return_indices"),
         ("max_pool", {"block_size": 2}, "max_pool() has no block_size; use kernel"),
+        ("avg_pool", {"kernel": 2, "exclusive": True}, "avg_pool() has no exclusive; use exclude_pad"),
+        ("avg_pool", {"kernel": 2, "include_pad": True}, "avg_pool() has no include_pad; use exclude_pad=False"),
+        ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices"),
+        ("avg_pool", {"downsample": 2}, "avg_pool() has no downsample; use kernel"),
         # misspelt, and of another function
         ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
         ("adaptive_avg_pool", {"kernel_size": 2}, f"adaptive_avg_pool() has no kernel_size; {TAKEN}"),

@@ -13,9 +13,6 @@ from typing import Any
 from poolcli import __version__
 from poolcli.errors import PoolError, RequestError
 
-HELP_ALL = "--help-all"
-OF_THE_PROGRAM = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
-
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
@@ -39,7 +36,7 @@ def _run(words: Sequence[str]) -> int:
     if words in (["--version"], ["-V"]):  # scripts ask for it: nothing is loaded for it
         print(f"poolcli {__version__}")
         return 0
-    from poolcli.cli.program import command_named, made, program
+    from poolcli.cli.program import OF_THE_PROGRAM, command_named, made, program
 
     name = command_named(words[0]) if words else None
     if name:
@@ -83,6 +80,8 @@ def _expanded(words: Sequence[str]) -> list[str]:
 
 
 def _help_for(words: Sequence[str]) -> list[str]:
+    from poolcli.cli.program import HELP_ALL
+
     name = [word for word in words if not word.startswith("-") and word != "help"][:1]
     others = [word for word in words if word not in (*name, "help", "-h", "--help", "--all", HELP_ALL)]
     if others:

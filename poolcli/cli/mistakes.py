@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
-from poolcli.cli.program import COMMANDS, Parameter, made, settings
-from poolcli.cli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS, WIDTH_FIRST
-from poolcli.cli.synonyms import SETTINGS as MEANT
+from poolcli.cli.program import COMMANDS, OF_THE_PROGRAM, Parameter, made, settings
 from poolcli.cli.values import is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean, listed
+from poolcli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST
 
-OF_THE_PROGRAM = ("--help", "--version", "--install-completion", "--show-completion")
 GLOBAL = "global"
 OUTPUT, WINDOW = ("-o", "--output", "-n", "--dry-run"), ("-k", "--kernel", "--kernel-size", "--output-size")
 OF_WINDOWS = (*WINDOW, "-s", "--strides", "-p", "--pads")  # which global pooling has no use for
@@ -141,10 +139,10 @@ def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Seq
 
 def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) -> str:
     """The setting that people mean by an option, with the value that they typed; empty where none is known."""
-    templates = MEANT.get(plain, ())
+    templates = SETTINGS.get(plain, ())
     size = re.fullmatch(r"(\d+)[xX](\d+)", typed or "")
     if size and plain in WIDTH_FIRST:
-        templates, typed = MEANT["target-size"], f"{size[2]},{size[1]}"
+        templates, typed = SETTINGS["target-size"], f"{size[2]},{size[1]}"
     for template in templates:
         setting = template.partition(" ")[2]
         if template.startswith("@") and command in OPERATOR_WORDS and not command.startswith("adaptive"):

@@ -20,7 +20,6 @@ from poolcli.dtypes import DTYPES
 from poolcli.ops import OPERATORS
 from poolcli.suggestions import listed
 
-KERNEL_NAMES = "kernel-size kernel-shape ksize pool-size window-size"
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
 _DIALECTS = listed(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
 # Names without a character that a shell would interpret: what completes a word may be evaluated by the shell.
@@ -64,15 +63,15 @@ def _keys(path: str) -> Iterator[str]:
 
 # fmt: off
 Like = Annotated[str | None, option(
-    "--like", metavar="NAME", panel=WINDOWS, also="dialect framework", words=tuple(DIALECTS),
+    "--like", metavar="NAME", panel=WINDOWS, words=tuple(DIALECTS),
     help=f"Rules: {_DIALECTS}.",
 )]
 Layout = Annotated[str | None, option(
-    "--layout", metavar="AXES", panel=RESULT, also="data-format", example="NHWC",
+    "--layout", metavar="AXES", panel=RESULT, example="NHWC",
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.",
 )]
 Dtype = Annotated[str | None, option(
-    "--dtype", metavar="T", panel=RESULT, also="output-dtype", words=tuple(DTYPES),
+    "--dtype", metavar="T", panel=RESULT, words=tuple(DTYPES),
     help="Type of the result. Default: the input's; integers round half to even.",
 )]
 To = Annotated[str | None, option(
@@ -96,19 +95,19 @@ class Windows:
     """The attributes of all operators: an operator's command offers those that its record has a field for."""
 
     kernel: Annotated[str | None, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, also=KERNEL_NAMES, example="2", numbers=True,
+        "-k", "--kernel", metavar="K", panel=USUAL, example="2", numbers=True,
         help="Window size: 3, or 3,5 (order D,H,W).",
     )] = None
     output_size: Annotated[str | None, option(
-        "--output-size", metavar="S", panel=USUAL, also="output-shape", example="7", numbers=True,
+        "--output-size", metavar="S", panel=USUAL, example="7", numbers=True,
         help="Output size: 7, or 7,9 (order D,H,W).",
     )] = None
     strides: Annotated[str | None, option(
-        "-s", "--strides", metavar="S", panel=USUAL, also="stride", example="2", numbers=True,
+        "-s", "--strides", metavar="S", panel=USUAL, example="2", numbers=True,
         help="Step of the windows. Default: 1 (PyTorch: kernel).",
     )] = None
     pads: Annotated[str | None, option(
-        "-p", "--pads", metavar="P", panel=USUAL, also="padding pad", example="1", numbers=True,
+        "-p", "--pads", metavar="P", panel=USUAL, example="1", numbers=True,
         help="Padding at both ends of each axis.",
     )] = None
     pads_begin: Annotated[str | None, option(
@@ -120,7 +119,7 @@ class Windows:
         help="Padding after the last element.",
     )] = None
     dilations: Annotated[str | None, option(
-        "--dilations", metavar="D", panel=WINDOWS, hidden=True, also="dilation", example="2", numbers=True,
+        "--dilations", metavar="D", panel=WINDOWS, hidden=True, example="2", numbers=True,
         help="Distance between the elements of a window. Default: 1.",
     )] = None
     auto_pad: Annotated[str | None, option(
@@ -128,7 +127,7 @@ class Windows:
         help="explicit (default), same_upper, same_lower or valid.",
     )] = None
     rounding_type: Annotated[str | None, option(
-        "--rounding-type", metavar="W", panel=WINDOWS, also="rounding", words=ROUNDING_TYPES,
+        "--rounding-type", metavar="W", panel=WINDOWS, words=ROUNDING_TYPES,
         help="floor (default), ceil, or ceil_torch (as PyTorch).",
     )] = None
     exclude_pad: Annotated[bool | None, option(
@@ -139,7 +138,7 @@ class Windows:
         help="Divide every sum by N instead.",
     )] = None
     p: Annotated[float | None, option(
-        "--p", metavar="P", panel=WINDOWS, also="norm-type", example="2", help="Power of the norm. Default: 2.",
+        "--p", metavar="P", panel=WINDOWS, example="2", help="Power of the norm. Default: 2.",
     )] = None
     like: Like = None
     axis: Annotated[int | None, option(
@@ -202,7 +201,7 @@ class MakesArrays(ReadsArrays):
     """How arrays are read, pooled and written, by every command that makes arrays of arrays."""
 
     output: Annotated[str | None, option(
-        "-o", "--output", metavar="PATH", panel=USUAL, also="out", example="y.npy", writes=True,
+        "-o", "--output", metavar="PATH", panel=USUAL, example="y.npy", writes=True,
         help="Output file or folder, or - for .npy on stdout.",
     )] = None
     layout: Layout = None

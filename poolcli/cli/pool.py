@@ -37,7 +37,7 @@ class PoolOptions(MakesArrays, Windows):
         help="Write float results as an image: LOW becomes 0, HIGH 255. Without a value: the range of each result.",
     )] = None
     indices: Annotated[str | None, option(
-        "--indices", metavar="PATH", panel=FILES, also="return-indices", example="where.npy", writes=True,
+        "--indices", metavar="PATH", panel=FILES, example="where.npy", writes=True,
         help="Also write the positions of the extremes (argmax, argmin).",
     )] = None
     recursive: Annotated[bool, option("-r", "--recursive", panel=FILES, help="Search folders recursively.")] = False

@@ -18,7 +18,8 @@ from poolcli.arguments import one_of
 from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_named
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import field
+from poolcli.message_fields import field, on_command_line
+from poolcli.synonyms import FLAGS, OTHER_NAMES
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
@@ -27,12 +28,8 @@ POOL, ARRAYS, CHECK, MAINTAIN = "Pool files", "Pyramids and shards", "Explain an
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS = (
     "Usual options", "Windows", "Result", "Explain", "Files", "Run and report",
 )  # fmt: skip
-# Flags of other frameworks that stand for a setting: its option, and what is typed for true and for false.
-SETTINGS: dict[str, tuple[str, str, str]] = {
-    "--ceil-mode": ("rounding_type", "--rounding-type=ceil", "--rounding-type=floor"),
-    "--count-include-pad": ("exclude_pad", "--include-pad", "--exclude-pad"),
-}
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+OF_THE_PROGRAM = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
 # The table of commands: the module of `poolcli.cli` that declares each, its panel in the help, and what it does.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     **{op: ("pool", POOL, words.text) for op, words in OPERATOR_WORDS.items()},
@@ -54,7 +51,6 @@ class Parameter:
 
     What is declared:
 
-    also: what other frameworks call the option, without dashes
     words: the values that it takes, in any case and in their usual short forms
     example: a value for messages
     numbers: whether it takes a number for each axis, as in 2,3
@@ -65,7 +61,6 @@ class Parameter:
     turn it on and off, of which an argument has none.
     """
 
-    also: str = ""
     words: tuple[str, ...] = ()
     example: str = ""
     numbers: bool = False
@@ -87,7 +82,7 @@ class Parameter:
     @property
     def other_names(self) -> tuple[str, ...]:
         """The flags of other frameworks."""
-        return tuple(f"--{name}" for name in self.also.split())
+        return tuple(f"--{name}" for name in OTHER_NAMES.get(self.name, ()) if self.flags)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -183,8 +178,8 @@ class Command(TyperCommand):
 
     def _other_names(self) -> str:
         """What other frameworks call the options, a line each."""
-        lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.taken if each.also]
-        lines += [f"{true.replace('=', ' ')}: {flag}" for flag, (true, _) in settings(self.taken).items()]
+        lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.taken if each.other_names]
+        lines += [f"{true}: {flag}" for flag, (true, _) in settings(self.taken).items()]
         return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
     def _show(self, advanced: bool) -> None:
@@ -332,5 +327,9 @@ def _parameter(made: Any, annotation: Any) -> Parameter:
 
 def settings(taken: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
     """The flags of other frameworks that stand for settings of options that a command takes, true and false."""
-    names = {each.name for each in taken}
-    return {flag: (true, false) for flag, (name, true, false) in SETTINGS.items() if name in names}
+    own = {each.name for each in taken}, {flag for each in taken for flag in each.names}
+    return {
+        f"--{flag}": (on_command_line(field(name, true)), on_command_line(field(name, false)))
+        for flag, (name, true, false) in FLAGS.items()
+        if name in own[0] and f"--{flag}" not in own[1]
+    }

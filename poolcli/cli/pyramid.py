@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from poolcli.cli.messages import Bytes, progress
-from poolcli.cli.options import KERNEL_NAMES, MakesArrays, complete_inputs
+from poolcli.cli.options import MakesArrays, complete_inputs
 from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, option
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
@@ -42,7 +42,7 @@ class PyramidOptions(MakesArrays):
         help="Operator: avg (default), max, min, or mode for labels.",
     )] = "avg"
     kernel: Annotated[str, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, also=KERNEL_NAMES, example="2", numbers=True,
+        "-k", "--kernel", metavar="K", panel=USUAL, example="2", numbers=True,
         help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
     )] = "2"
     levels_from: Annotated[str, option(

@@ -8,14 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
 from poolcli.cli.mistakes import no_option, no_value, refuse_misplaced
-from poolcli.cli.program import HELP, HELP_ALL, SETTINGS, Command, Parameter, settings
+from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, settings
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
+from poolcli.synonyms import FLAGS
 
 DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed
 )
-TRUTHFUL = ("--include-pad", "--exclude-pad", *SETTINGS)  # what other programs give a truth value
+TRUTHFUL = ("--exclude-pad", *(f"--{flag}" for flag in FLAGS))  # what other programs give a truth value
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -62,7 +63,7 @@ class _Line:
         flag = name.lower().replace("_", "-") if name.startswith("--") else name
         if flag in self.settings:
             true, false = self.settings[flag]
-            self._read(true if self._truth(flag, value) else false)
+            self._read((true if self._truth(flag, value) else false).replace(" ", "="))
         elif flag in self.flags and self.flags[flag].is_flag:
             self._read_flag(self.flags[flag], flag, value)
         elif flag in self.flags:

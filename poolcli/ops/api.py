@@ -19,6 +19,7 @@ from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import whole
 from poolcli.suggestions import did_you_mean, listed
+from poolcli.synonyms import FLAGS, KEYWORDS, OTHER_NAMES, SETTINGS
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call
@@ -28,26 +29,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
-# The names of keywords in PyTorch, TensorFlow, Keras, ONNX, scikit-image and SciPy, by their names here.
-OTHER_NAMES = {
-    "kernel": ("kernel_size", "kernel_shape", "ksize", "pool_size", "block_size", "window_shape", "filter_size", "k"),
-    "strides": ("stride", "step", "steps", "s"),
-    "pads": ("padding", "pad", "pad_width", "p"),
-    "dilations": ("dilation", "dilation_rate", "rate"),
-    "exclude_pad": ("count_include_pad", "exclusive", "include_pad"),
-    "rounding_type": ("ceil_mode", "rounding_mode"),
-    "divisor_override": ("divisor",),
-    "return_indices": ("return_mask", "return_index", "include_batch_in_index", "indices"),
-    "index_element_type": ("index_type", "argmax_dtype", "Targmax"),
-    "output_size": ("output_shape", "size", "target_size"),
-    "layout": ("data_format", "channel_axis", "axes"),
-    "p": ("norm_type", "power", "ord"),
-    "missing": ("nodata", "fill_value", "mask_value", "nan"),
-    "x": ("input", "image", "array", "value", "X"),
-    "like": ("dialect", "framework"),
-    "dtype": ("output_dtype", "out_dtype"),
-    "threads": ("num_threads", "n_jobs", "workers"),
-}
 CHANNELS_LAST = {(count,) for count in CHANNELS}
 KEYS = (int, float, str, bool, type(None))
 
@@ -262,19 +243,26 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     >>> unknown_keyword("adaptive_avg_pool", "kernel_size", 3, ["x", "output_size"])
     'adaptive_avg_pool() has no kernel_size; it takes x and output_size'
     """
-    known = next((own for own, others in OTHER_NAMES.items() if name in others and own in names), None)
-    words = str(value).lower()
+    plain, words = name.lower().replace("_", "-"), str(value).lower()
+    flag = FLAGS.get(plain)
     if name in ("padding", "auto_pad") and words in ("same", "valid") and "auto_pad" in names:
         use = f"; use auto_pad={'same_upper' if words == 'same' else 'valid'!r}"
-    elif name == "ceil_mode" and known:
-        use = f"; use rounding_type={'ceil' if value else 'floor'!r}"
-    elif name in ("count_include_pad", "include_pad") and known:
-        use = f"; use exclude_pad={not value}"
-    elif known:
-        use = f"; use {known}"
+    elif flag and flag[0] in names:
+        use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
+    elif meant := _field_meant(plain, names):
+        use = f"; use {meant}"
     else:
         use = did_you_mean(name, names) or f"; it takes {listed(names, 'and')}"
     return f"{function}() has no {name}{use}"
+
+
+def _field_meant(word: str, names: Collection[str]) -> str | None:
+    """The one of `names` that other libraries, or people on the command line, call `word`; None if there is none."""
+    found = [own for rows in (OTHER_NAMES, KEYWORDS) for own, others in rows.items() if word in others]
+    for template in SETTINGS.get(word, ()):
+        option = template.split()[0].strip("-@").replace("-", "_")
+        found.append({"indices": "return_indices"}.get(option, option))
+    return next((own for own in found if own in names), None)
 
 
 def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:

@@ -11,14 +11,13 @@ import pytest
 from poolcli.arguments import PerAxis
 from poolcli.cli.operators import OPERATOR_WORDS
 from poolcli.cli.options import Windows
-from poolcli.cli.program import COMMANDS, PANELS, SETTINGS, Command, made
-from poolcli.cli.synonyms import REASONS
-from poolcli.cli.synonyms import SETTINGS as MEANT
+from poolcli.cli.program import COMMANDS, PANELS, Command, made, settings
 from poolcli.cli.values import NUMBERS, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.attributes import MAXIMUM, MEAN
+from poolcli.synonyms import FLAGS, OTHER_NAMES, REASONS, SETTINGS
 from tests.conftest import Cli
 
 MADE = {name: made(name) for name in COMMANDS}
@@ -56,16 +55,18 @@ def test_messages_name_options_as_they_are_typed(command: Command) -> None:
 def test_no_two_options_of_a_command_share_a_flag(command: Command) -> None:
     flags = [flag for each in command.taken for flag in each.names if each.flags]
     assert len(flags) == len(set(flags))
-    assert {*flags}.isdisjoint(SETTINGS)
+    assert {*flags}.isdisjoint(settings(command.taken))
 
 
 def test_what_is_meant_by_other_words_are_options_of_some_command() -> None:
     known = {flag for command in MADE.values() for each in command.taken for flag in each.names}
-    lines = [line.split() for lines in MEANT.values() for line in lines]
+    lines = [line.split() for lines in SETTINGS.values() for line in lines]
     named = {word for line in lines for word in line if word.startswith("--")}
     assert named <= known
     assert {line[0].removeprefix("@") for line in lines if line[0].startswith("@")} <= COMMANDS.keys()
-    assert MEANT.keys().isdisjoint(REASONS)
+    assert SETTINGS.keys().isdisjoint(REASONS)
+    names = [name for others in OTHER_NAMES.values() for name in others]
+    assert len({*names, *FLAGS, *SETTINGS}) == len(names) + len(FLAGS) + len(SETTINGS)  # each in one row alone
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.program import COMMANDS, SETTINGS, made
+from poolcli.cli.program import COMMANDS, made
 from poolcli.formats import checks
+from poolcli.synonyms import FLAGS
 from tests.cli.test_mistakes import FOUND
 from tests.conftest import SAMPLES, Cli
 
@@ -97,7 +98,7 @@ LINES = (
 def unknown_options(command: str, message: str) -> set[str]:
     """The options in a message that the command does not have."""
     flags = {flag for each in made(command).taken for flag in each.names}
-    known = OF_EVERY | {*SETTINGS} | OF_OTHERS.get(command, set()) | flags
+    known = OF_EVERY | {f"--{flag}" for flag in FLAGS} | OF_OTHERS.get(command, set()) | flags
     return set(OPTION.findall(message)) - known
 
 

@@ -1,4 +1,4 @@
-"""What other programs call an option or a command, and how it is said here: data for messages alone.
+"""What other programs call a field, an option or a command, and how it is said here.
 
 Each row has what is said here first, and behind it the words that people type. Where a number or a name stands in
 braces, what was typed takes its place.
@@ -10,6 +10,36 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# What other frameworks call a field. The command line takes these as options, without a message.
+OTHER_NAMES = {
+    "kernel": ("kernel-size", "kernel-shape", "ksize", "pool-size", "window-size"),
+    "output_size": ("output-shape",),
+    "strides": ("stride",),
+    "pads": ("padding", "pad"),
+    "dilations": ("dilation",),
+    "rounding_type": ("rounding",),
+    "p": ("norm-type",),
+    "like": ("dialect", "framework"),
+    "layout": ("data-format",),
+    "dtype": ("output-dtype",),
+    "indices": ("return-indices",),
+    "output": ("out",),
+}
+# Flags of other frameworks: the field that each sets, to which value when it is true and to which when it is false.
+FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
+    "ceil-mode": ("rounding_type", "ceil", "floor"),
+    "count-include-pad": ("exclude_pad", False, True),
+    "include-pad": ("exclude_pad", False, True),
+}
+# Keywords of other libraries whose names the command line does not have, or has for something else.
+KEYWORDS = {
+    "x": ("input", "image", "array", "value", "x", "data"),
+    "kernel": ("k",),
+    "strides": ("s",),
+    "pads": ("p",),
+    "return_indices": ("indices", "include-batch-in-index"),
+}
 
 
 def _by_word(rows: Mapping[T, str]) -> dict[str, T]:
@@ -35,7 +65,7 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
         "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter "
         "resize  downscale geometry scale-down zoom"
         "rescale-factor thumbnail",
-    ("--kernel {2}",): "filter-size window win win-size kernel-width kernel-height ks",
+    ("--kernel {2}",): "filter-size window-shape window win win-size kernel-width kernel-height ks",
     ("--strides {2}",): "step steps subsample hop hop-length window-strides",
     ("--pads {1}",): "pad-width padding-size pad-size pads-both",
     ("--pads-begin {1}",): "padding-begin padding-start pad-before pads-start pad-begin",
@@ -44,10 +74,10 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--auto-pad {same_upper}",): "padding-type pad-mode pad-type autopad",
     ("--p {2}",): "norm power ord order pnorm exponent",
     ("--divisor-override {4}",): "divisor",
-    ("--exclude-pad",): "ignore-pad no-pad-count no-include-pad no-count-include-pad",
+    ("--exclude-pad",): "exclusive ignore-pad no-pad-count no-include-pad no-count-include-pad",
     ("--include-pad",): "count-pad pad-included no-exclude-pad",
     ("--layout {NCHW}",):
-        "input-layout layout-in input-format axes axis-order dims order-of-axes data-layout channel-order",
+        "input-layout layout-in input-format axes axis-order dims order-of-axes data-layout channel-order channel-axis",
     ("--layout NHWC",): "channels-last channel-last nhwc",
     ("--layout NCHW",): "channels-first channel-first nchw",
     ("--output-layout {NCHW}",): "layout-out out-layout",
@@ -58,7 +88,8 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--missing {nan}",): "nodata no-data nan fill-value fillvalue ignore-value mask-value",
     ("--rescale", "--rescale {0,1}"): "normalize stretch autoscale",
     ("--linear-light",): "gamma linear srgb",
-    ("--indices {where.npy}",): "return-index argmax argmin with-indices index output-indices",
+    ("--indices {where.npy}",): "return-index return-mask argmax argmin with-indices index output-indices",
+    ("--index-element-type {i64}",): "index-type index-dtype argmax-dtype targmax",
     ("--format {npy}",): "ext extension suffix output-format out-format file-format",
     ("--output {y.npy}", "--picture {plan.svg}"):
         "dest destination outfile output-file output-dir outdir out-dir output-path to-file save "
