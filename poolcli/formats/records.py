@@ -11,6 +11,7 @@ from poolcli.nodata import Missing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from poolcli.formats.image.curves import Curve
     from poolcli.formats.npy import Raw
     from poolcli.plan.region import Ranges
 
@@ -58,6 +59,7 @@ class Header:
     mode, alpha : of images, what the channels are, and whether the last one is alpha
     missing : nodata values that the file declares
     beside : bytes of memory that reading takes beside the array or the region read
+    curve : of images, how numbers stand for light
     """
 
     format: str
@@ -70,6 +72,7 @@ class Header:
     alpha: bool = False
     missing: Missing = ()
     beside: int = 0
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)

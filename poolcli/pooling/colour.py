@@ -1,21 +1,21 @@
 """Averages and modes of pictures whose channels belong together: transparency, light, and votes on whole pixels.
 
 Where a picture has alpha, colours are weighted with it, or a transparent red pixel would bleed: the result's colour is
-the sum of colour times alpha over the sum of alpha. In linear light, sRGB values are decoded before they are averaged
-and encoded after it. A mode is a colour of its window: each pixel is one number, its first channel the most significant
-one. All are computed with the plan's own windows.
+the sum of colour times alpha over the sum of alpha. In linear light, values are decoded by the curve that the file
+names before they are averaged, and encoded after it. A mode is a colour of its window: each pixel is one number, its
+first channel the most significant one. All are computed with the plan's own windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats import format_of
+from poolcli.formats.image.curves import SRGB, Curve, decoded, encoded
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
@@ -33,18 +33,17 @@ Pool = Callable[[Region, "Array"], "Array"]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
 WEIGHTED = "colours are weighted with alpha"
 LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
-LINEAR = "averaged in linear light (sRGB curve)"
 WHOLE = "whole pixels vote"
 
 
 @dataclass(frozen=True, slots=True)
 class Colour:
     """How the channels of a picture are pooled together: averages `weighted` with alpha, the last of them, and in
-    `linear` light; modes by `votes` on whole pixels.
+    linear light by a curve; modes by `votes` on whole pixels.
     """
 
     weighted: bool = False
-    linear: bool = False
+    linear: Curve | None = None
     votes: bool = False
 
     @property
@@ -55,7 +54,8 @@ class Colour:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a report says of it."""
-        said = {WEIGHTED: self.weighted, LINEAR: self.linear, WHOLE: self.votes}
+        light = f"averaged in linear light ({self.linear.name})" if self.linear else ""
+        said = {WEIGHTED: self.weighted, light: self.linear, WHOLE: self.votes}
         return tuple(note for note, holds in said.items() if holds)
 
 
@@ -84,7 +84,8 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
             f"{field('linear_light')} needs to know which channel is alpha: the image is {header.layout}; "
             f"leave out {field('layout', plan.layout)}"
         )
-    return Colour(weighted, linear, plan.reducer.votes and channels and _are_colours(header))
+    light = (header.curve or SRGB) if linear else None
+    return Colour(weighted, light, plan.reducer.votes and channels and _are_colours(header))
 
 
 def _are_colours(header: Header) -> bool:
@@ -112,8 +113,9 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
             place[_on(at, slice(-1, None))] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
             place[_on(at, slice(-1))] = _weighted(pool, region, colours, alpha, colour.linear)
         else:
-            light = _decoded(slab.dtype.name)[slab]
-            place[...] = _encoded(pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
+            curve = colour.linear or SRGB
+            light = decoded(curve, slab.dtype.name)[slab]
+            place[...] = encoded(curve, pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
     return out
 
 
@@ -137,17 +139,17 @@ def _voted(pool: Pool, region: Region, slab: Array) -> Array:
     return np.concatenate(parts, at)
 
 
-def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: bool) -> Array:
+def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
     import numpy as np
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
-    values = _decoded(colours.dtype.name)[colours] if linear else colours.astype(wide)
+    values = decoded(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)
     over = pool(_of(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
     under = pool(_of(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
-    return _encoded(found, colours.dtype) if linear else _rounded(found, colours.dtype)
+    return encoded(linear, found, colours.dtype) if linear else _rounded(found, colours.dtype)
 
 
 def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
@@ -171,26 +173,6 @@ def _rounded(values: Array, dtype: Any) -> Array:
     halves = np.rint(values * 2) / 2
     exact: Array = np.where(np.abs(values - halves) < NEAR_HALF, halves, values)
     return np.rint(exact).astype(dtype)
-
-
-@cache
-def _decoded(dtype: str) -> Array:
-    """Light from 0 to 1 for every value of the type, by the curve of sRGB (IEC 61966-2-1)."""
-    import numpy as np
-
-    value = np.linspace(0, 1, np.iinfo(dtype).max + 1)
-    curve: Array = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
-    return curve
-
-
-def _encoded(light: Array, dtype: Any) -> Array:
-    """The inverse of `_decoded`, rounded."""
-    import numpy as np
-
-    light = np.clip(np.nan_to_num(light), 0, 1)
-    value = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
-    rounded: Array = np.rint(value * np.iinfo(dtype).max).astype(dtype)
-    return rounded
 
 
 Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result

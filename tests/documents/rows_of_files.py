@@ -11,8 +11,6 @@ import numpy as np
 import PIL
 import pytest
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
-from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from poolcli.formats import FORMATS
 from poolcli.system.signals import Stopped, install_handlers, remove_handlers
@@ -166,19 +164,6 @@ def _orientation(row: Row) -> None:
     assert "H=4 W=2 C=3" in pool("avg x.jpg -o y.png -k 1")
 
 
-@row_of(FILES, "tags of TIFF and EXIF", "maker notes; descriptions by ImageJ, OME, tifffile")
-def _tags(row: Row) -> None:
-    exif = Image.Exif()
-    exif[315], exif[270], exif[65_000] = "an artist", "ImageJ=1.54\nimages=1", 3
-    exif.get_ifd(34665)[37500] = b"maker"
-    picture("x.jpg", "RGB", np.zeros((2, 2, 3), np.uint8), exif=exif)
-    said = pool("avg x.jpg -o y.tif -k 2 --overwrite")
-    for what in ("tag 65000", "maker notes", "description by ImageJ"):
-        assert f"note {what} not kept: " in said
-    with Image.open("y.tif") as image:
-        assert {tag for tag in image.getexif() if tag in (315, 270, 65_000)} == {315}
-
-
 @row_of(FILES, "TIFF")
 def _tiff(row: Row) -> None:
     values = np.zeros((16, 16, 3), np.uint8)
@@ -189,31 +174,6 @@ def _tiff(row: Row) -> None:
     for name, compression in (("a.tif", "tiff_lzw"), ("b.tif", "tiff_adobe_deflate")):
         with Image.open(name) as image:
             assert image.info["compression"] == compression
-
-
-@row_of(FILES, "ICC profile, EXIF, XMP, IPTC, text, comments")
-def _beside(row: Row) -> None:
-    text = PngInfo()
-    text.add_text("Title", "a title")
-    picture("x.png", "L", np.zeros((2, 2), np.uint8), pnginfo=text)
-    pool("avg x.png -o y.png -k 2")
-    with Image.open("y.png") as image:
-        assert image.text == {"Title": "a title"}  # type: ignore[attr-defined]  # of PNG alone
-    assert "text chunks not kept: bmp files cannot store it" in pool("avg x.png -o y.bmp -k 2")
-
-
-@row_of(FILES, "resolution; georeference (GeoTIFF)")
-def _resolution(row: Row) -> None:
-    picture("x.png", "L", np.zeros((8, 8), np.uint8), dpi=(300, 150))
-    pool("avg x.png -o y.png -k 2 -s 2,3")
-    with Image.open("y.png") as image:
-        assert [round(dots) for dots in image.info["dpi"]] == [100, 75]
-    places = ImageFileDirectory_v2()
-    places[33550] = (10.0, 20.0, 0.0)
-    picture("x.tif", "L", np.zeros((8, 8), np.uint8), tiffinfo=places)
-    pool("avg x.tif -o y.tif -k 2 -s 2,3")
-    with Image.open("y.tif") as image:
-        assert image.getexif()[33550] == (30.0, 40.0, 0.0)
 
 
 @row_of(FILES, "JPEG")

@@ -9,6 +9,7 @@ import pytest
 from tests.documents import (
     rows_of_files,
     rows_of_json,
+    rows_of_metadata,
     rows_of_peers,
     rows_of_plans,
     rows_of_reducers,
@@ -21,6 +22,7 @@ from tests.documents.markdown import DOCUMENTS, Table, name_of, tables
 
 CHECKED = (
     rows_of_files,
+    rows_of_metadata,
     rows_of_json,
     rows_of_peers,
     rows_of_plans,

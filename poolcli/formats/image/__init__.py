@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.image import pillow, tiff
-from poolcli.formats.image.metadata import WORDS
+from poolcli.formats.image import pillow, tiff, tiff_write
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.pages import Picture, choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
@@ -62,7 +61,7 @@ def _bits_in_header(image: Image) -> int:
     return 8
 
 
-LATER = ("metadata of pages after the first", "it differs from that of the first")
+LATER = ("nodata values of pages after the first", "they differ from that of the first")
 MOST_PIXELS = 178_956_970  # Pillow's own limit
 
 
@@ -117,8 +116,9 @@ def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header,
     notes = (*said, *picture.notes, *notes)
     decoding = pages[taken.start].pixels * picture.memory + os.path.getsize(path)
     header = Header(
-        picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding
-    )
+        picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
+        picture.curve,
+    )  # fmt: skip
     return header, picture, taken
 
 
@@ -139,20 +139,24 @@ def _load(
         return first, Metadata(image=found)
     out, times = np.empty(header.shape, header.dtype), [picture.duration()]
     out[0] = first
+    own, lost, later = _of_page(found), dict.fromkeys(found.get("lost", ())), dict[int, dict[str, Any]]()
     for number, page in enumerate(pages[1:], 1):
         out[number] = _decode(path, picture, page, first.shape)
         times.append(picture.duration())
-        if LATER not in found.get("lost", ()) and _says_more(picture, found):
-            found["lost"] = (*found.get("lost", ()), LATER)
+        if picture.tells_of_pages:
+            said = picture.described()
+            lost |= dict.fromkeys(said.get("lost", ()))
+            lost |= {LATER: None} if said.get("nodata") != found.get("nodata") else {}
+            later |= {number: _of_page(said)} if _of_page(said) != own else {}
     if any(times):
         found["duration"] = [time or 0 for time in times]
-    return out, Metadata(image=found)
+    found |= {"lost": tuple(lost)} if lost else {}
+    return out, Metadata(image=found | ({"pages": later} if later else {}))
 
 
-def _says_more(picture: Picture, found: Mapping[str, Any]) -> bool:
-    """Whether the page that was decoded last has other metadata than what was found."""
-    own = picture.described() if picture.tells_of_pages else {}
-    return any(own[key] != found.get(key) for key in WORDS if key in own)
+def _of_page(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a TIFF says of each page by itself."""
+    return {key: found[key] for key in tiff_write.BESIDE if key in found}
 
 
 def _decode(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -116,6 +116,8 @@ LEVEL = 4
 PIXEL_NAMES = ("bbox", "interlace", "transparency")  # keys of Pillow's `info` that decide about pixels
 PIXELS = (b"IHDR", b"IDAT", b"IEND")
 DRAWN = (*PIXELS, b"PLTE", b"tRNS", b"acTL", b"fcTL", b"fdAT")  # chunks that make up the pixels
+COLOUR_CHUNKS = (b"cHRM", b"cICP", b"gAMA", b"sRGB")  # kept as they are
+OF_PILLOW = (b"eXIf", b"iCCP", b"iTXt", b"pHYs", b"tEXt", b"zTXt")  # kept as Pillow reads them
 WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; install what can"
 WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install what can"
 
@@ -167,8 +169,8 @@ def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> b
     return data[: SIGNATURE + HEADER] + others + data[SIGNATURE + HEADER :]
 
 
-def take_out_texts(path: str, image: Any) -> None:
-    """Removes texts from the `info` of a PNG, where Pillow puts them under the names that the file gives them.
+def take_out_texts(path: str, image: Any) -> Mapping[str, Any]:
+    """Removes the texts of a PNG from `info`, where Pillow puts them under their own names, and returns them.
 
     A text under a name that decides about pixels is refused.
     """
@@ -178,6 +180,8 @@ def take_out_texts(path: str, image: Any) -> None:
             raise FileError(f"{path}: holds a text of the name {name}, by which Pillow reads other pixels; remove that")
     for name in texts:
         image.info.pop(name, None)
+    found: Mapping[str, Any] = texts
+    return found
 
 
 def without_pixels(path: str) -> Image:
@@ -197,9 +201,22 @@ def without_pixels(path: str) -> Image:
 
 def png_exif(stream: BinaryIO) -> bytes | None:
     """The EXIF data of a PNG, also behind the pixels; None if there is none."""
-    return next(
-        (_read_at(stream, at + 8, end - at - 12) for kind, at, end in png_chunks(stream) if kind == b"eXIf"), None
-    )
+    return png_parts(stream, (b"eXIf",)).get(b"eXIf")
+
+
+def png_parts(stream: BinaryIO, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The data of the first chunk of each of these kinds."""
+    found: dict[bytes, bytes] = {}
+    for kind, at, end in png_chunks(stream):
+        if kind in kinds and kind not in found:
+            found[kind] = _read_at(stream, at + 8, end - at - 12)
+    return found
+
+
+def other_chunks(stream: BinaryIO) -> list[str]:
+    """The names of the chunks of a PNG that are neither read nor kept."""
+    kinds = dict.fromkeys(kind for kind, _, _ in png_chunks(stream))
+    return [kind.decode("latin-1") for kind in kinds if kind not in (*DRAWN, *COLOUR_CHUNKS, *OF_PILLOW)]
 
 
 def png_chunks(stream: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
@@ -259,6 +276,38 @@ def gif_frames(stream: BinaryIO) -> Iterator[tuple[int, int]]:
 def _colours(flags: int) -> int:
     """The bytes of a colour table."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+ICC_SIGN, XMP_SIGN = b"\x21\xff\x0bICCRGBG1012", b"\x21\xff\x0bXMP DataXMP"  # of application extensions of a GIF
+XMP_END = b"\x01" + bytes(range(255, -1, -1)) + b"\0"  # by which a reader of blocks ends, wherever in the text it is
+
+
+def gif_profiles(path: str) -> dict[str, bytes]:
+    """The ICC profile and the XMP data of a GIF, which Pillow does not read."""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    found, at = dict[str, bytes](), data.find(ICC_SIGN) + len(ICC_SIGN)
+    if at >= len(ICC_SIGN):
+        blocks = []
+        while size := int.from_bytes(data[at : at + 1]):
+            blocks.append(data[at + 1 : at + 1 + size])
+            at += 1 + size
+        found["icc_profile"] = b"".join(blocks)
+    at = data.find(XMP_SIGN) + len(XMP_SIGN)
+    end = data.find(XMP_END[:3], at)
+    return found | ({"xmp": data[at:end]} if at >= len(XMP_SIGN) and end > at else {})
+
+
+def with_gif_profiles(data: bytes, kept: Mapping[str, Any]) -> bytes:
+    """A GIF with the ICC profile and the XMP data."""
+    profile, more = kept.get("icc_profile", b""), b""
+    if profile:
+        parts = (profile[at : at + 255] for at in range(0, len(profile), 255))
+        more += ICC_SIGN + b"".join(bytes([len(part)]) + part for part in parts) + b"\0"
+    if "xmp" in kept:
+        more += XMP_SIGN + kept["xmp"] + XMP_END
+    place = SCREEN + _colours(data[SCREEN - 3])
+    return b"GIF89a" + data[6:place] + more + data[place:] if more else data
 
 
 LOSSY = b"VP8 "  # a chunk of WebP

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.formats.image import tiff_tags as tags
+from poolcli.formats.image import xmp
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -68,18 +69,17 @@ SHOWN = 5  # tags named in a note
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
-    "gamma": "gamma", "nodata": "nodata value",
+    "colour": "colour space of the PNG chunks", "nodata": "nodata value",
 }  # fmt: skip
-SRGB_GAMMA, NEAR = 1 / 2.2, 0.001
 DAMAGED = "damaged in the input"
-PROFILES_AS_TEXT = ("Raw profile type exif", "Raw profile type APP1", "Raw profile type xmp", "XML:com.adobe.xmp")
-# Properties of the pixels in XMP, written as attributes or as elements.
-_OF_PIXELS = (
-    b"(tiff:(?:Orientation|ImageWidth|ImageLength|XResolution|YResolution|ResolutionUnit|Compression|BitsPerSample)"
-    b"|exif:Pixel[XY]Dimension)"
-)
-_ATTRIBUTE = re.compile(rb"\s" + _OF_PIXELS + rb"=(?:\"[^\"]*\"|'[^']*')")
-_ELEMENT = re.compile(rb"(?s)<" + _OF_PIXELS + rb">.*?</\1>\s*")
+XMP_TEXT = "XML:com.adobe.xmp"
+PROFILE_TEXT = "Raw profile type "  # text chunks in which ImageMagick stores profiles as hexadecimal numbers
+KNOWN_PROFILES = ("exif", "APP1", "xmp", "iptc", "8bim", "icc", "icm")
+EXIF_SIGN, XMP_SIGN = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+SIGN_OF_BLOCKS = b"Photoshop 3.0\0"
+# What JPEG segments for applications start with if they are kept, or described by what is kept.
+SEGMENTS = (b"JFIF", b"JFXX", EXIF_SIGN, XMP_SIGN, b"ICC_PROFILE\0", SIGN_OF_BLOCKS, b"Adobe", b"MPF\0")
+NOT_APPLICABLE = "may not apply to the output"
 
 
 def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str, Any]:
@@ -99,10 +99,13 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     found: dict[str, Any] = {"comment": info["comment"]} if info.get("comment") else {}
     if "loop" in info:  # 0 repeats for ever
         found["loop"] = info["loop"]
-    if _is_unusual(info):
-        found["gamma"] = info["gamma"]
-    text = {key: str(value) for key, value in info.get("text", {}).items() if key not in PROFILES_AS_TEXT}
-    lost = list[tuple[str, str]]()
+    if info.get("colour"):
+        found["colour"] = info["colour"]
+    texts = {key: str(value) for key, value in info.get("text", {}).items() if key != XMP_TEXT}
+    text = {key: value for key, value in texts.items() if not key.startswith(PROFILE_TEXT)}
+    profiles = profiles_in(texts)
+    lost = [(what, NOT_APPLICABLE) for what in _others(info)]
+    lost += [(repr(key), DAMAGED) for key in texts if key not in text and key not in profiles]
     try:
         kept, dropped = chosen_exif(exif)
         found |= {"exif": kept} if kept else {}
@@ -111,7 +114,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         raise
     except Exception:  # what Pillow reads as it is, it may not be able to write
         lost.append((WORDS["exif"], DAMAGED))
-    blocks = dict(info.get("photoshop", {}))
+    blocks = dict(info.get("photoshop", {})) or _blocks_in(profiles)
     if is_tiff:
         try:
             found |= _of_tiff(exif)
@@ -129,31 +132,72 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     elif tags.IPTC_BLOCK in blocks:
         lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
     if others:
-        lost.append((f"Photoshop's resources {', '.join(others)}", "may not apply to the output"))
-    for key, value in (("icc_profile", info.get("icc_profile")), ("xmp", info.get("xmp"))):
-        own = found.pop(key, None)
-        stored = value or own
+        lost.append((f"Photoshop's resources {', '.join(others)}", NOT_APPLICABLE))
+    for key, value in (("icc_profile", _profile(profiles, "icc", "icm")), ("xmp", _xmp_in(profiles))):
+        own = found.pop(key, None) if is_tiff else info.get(key)
+        stored = own or value
         if isinstance(stored, bytes):
-            found[key] = stored if key == "icc_profile" else _ELEMENT.sub(b"", _ATTRIBUTE.sub(b"", stored))
+            found[key] = stored
         elif stored is not None:  # a tag may be of any type
             lost.append((WORDS[key], DAMAGED))
+    if "xmp" in found:
+        found["xmp"], prefixes = xmp.for_pooled(found["xmp"])
+        lost += [(f"XMP data of companion images ({', '.join(prefixes)})", "the output has none")] if prefixes else []
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
+def profiles_in(texts: Mapping[str, Any]) -> dict[str, bytes]:
+    """The profiles among the texts of a PNG, by the names of their chunks: a name and a length precede the numbers."""
+    found = {}
+    for key, value in texts.items():
+        kind, words = key.removeprefix(PROFILE_TEXT), str(value).split()
+        if key != kind and kind in KNOWN_PROFILES and len(words) > 2:
+            with suppress(ValueError):
+                found[key] = bytes.fromhex("".join(words[2:]))
+    return found
+
+
+def _profile(profiles: Mapping[str, bytes], *kinds: str) -> bytes | None:
+    return next((profiles[PROFILE_TEXT + kind] for kind in kinds if PROFILE_TEXT + kind in profiles), None)
+
+
+def exif_in(profiles: Mapping[str, bytes]) -> bytes | None:
+    """The EXIF data among them."""
+    data = _profile(profiles, "exif", "APP1")
+    return data if data and data.startswith(EXIF_SIGN) else None
+
+
+def _xmp_in(profiles: Mapping[str, bytes]) -> bytes | None:
+    data = _profile(profiles, "xmp") or _profile(profiles, "APP1")
+    return None if data is None or data.startswith(EXIF_SIGN) else data.removeprefix(XMP_SIGN)
+
+
+def _blocks_in(profiles: Mapping[str, bytes]) -> dict[int, bytes]:
+    data = _profile(profiles, "iptc", "8bim") or b""
+    blocks = tags.blocks_of(data.removeprefix(SIGN_OF_BLOCKS))
+    return blocks if blocks or not data else {tags.IPTC_BLOCK: data}
+
+
+def _others(info: Mapping[str, Any]) -> Iterator[str]:
+    """What else a JPEG or PNG holds, by name."""
+    across, down = info.get("aspect") or (info.get("jfif_density", (1, 1)) if not info.get("jfif_unit") else (1, 1))
+    if across != down:
+        yield "aspect ratio of the pixels"
+    if info.get("chunks"):
+        yield f"PNG chunks {', '.join(info['chunks'])}"
+    names = {name for name, data in info.get("segments", ()) if name != "COM" and not data.startswith(SEGMENTS)}
+    if names:
+        yield f"JPEG segments {', '.join(sorted(names))}"
+
+
 def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata without the georeference, which is that of the pixels as they were stored."""
-    if "geo" not in found:
+    """The metadata without what is for the pixels as they were stored: georeference, XMP data of a panorama."""
+    gone = ["geo"] if "geo" in found else []
+    gone += ["xmp"] if xmp.counts_pixels(found.get("xmp", b"")) else []
+    if not gone:
         return dict(found)
-    lost = (*found.get("lost", ()), (WORDS["geo"], "the image was rotated"))
-    return {key: value for key, value in found.items() if key != "geo"} | {"lost": lost}
-
-
-def _is_unusual(info: Mapping[str, Any]) -> bool:
-    """Whether a PNG has a gamma that applies and differs from that of sRGB."""
-    gamma = info.get("gamma")
-    if not isinstance(gamma, float) or info.get("icc_profile") or "srgb" in info:
-        return False
-    return abs(gamma - SRGB_GAMMA) > NEAR
+    lost = (*found.get("lost", ()), *((WORDS[key], "the image was rotated") for key in gone))
+    return {key: value for key, value in found.items() if key not in gone} | {"lost": lost}
 
 
 def _of_tiff(exif: Exif) -> dict[str, Any]:
@@ -212,6 +256,11 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
     follow("dpi", lambda dots: tuple(_scaled_dots(value, factor) for value, factor in zip(dots, factors, strict=True)))
     follow("exif", lambda data: _scaled_exif(data, factors, size))
     follow("geo", lambda geo: scaled_geo(geo, x, y))
+    follow("xmp", lambda data: xmp.scaled(data, factors))
+    if "pages" in kept:
+        kept["pages"] = {number: scaled(page, x, y, size) for number, page in kept["pages"].items()}
+        said = (each for page in kept["pages"].values() for each in page.pop("lost", ()))
+        lost += [each for each in dict.fromkeys(said) if each not in lost]
     return kept | ({"lost": tuple(lost)} if lost else {})
 
 
@@ -259,7 +308,7 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         dropped.remove(tags.MAKER_NOTE)
         lost.append(("maker notes", "they may not apply to the output"))
     if dropped:
-        lost.append((_named(dropped), "may not apply to the output"))
+        lost.append((_named(dropped), NOT_APPLICABLE))
     return kept.tobytes() if len(kept) else None, tuple(lost)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import human_bytes, named
+from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
 
@@ -24,7 +25,7 @@ class Picture:
 
     `memory` is what decoding takes beside the result, in bytes a pixel. `described` returns the metadata, after
     the first page has been decoded; if `tells_of_pages`, those of the page that was decoded last. `duration` is that of
-    the page that was decoded last. `missing` are nodata values.
+    the page that was decoded last. `missing` are nodata values, `curve` says how numbers stand for light.
     """
 
     format: str
@@ -38,6 +39,7 @@ class Picture:
     duration: Callable[[], int | None] = lambda: None
     tells_of_pages: bool = False
     missing: Missing = ()
+    curve: Curve = SRGB
 
     @property
     def axes(self) -> int:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import FileError, PoolError, said_by
 from poolcli.formats.image import codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
-from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
+from poolcli.formats.image.curves import curve_of
+from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
 from poolcli.formats.image.modes import MODES, READ_AS, with_signs_turned
 from poolcli.formats.image.pages import (
     Page,
@@ -93,9 +94,12 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     if image.format == "PNG":  # Pillow ignores wrong checksums when it decodes pixels
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
-        codecs.take_out_texts(path, image)
-        if "exif" not in image.info and (data := codecs.png_exif(stream)):
+        texts = profiles_in(codecs.take_out_texts(path, image))
+        if "exif" not in image.info and (data := codecs.png_exif(stream) or exif_in(texts)):
             image.info["exif"] = data
+        image.info["colour"] = codecs.png_parts(stream, codecs.COLOUR_CHUNKS)
+    elif image.format == "GIF":
+        image.info.update(codecs.gif_profiles(path))
     return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
 
 
@@ -115,7 +119,7 @@ def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
     pages, first = list[Page](), image.tell()
     for number in range(count):
         if count > 1:
-            image.seek(number)
+            seek(image, number)
         refuse_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
         further = image.format in SEVERAL_VIEWS and number != first
         subfile = stored_tags(image).get(tags.SUBFILE, 0)
@@ -135,10 +139,18 @@ def seek_pages(image: Image, pages: range) -> bool:
     """Seeks the first of the pages, and returns whether Pillow knows all of them."""
     try:
         for page in reversed(pages):
-            image.seek(page)
+            seek(image, page)
     except SyntaxError:
         return False
     return True
+
+
+def seek(image: Image, number: int) -> None:
+    """Seeks a page. Of an MPO Pillow would keep what another page says, unless this one says it too."""
+    if image.format == "MPO" and image.tell() != number:
+        for key in image.info.keys() - {"exif"}:
+            del image.info[key]
+    image.seek(number)
 
 
 def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
@@ -151,7 +163,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
-            image.seek(number)
+            seek(image, number)
             tiff_checks.refuse_lacking(path, number + 1, stored_tags(image))
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, its header says {page}")
@@ -167,8 +179,9 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     memory, duration, missing = _memory(image, mode), partial(_duration, image), tiff.no_data(stored_tags(image), dtype)
     is_tiff = image.format == "TIFF"
     return Picture(
-        format_name(image), mode, channels, dtype, memory, decode, described, notes, duration, is_tiff, missing
-    )
+        format_name(image), mode, channels, dtype, memory, decode, described, notes, duration, is_tiff, missing,
+        curve_of(image.info),
+    )  # fmt: skip
 
 
 def deep_png(path: str, image: Image) -> Picture:
@@ -192,6 +205,7 @@ def deep_png(path: str, image: Image) -> Picture:
         lambda _: upright(codecs.read_png(path), orientation),
         described,
         notes,
+        curve=curve_of(image.info),
     )
 
 
@@ -254,8 +268,13 @@ def _info(path: str, image: Image) -> dict[str, Any]:
     undecoded = image.format == "PNG" and bool(image.tile)  # type: ignore[attr-defined]
     source = codecs.without_pixels(path) if undecoded else image
     text = getattr(source, "text", {})  # under any names, which Pillow adds to `info`
-    found = image.info | source.info
-    return {str(key): value for key, value in found.items() if key not in text} | {"text": text}
+    found: dict[str, Any] = {"text": text, "colour": image.info.get("colour")}
+    if image.format == "PNG":
+        with open(path, "rb") as stream:
+            found["chunks"] = codecs.other_chunks(stream)
+    elif image.format in JPEG:
+        found["segments"] = image.applist  # type: ignore[attr-defined]
+    return {str(key): value for key, value in (image.info | source.info).items() if key not in text} | found
 
 
 def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:

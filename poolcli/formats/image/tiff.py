@@ -17,6 +17,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_READ
+from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
 from poolcli.formats.image.modes import BANDS, NO_BANDS, mode_of, with_signs_turned
 from poolcli.formats.image.pages import Page, Picture, refuse_memory, turned, turning_notes, upright
@@ -132,7 +133,8 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     stored = _tags(page, NAMED)
     refuse_lacking(path, first + 1, stored)
     samples = samples_of(path, page)
-    missing = no_data(_directory(file, page, stream)[0], samples.dtype)
+    exif = _directory(file, page, stream)[0]
+    missing, curve = no_data(exif, samples.dtype), curve_of({"icc_profile": exif.get(tags.ICC_PROFILE)})
     decoded = [page]  # the page that was decoded last
 
     def decode(number: int) -> Array:
@@ -157,7 +159,7 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     notes = (*turns, *samples.notes, *sparse, *false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
     return Picture(
         "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, described, notes,
-        tells_of_pages=True, missing=missing,
+        tells_of_pages=True, missing=missing, curve=curve,
     )  # fmt: skip
 
 

@@ -128,34 +128,39 @@ STORED = {
 }
 
 
-def with_directory(data: bytes, found: Mapping[str, Any]) -> bytes:
-    """A little-endian TIFF whose first page also has the tags that were found.
+def with_directories(data: bytes, found: Mapping[str, Any]) -> bytes | bytearray:
+    """A little-endian TIFF whose pages also have the tags that were found: those of `pages` by number, or the others.
 
-    The first directory is written anew at the end of the file, with the entries that it had, which say where the pixels
-    are, and the new ones: tifffile cannot write EXIF directories, and Pillow not all that tifffile writes.
+    Their directories are written anew at the end of the file, with the entries that they had, which say where the
+    pixels are, and the new ones: tifffile cannot write EXIF directories, and Pillow not all that tifffile writes.
     """
-    if not any(key in found for key in BESIDE):
+    others = found.get("pages", {})
+    if not any(key in page for page in (found, *others.values()) for key in BESIDE):
         return data
-    tiff = memoryview(data)
-    big = tiff[2] == 43
+    tiff, big = bytearray(data), data[2] == 43
     number, place, entry, at = ("<Q", "<Q", 20, 8) if big else ("<H", "<I", 12, 4)
+    head, page = data[:at] + bytes(struct.calcsize(place)), 0
 
-    def entries(data: bytes | memoryview, start: int) -> tuple[dict[int, bytes | memoryview], int]:
+    def entries(data: bytes | bytearray, start: int) -> tuple[dict[int, bytes | bytearray], int]:
         (count,) = struct.unpack_from(number, data, start)
         start += struct.calcsize(number)
         records = (data[i : i + entry] for i in range(start, start + count * entry, entry))
         return {int.from_bytes(record[:2], "little"): record for record in records}, start + count * entry
 
-    (first,) = struct.unpack_from(place, tiff, at)
-    own, following = entries(tiff, first)
-    padding = bytes(len(tiff) % 2)
-    end = len(tiff) + len(padding)
-    added = _directory(found, bytes(tiff[:at]) + bytes(struct.calcsize(place))).tobytes(end)
-    both = {**own, **entries(added, 0)[0]}
-    anew = struct.pack(number, len(both)) + b"".join(both[tag] for tag in sorted(both))
-    following_place = tiff[following : following + struct.calcsize(place)]
-    start = struct.pack(place, end + len(added))
-    return b"".join((tiff[:at], start, tiff[at + len(start) :], padding, added, anew, following_place))
+    while first := struct.unpack_from(place, tiff, at)[0]:  # `at` is where the place of the page's directory is stored
+        own, following = entries(tiff, first)
+        tags_of_page = _directory(others.get(page, found), head)
+        if len(tags_of_page):
+            tiff += bytes(len(tiff) % 2)
+            added = tags_of_page.tobytes(len(tiff))
+            both = {**own, **entries(added, 0)[0]}
+            struct.pack_into(place, tiff, at, len(tiff) + len(added))
+            tiff += added + struct.pack(number, len(both)) + b"".join(both[tag] for tag in sorted(both))
+            at, page = len(tiff), page + 1
+            tiff += tiff[following : following + struct.calcsize(place)]
+        else:
+            at, page = following, page + 1
+    return tiff
 
 
 def _directory(found: Mapping[str, Any], head: bytes) -> Any:

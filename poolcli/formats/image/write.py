@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import PoolError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import tiff_write
-from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png
+from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png, with_gif_profiles
 from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import BANDS, DEEP, mode_of, with_signs_turned
 from poolcli.formats.image.pillow import load_plugin, translated
@@ -56,7 +56,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 def _encode(
     path: str, name: str, mode: str, stack: NDArray[Any], quality: int | None, kept: Mapping[str, Any]
-) -> tuple[bytes, tuple[str, ...]]:
+) -> tuple[bytes | bytearray, tuple[str, ...]]:
     """The file, and notes on what could not be kept; made in memory, because Pillow does not notice short writes."""
     if name == "tiff":
         compression, notes = tiff_write.choose_compression(kept)
@@ -64,7 +64,7 @@ def _encode(
             data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
             data = encode(name, mode, stack, compression.pillow_options(kept))
-        return tiff_write.with_directory(data, kept), notes
+        return tiff_write.with_directories(data, kept), notes
     if name == "gif":
         return encode_gif(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
@@ -74,14 +74,37 @@ def _encode(
 
 
 KEEPS = {
-    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "gamma", "duration", "loop"},
+    "png": {"icc_profile", "exif", "dpi", "xmp", "text", "colour", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
-    "tiff": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "nodata", "compression", "predictor", "bands"},
+    "tiff": {
+        "icc_profile",
+        "exif",
+        "dpi",
+        "xmp",
+        "photoshop",
+        "geo",
+        "nodata",
+        "compression",
+        "predictor",
+        "bands",
+        "pages",
+    },
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
-    "gif": {"comment", "duration", "loop"},
+    "gif": {"icc_profile", "xmp", "comment", "duration", "loop"},
 }
-BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "comment", "text")  # what may be damaged
+BESIDE = (
+    "icc_profile",
+    "exif",
+    "dpi",
+    "xmp",
+    "photoshop",
+    "geo",
+    "comment",
+    "text",
+    "pages",
+    "colour",
+)  # what may be damaged
 GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
 BEST_QUALITY = 95
 LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy
@@ -90,12 +113,29 @@ LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy
 def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The metadata that the format keeps, and notes on what it does not; an ICC profile must fit the mode."""
     able = KEEPS.get(name, set())
-    if "icc_profile" in found and not _profile_fits(found["icc_profile"], mode):
-        able = able - {"icc_profile"}
     kept = {key: value for key, value in found.items() if key in able}
     notes = [f"{WORDS[key]} not kept: {name} files cannot store it" for key in found if key in WORDS.keys() - able]
+    if not _is_unusual(found.get("colour", {})):
+        notes = [note for note in notes if not note.startswith(WORDS["colour"])]
+    for page in (kept, *kept.get("pages", {}).values()):
+        if "icc_profile" in page and not _profile_fits(page["icc_profile"], mode):
+            space = page.pop("icc_profile")[16:20].decode("latin-1").strip()
+            notes.append(f"{WORDS['icc_profile']} not kept: it is for {space} pixels, these are {mode}")
+    if "pages" in found.keys() - able:
+        notes.append(f"metadata of pages after the first not kept: {name} files cannot store it")
     notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
-    return kept, tuple(notes)
+    return kept, tuple(dict.fromkeys(notes))
+
+
+SRGB_CHUNKS = {  # what other chunks say where they mean sRGB, in units of 1 / 100,000
+    b"gAMA": struct.pack(">I", 45455), b"cICP": bytes([1, 13, 0, 1]),
+    b"cHRM": struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000),
+}  # fmt: skip
+
+
+def _is_unusual(chunks: Mapping[bytes, bytes]) -> bool:
+    """Whether the chunks of a PNG name another colour space than sRGB, which other formats mean without a name."""
+    return b"sRGB" not in chunks and any(data != SRGB_CHUNKS[kind] for kind, data in chunks.items())
 
 
 def pillow_options(name: str, mode: str, kept: Mapping[str, Any], quality: int | None) -> dict[str, Any]:
@@ -122,13 +162,13 @@ def _webp_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[
 
 
 def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    text, xmp, gamma = kept.pop("text", {}), kept.pop("xmp", None), kept.pop("gamma", None)
-    if text or xmp or gamma:
+    text, xmp, colour = kept.pop("text", {}), kept.pop("xmp", None), kept.pop("colour", {})
+    if text or xmp or colour:
         chunks = pil_png.PngInfo()
         for key, value in text.items():
             chunks.add_itxt(key, value) if not value.isascii() else chunks.add_text(key, value)
-        if gamma:
-            chunks.add(b"gAMA", struct.pack(">I", round(gamma * 100_000)))
+        for kind, data in colour.items():
+            chunks.add(kind, data)
         if xmp:
             chunks.add_itxt("XML:com.adobe.xmp", xmp.decode("utf-8", "replace"))
         kept["pnginfo"] = chunks
@@ -186,7 +226,7 @@ def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tup
     several = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
     stream = io.BytesIO()
     frames[0].save(stream, "GIF", optimize=False, **several, **options)
-    return stream.getvalue(), tuple(dict.fromkeys(notes))
+    return with_gif_profiles(stream.getvalue(), kept), tuple(dict.fromkeys(notes))
 
 
 def _frame(page: NDArray[Any], notes: list[str]) -> Any:
