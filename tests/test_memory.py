@@ -403,6 +403,17 @@ def test_what_is_no_size_is_refused(value: Any, message: str) -> None:
     assert str(refused.value) == message
 
 
+def test_the_calls_that_are_kept_of_long_arrays_hold_little_together() -> None:
+    op, x = AvgPool(3, 2), np.zeros((1, 1, 2**18 + 12), np.float32)
+    op(x, layout="NCW")
+    tracemalloc.start()
+    for shorter in range(1, 8):
+        op(x[..., shorter:], layout="NCW")
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 45_000_000
+
+
 @pytest.mark.parametrize("unit", ["{},", "[],", '{"a":0},', '"ab",', "1000,", "0.5,", '{"":{}},', '["",""],'])
 def test_what_json_may_take_is_no_less_than_it_takes(unit: str) -> None:
     text = f"[{unit * 50_000}0]".encode()

@@ -320,7 +320,8 @@ def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryRead
     """The array in a .npy.gz file, unpacked when it is first read."""
     with _translated(path):
         file = streamed(path, stream)
-    check_expansion(path, os.path.getsize(path), _bytes(file.header), options.allowed)
+    header = replace(file.header, format="npy.gz")
+    check_expansion(path, os.path.getsize(path), _bytes(header), options.allowed)
 
     def load() -> tuple[NDArray[Any], Metadata]:
         with _translated(path):
@@ -328,7 +329,7 @@ def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryRead
             stream.read(1)  # at the end the checksum is compared
         return found
 
-    return InMemoryReader(file.header, load)
+    return InMemoryReader(header, load)
 
 
 @contextmanager

@@ -128,6 +128,7 @@ class Functions(Protocol):
         """Opens an output that takes an array region by region, and appears atomically."""
 
 
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 # Pillow, with what it imports itself when it opens its first image.
 PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
@@ -233,5 +234,8 @@ def format_of(path: str) -> Format:
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
+    plain = path[: -len(suffix)]
+    if suffix in COMPRESSIONS and with_suffix(plain, FORMATS.values()):
+        raise RequestError(f"{path}: poolcli writes no {suffix} files; write {plain}, then compress it")
     meant = did_you_mean(suffix, suffixes)
     raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

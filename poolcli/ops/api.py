@@ -30,6 +30,7 @@ R = TypeVar("R")
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 CHANNELS_LAST = {(count,) for count in CHANNELS}
+LONG = 2**16  # elements of an axis
 KEYS = (int, float, str, bool, type(None))
 
 
@@ -158,7 +159,7 @@ def run(
         layout = named_layout(x)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
     try:
-        call = _kept_call(*key)
+        call = (_kept_call if max(array.shape, default=0) <= LONG else _kept_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     if layout is None and array.shape[-1:] in CHANNELS_LAST:
@@ -305,7 +306,10 @@ def _new_call(
     return call_of(whole(plan), indices=indices, engine=engine)
 
 
-_kept_call = lru_cache(maxsize=64)(_new_call)  # planning takes longer than pooling thousands of elements
+# Planning takes longer than pooling thousands of elements, so calls are kept; a call of a long axis holds tables of its
+# windows, up to 32 bytes for each element, so that few of those are.
+_kept_call = lru_cache(maxsize=64)(_new_call)
+_kept_long_call = lru_cache(maxsize=4)(_new_call)
 
 
 def _check(layout: object, out: object, threads: object) -> None:

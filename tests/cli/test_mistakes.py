@@ -19,15 +19,21 @@ from PIL import Image
 from poolcli.cli.program import COMMANDS
 from poolcli.formats.table import FORMATS, suffixes_of
 from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 from poolcli.suggestions import listed
 from tests.conftest import Cli
 
 SUFFIXES = suffixes_of(lambda row: row.writes)
 GROWING = {
+    "<OPERATORS>": listed(OPERATORS, "and"),
+    "<EVERY OPERATOR>": ", ".join(OPERATORS),
+    "<SLIDING>": listed([op for op, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and"),
+    "<ADAPTIVE>": listed([op for op, record in OPERATORS.items() if issubclass(record, BinAttributes)], "and"),
     "<COMMANDS>": listed(COMMANDS, "and"),
     "<SUFFIXES>": ", ".join(SUFFIXES),
     "<BARE SUFFIXES>": ", ".join(suffix.lstrip(".") for suffix in SUFFIXES),
     "<FORMATS>": ", ".join(row.name for row in FORMATS.values() if row.reads),
+    "<PICKING>": listed([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
 }
 TEXT = (Path(__file__).parent / "mistakes.txt").read_text()
 FOUND = re.findall(r"^\$ poolcli (.*?)(?: \[(\d)\])?\n(.+?)\n(?=\$|#|\n|\Z)", TEXT, re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,7 @@ def saved() -> bytes:
 
 def test_a_npy_that_is_packed_is_read(cli: Cli) -> None:
     packed(saved())
+    assert json.loads(cli("info", "x.npy.gz", "--json").out)["format"] == "npy.gz"
     assert cli("avg", "x.npy.gz", "-o", "y.npy", *HALVE).code == 0
     np.testing.assert_array_equal(np.load("y.npy"), HALVED)
 
