@@ -328,3 +328,14 @@ def test_a_gamma_is_kept_by_a_png_and_said_to_be_lost_by_others_unless_it_is_tha
             assert made.info.get("gamma") == gamma
         said = "note     colour space of the PNG chunks not kept: tiff files cannot store it\n"
         assert (said in cli("avg", "x.png", "-o", "y.tif", *HALVE, columns=200).out) is unusual
+
+
+def test_a_damaged_directory_is_said_in_a_few_notes(cli: Cli) -> None:
+    """Pillow warns of each of these tags that it has two values where one is expected."""
+    grey = {256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: 8 + 2 + 12 * 13 + 4, 277: 1, 278: 8, 279: 64}
+    entries = {tag: (4, 1, value) for tag, value in grey.items()} | dict.fromkeys((266, 274, 284, 296), (3, 2, 0x10001))
+    stored = b"".join(struct.pack("<HHII", tag, *entries[tag]) for tag in sorted(entries))
+    Path("x.tif").write_bytes(b"II*\0\x08\0\0\0" + struct.pack("<H", len(entries)) + stored + bytes(4 + 64))
+    notes = cli("avg", "x.tif", "-o", "y.png", "-k", "2", "--json").json["notes"]
+    assert len([note for note in notes if "too many entries" in note]) == 3
+    assert "and 1 more warnings of the image" in notes

@@ -57,6 +57,7 @@ DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different 
 JPEG = ("JPEG", "MPO")
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODERS = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes a pixel that libraries take while they decode
+MOST_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
 BUFFER, NARROW = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 
 
@@ -100,7 +101,9 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         image.info["colour"] = codecs.png_parts(stream, codecs.COLOUR_CHUNKS)
     elif image.format == "GIF":
         image.info.update(codecs.gif_profiles(path))
-    return image, list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
+    said = list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
+    more = len(said) - MOST_WARNINGS
+    return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
 
 
 def format_name(image: Image) -> str:
