@@ -31,9 +31,9 @@ def slow(*values: Any) -> Any:
 
 def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
     """Each case for the numpy engine, and for the numba engine: in quick runs those that are `compiled`, as slow tests
-    a sixth of the others, and all in full runs, since building kernels takes most of the time.
+    a ninth of the others, and all in full runs, since building kernels takes most of the time.
     """
-    some = [case for i, case in enumerate(cases) if case in compiled or i % sized(6, 1) == 0]
+    some = [case for i, case in enumerate(cases) if case in compiled or i % sized(9, 1) == 0]
     numba = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in some]
     return [*(pytest.param(*case, "numpy") for case in cases), *numba]
 

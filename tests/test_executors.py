@@ -80,6 +80,7 @@ def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -
     assert not [name for name in os.listdir("out") if name.endswith(".part")]
 
 
+@pytest.mark.slow
 def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:

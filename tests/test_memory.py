@@ -245,6 +245,7 @@ def test_a_long_axis_takes_no_more_than_was_allowed(op: str, limit: int, engine:
         assert result.err.startswith("poolcli: x.npz: needs 80 MiB of memory, the limit is 64 MiB; raise --max-memory")
 
 
+@pytest.mark.slow
 def test_what_engines_take_beside_an_array_is_counted() -> None:
     x = np.zeros((1, 1, 2**24), np.uint8)
     for op in (AvgPool(2, 2), MaxPool(2, 2), AvgPool(7, 1), AdaptiveAvgPool(2**20), LpPool(2, 2)):
@@ -259,7 +260,7 @@ def test_what_engines_take_beside_an_array_is_counted() -> None:
         assert peak <= WORKING_MEMORY, (op, peak)
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in CASES])
+@pytest.mark.parametrize("name", [slow(name) for name in CASES])
 def test_without_the_option_a_small_file_takes_no_gibibyte(name: str, folder: Path) -> None:
     path, make = CASES[name]
     make(folder / path)
@@ -374,7 +375,7 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
     assert result.code != 2 or result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("limit", ["1M", 2**20])
+@pytest.mark.parametrize("limit", ["1M", slow(2**20)])
 def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
     sharing_tflite(folder / "x.tflite", 1, 10)
     assert [finding.layer.type for finding in check(folder / "x.tflite", max_memory=limit)] == ["MAX_POOL_2D"] * 10

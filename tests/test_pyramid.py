@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Cli
+from tests.profiles import slow
 from tests.pyramids import REFERENCE, X, attributes, levels, multiscale, pooled, stored
 
 
@@ -34,7 +35,7 @@ def test_every_level_is_what_the_definition_says(op: str, base: str, edge: str, 
         np.testing.assert_array_equal(found[number], pooled(before, (kernel,) * 3, edge, op))
 
 
-@pytest.mark.parametrize("shards", [None, (4, 16, 16)])
+@pytest.mark.parametrize("shards", [slow(None), (4, 16, 16)])
 @pytest.mark.parametrize("base", ["previous", "source"])
 def test_blocks_that_do_not_fit_into_memory_change_no_bit(base: str, shards: Any, cli: Cli) -> None:
     x = np.random.default_rng(1).normal(size=(9, 30, 33)).astype(np.float32)

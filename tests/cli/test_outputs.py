@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.bad_files import (
-    X,
-    image,
-)
+from tests.cli.bad_files import X, image
 from tests.cli.runs import poolcli
+from tests.profiles import slow
 
 FULL = """
 import resource, signal, sys
@@ -27,7 +25,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz", "h5", "png", "tiff", "jpg"])
+@pytest.mark.parametrize("suffix", ["npy", "h5", "png", slow("npz"), slow("tiff"), slow("jpg")])
 def test_a_disk_that_is_full_costs_the_output_and_a_line(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

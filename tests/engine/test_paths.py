@@ -18,7 +18,7 @@ from poolcli.plan import Plan
 from tests.engine.exact import assert_exact, some_places
 from tests.engine.paths import CONSTANT, PATHS, Path
 from tests.engine.watched import watched
-from tests.profiles import sized, slow
+from tests.profiles import sized
 from tests.test_engines import assert_same
 
 pytestmark = pytest.mark.compiles
@@ -36,11 +36,6 @@ EXAMPLES = sized(10, 30)
 FLOOR = sized(4, 12)  # of them that took the path; the others were refused, or were too short for it
 
 
-def _is_quick(path: Path, reducer: str, dtype: str) -> bool:
-    """Maxima of the path's first type alone: those of another run through the same lines."""
-    return dtype in (path.quick[:1] if reducer == "max" else path.quick)
-
-
 def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
     if name == "64-bit integers":
         return WIDE
@@ -50,15 +45,15 @@ def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
 
 
 def _in_turn(number: int, path: Path, types: tuple[str, ...]) -> list[str]:
-    """All types in full runs. Otherwise the path's quick ones and an eighth of the others, since building kernels takes
-    most of the time: each type still meets every eighth path.
+    """All types in full runs. Otherwise one of those the path names and a sixteenth of the others, since building
+    kernels takes most of the time.
     """
-    every = sized(False, True)
-    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 8 == 0 or dtype in path.quick]
+    every, own = sized(False, True), path.quick[number % len(path.quick)] if path.quick else None
+    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 16 == 0 or dtype == own]
 
 
 ROWS = [
-    (name, reducer, dtype) if _is_quick(path, reducer, dtype) else slow(name, reducer, dtype)
+    (name, reducer, dtype)
     for number, (name, path) in enumerate(PATHS.items())
     for reducer in path.reducers
     for dtype in _in_turn(number, path, _types(name, path, reducer))

@@ -190,7 +190,7 @@ def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any,
 
 @pytest.mark.parametrize(
     ("shape", "kernel", "strides"),
-    [((1, 2, 12, 12, 12), (2, 2, 1), (2, 2, 2)), ((1, 32, 5, 4, 10), (4, 2, 1), (1, 3, 3))],
+    [slow((1, 2, 12, 12, 12), (2, 2, 1), (2, 2, 2)), ((1, 32, 5, 4, 10), (4, 2, 1), (1, 3, 3))],
     ids=["halved", "thirds"],
 )
 def test_axes_of_which_single_elements_are_taken_are_found_among_three(
@@ -237,6 +237,7 @@ def test_noise_does_not_hide_a_pooling_and_its_size_is_the_tolerance_that_accept
     assert not identify(x, y, op=made.name, atol=off / 2)[0].fits
 
 
+@pytest.mark.slow
 def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: Path) -> None:
     x = _random((1, 3, 16, 19))
     before, after = str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
@@ -346,7 +347,7 @@ def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes
     assert (found["op"], found["exact"], found["attributes"]["kernel"]) == ("avg", True, [2, 2])
 
 
-@pytest.mark.parametrize("op", [None, "max"])
+@pytest.mark.parametrize("op", [slow(None), "max"])
 def test_any_pair_of_lengths_is_answered_in_one_line(op: str | None) -> None:
     chance = np.random.default_rng(0)
     pairs = list(product(range(1, 8), range(1, 15)))

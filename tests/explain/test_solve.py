@@ -139,6 +139,7 @@ def test_what_is_no_question_is_refused_in_words_of_python(shape: Any, given: An
     assert str(caught.value) == message
 
 
+@pytest.mark.slow
 def test_solve_enlarges_by_pads_alone_and_takes_no_kernel_longer_than_the_input() -> None:
     assert solve("avg", (1, 3, 224, 224), 500) == []
     assert [answer.op.kernel for answer in solve("avg", (1, 3, 8, 8), 9)][:1] == [(2,)]

@@ -160,7 +160,7 @@ CODECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd", *map(slow, ["blosc", "bz2", "lz4", "lzma", "zlib"])])
+@pytest.mark.parametrize("codec", ["zstd", *map(slow, ["gzip", "blosc", "bz2", "lz4", "lzma", "zlib"])])
 def test_a_chunk_of_zarr_that_claims_100_mib_takes_no_more_memory_than_it_should(codec: str) -> None:
     whole = (1, 1, SIDE, SIDE)
     array = zarr.create_array("x.zarr", shape=whole, chunks=whole, dtype="u1", **CODECS[codec])

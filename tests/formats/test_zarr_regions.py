@@ -17,6 +17,7 @@ from poolcli.formats.zarr.write import Writer, open_writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, halved, made, whole
+from tests.profiles import slow
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,8 @@ def test_a_region_that_would_cut_a_shard_is_refused(cli: Cli) -> None:
 
 @pytest.mark.parametrize("how", ["v3, shards", pytest.param("v3", marks=pytest.mark.slow), "v2"])
 @pytest.mark.parametrize(
-    "options", [("-k", "2", "-s", "2"), ("-k", "3", "-s", "2", "-p", "1"), ("-k", "7"), ("-k", "5", "-s", "3")]
+    "options",
+    [("-k", "2", "-s", "2"), ("-k", "3", "-s", "2", "-p", "1"), slow(("-k", "7")), slow(("-k", "5", "-s", "3"))],
 )
 def test_regions_of_any_kernel_give_the_bits_of_the_whole(how: str, options: tuple[str, ...], cli: Cli) -> None:
     x = np.random.default_rng(1).normal(size=(1, 1, 20, 26, 30)).astype(np.float32)
@@ -155,6 +157,7 @@ def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
     assert not Path("y.zarr").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_the_regions_that_are_missing(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

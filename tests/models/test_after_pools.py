@@ -115,6 +115,7 @@ def disagreements(cases: Sequence[tuple[Any, ...]], folder: Path) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime(tmp_path: Path) -> None:
     assert disagreements(list(combinations(full=False)), tmp_path) == []
 
