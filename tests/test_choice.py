@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, SumPool
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import choose_engine, engine_notes
@@ -75,7 +76,7 @@ def test_limits_can_be_lowered() -> None:
 
 
 HUGE = (1, 1, 3, 3)
-SUM = Reducer("sum", "sum", "number", adds=True)
+LAST = Reducer("last", "last", "element", better=operator.ge)
 REFUSED: dict[str, tuple[Any, str | None]] = {
     "3 axes": (AvgPool(1).plan((1, 1, 2, 2, 2)), None),
     "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, the plan has 4"),
@@ -93,7 +94,12 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
         Under(AvgPool(1), power(2)).plan(HUGE, "float64"),
         "numba computes norms with p up to 6, of types of up to 32 bits",
     ),
-    "a sum": (Under(AvgPool(1), SUM).plan(HUGE), "numba has no sum"),
+    "a sum": (SumPool(1).plan(HUGE), None),
+    "a sum of 2**31": (
+        SumPool((2**16, 2**15), 1, 2**16, 2**16).plan(HUGE),
+        "numba divides by numbers below 2**31, the plan by up to 2147483648",
+    ),
+    "another comparison": (Under(AvgPool(1), LAST).plan(HUGE), "numba has no last"),
 }  # fmt: skip
 
 

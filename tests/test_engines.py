@@ -16,7 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError, ops
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MinPool,
+    ModePool,
+    RequestError,
+    SumPool,
+    ops,
+)
 from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import choose, run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
@@ -323,7 +334,7 @@ def test_lists_of_operators_follow_the_one_table() -> None:
     assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
     assert all(callable(getattr(poolcli.dask, name)) for name in functions)
     assert LEVELLING == ("avg", "max", "min", "mode")
-    assert {rule.op for rule in rules()} == {"avg", "max", "min", "lp"}
+    assert {rule.op for rule in rules()} == {"avg", "max", "min", "sum", "lp"}
 
 
 @pytest.mark.parametrize(
@@ -355,6 +366,6 @@ def test_an_operator_that_is_added_to_the_table_is_in_the_other_lists(
 
 
 def test_every_operator_is_known_to_every_engine() -> None:
-    for op in (AvgPool(2), MaxPool(2), MinPool(2), AdaptiveAvgPool(2), AdaptiveMaxPool(2), LpPool(2)):
+    for op in (AvgPool(2), MaxPool(2), MinPool(2), AdaptiveAvgPool(2), AdaptiveMaxPool(2), SumPool(2), LpPool(2)):
         assert not any(engine.refusal(op.plan((1, 1, 8))) for engine in ENGINE_ROWS.values())
     assert not any(engine.refusal(ModePool(2).plan((1, 1, 8), "uint8")) for engine in ENGINE_ROWS.values())

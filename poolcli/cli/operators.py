@@ -59,6 +59,15 @@ OPERATOR_WORDS = {
         ),
         ("majority",),
     ),
+    "sum": Words(
+        "Sum of every window; integers become 64 bits long.",
+        (
+            "poolcli sum samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
+            "poolcli sum samples/astronaut.png -o sums.npy -k 3 -s 3",
+            "poolcli sum samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        ),
+        ("total", "add"),
+    ),
     "lp": Words(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
         (

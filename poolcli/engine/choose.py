@@ -49,12 +49,11 @@ def refusal(plan: Plan) -> str | None:
     if len(plan.axes) > 3:
         return f"numba computes up to 3 spatial axes, the plan has {len(plan.axes)}"
     reducer = plan.reducer
-    if reducer.divides and largest_divisor(plan) >= LARGEST_DIVISOR:
+    if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
         return f"numba divides by numbers below 2**31, the plan by up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
         return f"numba computes norms with p up to {LARGEST_POWER}, of types of up to 32 bits"
-    adds_alone = reducer.adds and reducer.power is None and not reducer.divides
-    if not is_known(reducer, READ_BY_NUMBA) or adds_alone or reducer.better not in (None, *COMPARED):
+    if not is_known(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"
     return None
 

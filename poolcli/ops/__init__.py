@@ -8,6 +8,7 @@ from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
+from poolcli.ops.sum import SumPool, sum_pool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "MaxPool",
     "MinPool",
     "ModePool",
+    "SumPool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "avg_pool",
@@ -25,13 +27,22 @@ __all__ = [
     "max_pool",
     "min_pool",
     "mode_pool",
+    "sum_pool",
 ]
 
-RECORDS: tuple[type[Attributes], ...] = (AvgPool, MaxPool, MinPool, ModePool, LpPool, AdaptiveAvgPool, AdaptiveMaxPool)
+RECORDS: tuple[type[Attributes], ...] = (
+    AvgPool,
+    MaxPool,
+    MinPool,
+    ModePool,
+    SumPool,
+    LpPool,
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+)
 OPERATORS = {record.name: record for record in RECORDS}
 # The operators of pyramids: sliding windows, and results of the input's type.
-LEVELLING = tuple(
-    record.name for record in RECORDS if issubclass(record, SlidingAttributes) and record.reducer.result != "float"
-)
+_OWN_TYPE = ("element", "number")
+LEVELLING = tuple(r.name for r in RECORDS if issubclass(r, SlidingAttributes) and r.reducer.result in _OWN_TYPE)
 for _record in RECORDS:
     _record.__init__ = suggests_names(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass

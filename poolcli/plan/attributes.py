@@ -41,9 +41,9 @@ class Reducer:
     ----------
     name, noun : str
         Its name, and that of its result in a sentence.
-    result : {"element", "number", "float"}
-        An element of the window; a number between them, rounded half to even for integer types; or any number, which
-        needs a float type.
+    result : {"element", "number", "total", "float"}
+        An element of the window; a number between them, rounded half to even for integer types; their sum, for integers
+        of 64 bits; or any number, which needs a float type.
     better : function, optional
         `better(a, b)`: whether a wins over b.
     nothing : {0, 1}
@@ -62,7 +62,7 @@ class Reducer:
 
     name: str
     noun: str
-    result: Literal["element", "number", "float"]
+    result: Literal["element", "number", "total", "float"]
     better: Callable[[Any, Any], Any] | None = None
     nothing: Literal[0, 1] = 0
     divides: bool = False
@@ -75,6 +75,11 @@ class Reducer:
     def picks(self) -> bool:
         """Whether one element of each window wins, so that it has a position."""
         return self.better is not None
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the result is the sum itself, as if it were divided by 1."""
+        return self.adds and self.power is None and not self.divides
 
 
 @lru_cache(maxsize=64)

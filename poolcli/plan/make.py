@@ -46,7 +46,10 @@ def make_plan(
     for axis in axes:
         output_shape[axis.position] = axis.windows.output
     reducer = op.reduction(dialect)
-    source, target = _check_dtypes(reducer, lookup(dtype), output_dtype)
+    source = lookup(dtype)
+    longest = prod(axis.windows.longest for axis in axes)
+    target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
+    _check_dtypes(reducer, source, target, longest)
     gone = check_missing(missing_from(missing), source)
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
@@ -82,31 +85,41 @@ def make_plan(
     )
 
 
-def _check_dtypes(reducer: Reducer, source: DType, output_dtype: object) -> tuple[DType, DType]:
-    """Input and output type; refuses a type that cannot hold every result."""
-    target = source if output_dtype is None else lookup(output_dtype)
-    if reducer.result == "number" and target.kind == "bool":
+def _default_dtype(reducer: Reducer, source: DType) -> DType:
+    """The type of results where none is given."""
+    if reducer.result == "total" and source.kind != "float":
+        return lookup("uint64" if source.kind == "uint" else "int64")
+    return source
+
+
+def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) -> None:
+    """Refuses a type that cannot hold every result of windows of up to `longest` elements. Sums beyond 64 bits are left
+    to those who add.
+    """
+    a_result = f"{'an' if reducer.noun[0] in 'aeioL' else 'a'} {reducer.noun}"
+    if reducer.result in ("number", "total") and target.kind == "bool":
         raise RequestError(
-            f"an {reducer.noun} of bool needs a number type: "
-            f"add {field('dtype', 'float32')} (or an integer type, rounded)"
+            f"{a_result} of bool needs a number type: add {field('dtype', 'float32')} (or an integer type, rounded)"
         )
     if reducer.result == "float" and target.kind != "float":
         raise RequestError(
-            f"an {reducer.noun} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
+            f"{a_result} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
         )
     if reducer.votes and source.kind == "float":
         raise RequestError(
-            f"a {reducer.noun} needs integers or bool, the input is {source.name}; convert it, or use max or avg"
+            f"{a_result} needs integers or bool, the input is {source.name}; convert it, or use max or avg"
         )
-    if target.kind == "float" or target == source:
-        return source, target
+    adds = reducer.result == "total"
+    if target.kind == "float" or (target == source and not adds):
+        return
     (low, high), (least, most) = source.limits, target.limits
+    if adds and target.bits < 64:
+        low, high = low * longest, high * longest
     if source.kind == "float" or low < least or high > most:
         raise RequestError(
             f"{field('dtype', target.name)} cannot hold every result of {source.name} input; "
             "use a float type or a wider integer type"
         )
-    return source, target
 
 
 def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType, override: int) -> None:

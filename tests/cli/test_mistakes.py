@@ -18,7 +18,7 @@ from PIL import Image
 
 from poolcli.cli.program import COMMANDS
 from poolcli.formats.table import FORMATS, suffixes_of
-from poolcli.ops import OPERATORS
+from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 from poolcli.suggestions import listed
 from tests.conftest import Cli
@@ -28,6 +28,7 @@ GROWING = {
     "<OPERATORS>": listed(OPERATORS, "and"),
     "<EVERY OPERATOR>": ", ".join(OPERATORS),
     "<SLIDING>": listed([op for op, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and"),
+    "<LEVELLING>": ", ".join(LEVELLING),
     "<ADAPTIVE>": listed([op for op, record in OPERATORS.items() if issubclass(record, BinAttributes)], "and"),
     "<COMMANDS>": listed(COMMANDS, "and"),
     "<SUFFIXES>": ", ".join(SUFFIXES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from poolcli.ops import OPERATORS
 from tests.conftest import Cli
 
 SHAPE = "1,3,32,32"
@@ -99,8 +100,8 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     ),
     (
         "unknown operator",
-        ["median", SHAPE],
-        "OP is 'median', it must be one of avg, max, min, mode, lp, adaptive-avg, adaptive-max",
+        ["product", SHAPE],
+        f"OP is 'product', it must be one of {', '.join(OPERATORS)}",
     ),
     (
         "option of another operator",

@@ -16,11 +16,13 @@ from poolcli import (
     LpPool,
     ModePool,
     RequestError,
+    SumPool,
     avg_pool,
     lp_pool,
     max_pool,
     min_pool,
     mode_pool,
+    sum_pool,
 )
 from tests.documents.checks import Row, row_of, table_of
 from tests.documents.console import typed
@@ -117,6 +119,36 @@ def _labels(row: Row) -> None:
     assert [fits(ModePool(2), dtype) for dtype in types] == [True, True, True, False, False]
 
 
+@row_of(RULES, "sums of integers")
+def _sums_of_integers(row: Row) -> None:
+    types = {name: sum_pool(line(1, 1, dtype=name), 2).dtype.name for name in ("bool", "int8", "uint8", "uint64")}
+    assert types == {"bool": "int64", "int8": "int64", "uint8": "uint64", "uint64": "uint64"}
+    assert sum_pool(line(2**62, 2**62 - 1, dtype="int64"), 2).tolist() == [[[2**63 - 1]]]
+    assert sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint16").tolist() == [[[510]]]
+    with pytest.raises(RequestError):
+        sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint8")
+
+
+@row_of(RULES, "sums beyond 64 bits")
+def _sums_beyond(row: Row) -> None:
+    x = line(2**62, 2**62, dtype="int64")
+    assert SumPool(2).plan(x.shape, x.dtype).output_dtype == "int64"
+    with pytest.raises(RequestError, match="dtype='float64'"):
+        sum_pool(x, 2)
+    assert sum_pool(x, 2, dtype="float64").tolist() == [[[2.0**63]]]
+
+
+@row_of(RULES, "sums of floats")
+def _sums_of_floats(row: Row) -> None:
+    found = sum_pool(line(1, 2**-24, 2**-24), 3)
+    assert (found.tolist(), found.dtype.name) == ([[[1 + 2**-23]]], "float32")
+
+
+@row_of(RULES, "padding of sums")
+def _padding_of_sums(row: Row) -> None:
+    assert sum_pool(line(1, 2), 1, strides=2, pads=1).tolist() == [[[0, 2]]]
+
+
 def norms(x: Any, p: float, **more: Any) -> list[Any]:
     """The Lp norms of windows of 2 that do not overlap."""
     found: list[Any] = lp_pool(x, 2, strides=2, p=p, **more).tolist()[0][0]
@@ -175,6 +207,7 @@ def _missing_of_a_sum(row: Row) -> None:
     assert avg_pool(x, 3, strides=3, missing=-9).tolist() == [[[3, 7]]]
     assert avg_pool(x, 3, strides=3, missing=-9, divisor_override=2).tolist() == [[[3, 3.5]]]
     assert avg_pool(x, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False).tolist() == [[[0.5, 6]]]
+    assert sum_pool(x, 3, strides=3, missing=-9).tolist() == [[[6, 7]]]
     assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
 
 

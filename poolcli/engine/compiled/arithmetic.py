@@ -92,7 +92,7 @@ def compute(plan: Plan, longest: int) -> Computed:
         return _element(plan)
     if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
-    if not (plan.reducer.adds and plan.reducer.divides):
+    if not plan.reducer.adds:
         raise RequestError(f"the numba engine does not know the reducer {plan.reducer.name!r}")
     return _float_mean(plan) if lookup(plan.dtype).kind == "float" else _integer_mean(plan, longest)
 
@@ -164,6 +164,8 @@ def without_division(how: Arithmetic, plan: Plan) -> Arithmetic:
 
 def _divisor_bits(plan: Plan) -> int | None:
     """Of the one divisor of all sums, the power of two; None where there are several, or it is no such power."""
+    if plan.reducer.is_sum:
+        return 0
     factors = [lengths_of(windows)[1] for windows in plan.windows]
     if plan.divisor_override is None and any((factor != factor[0]).any() for factor in factors):
         return None

@@ -34,7 +34,7 @@ def prepare(region: Region, indices: bool) -> Pool:
     plan = region.plan  # an int16 that wins is a number, also where float16 is wanted
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     can_overflow, longest = _can_overflow(in_order), prod(windows.longest for windows in plan.windows)
-    sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.divides and plan.reducer.power is None
+    sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         if sums_64_bits and not _fits(x, longest):

@@ -153,7 +153,7 @@ def view_of(region: Region, row: int, given: Order | None = None) -> View:
     the layout); short planes are glued to rows of about `row` elements.
     """
     plan, outputs, input_shape = region.plan, region.outputs, region.input_shape
-    order, override = given or _order_of_layout(plan), plan.divisor_override
+    order, override = given or _order_of_layout(plan), 1 if plan.reducer.is_sum else plan.divisor_override
     windows = {axis.position: axis.windows for axis in plan.axes}
     axes = [_ONE] * (3 - len(windows)) + [_axis_of(windows[i], outputs[i]) for i in order.spatial]
     if override is not None:

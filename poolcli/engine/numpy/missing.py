@@ -34,6 +34,8 @@ def without_missing(region: Region, pool: Pool) -> Pool:
     """What pools as `pool` does, of the elements that are there."""
 
     def pool_present(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        if region.plan.reducer.is_sum:  # which is refused where it is too large
+            x = np.where(_are_missing(x, region.plan.missing), x.dtype.type(0), x)
         positions = pool(x, out, threads)
         for part in parts_of(region, PART):
             slab = x[_within(part.reads, region.reads)]

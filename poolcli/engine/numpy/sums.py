@@ -12,6 +12,8 @@ import numpy as np
 from poolcli.dtypes import lookup
 from poolcli.engine.numpy.reduce import Array, AxisSteps, Combine, Parts, along, indices, reduce, steps_of, taps_of
 from poolcli.engine.rounding import nudged, quotient_to_odd
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 from poolcli.windows import AxisWindows
@@ -106,6 +108,13 @@ def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
     """total / divisor, to the nearest integer with halves to even, or as a float where the output type is one."""
     if lookup(plan.output_dtype).kind == "float":
         return _float_of_integers(total, divisor, plan.output_dtype == "float64")
+    if plan.reducer.result == "total":
+        low, high = lookup(plan.output_dtype).limits
+        for end in (total.min(initial=0), total.max(initial=0)):
+            if not low <= end <= high:
+                held = f"a sum is {end}, and {plan.output_dtype} holds {low} to {high}"
+                raise RequestError(f"{held}; use {field('dtype', 'float64')}")
+        return total
     total, divisor = np.broadcast_arrays(total * np.sign(divisor), abs(divisor))
     safe = np.where(divisor == 0, 1, divisor)
     quotient = total // safe

@@ -346,7 +346,7 @@ def _vote(x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis]) -> f
 def _planned(op: Attributes, x: Array, y: Array, layout: str) -> Plan | None:
     """The plan of an operator on the input; None where it is refused or gives another shape."""
     try:
-        plan = make_plan(op, x.shape, x.dtype, layout=layout, output_dtype=None if x.dtype == y.dtype else y.dtype)
+        plan = make_plan(op, x.shape, x.dtype, layout=layout, output_dtype=y.dtype)
     except RequestError:
         return None
     return plan if plan.output_shape == y.shape else None
