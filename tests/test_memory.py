@@ -388,6 +388,11 @@ def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: 
         archive.writestr("x/models/model.json", f"[{'{},' * 2**15}0]")
     with pytest.raises(RequestError, match=r" of JSON, which may take .* the limit is 1 MiB; raise max_memory$"):
         check(folder / "x.pt2", max_memory=limit)
+    ir(folder / "x.xml", '<layer type="MaxPool"/>' * 10)
+    assert len(check(folder / "x.xml", max_memory=limit)) == 10
+    ir(folder / "x.xml", '<layer type="MaxPool"/>' * 1_000)
+    with pytest.raises(RequestError, match=r"its layers take more memory than the limit, 1 MiB; raise max_memory$"):
+        check(folder / "x.xml", max_memory=limit)
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given],
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         from poolcli.models.ir import read_ir
 
-        return read_ir
+        return partial(read_ir, limit=limit)
     if head[4:8] == b"TFL3":
         from poolcli.models.tflite import read_tflite
 

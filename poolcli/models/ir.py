@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from poolcli.errors import RequestError
+from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
 from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
 from poolcli.models.layer import Dim, InvalidError, Layer, Shape
@@ -81,16 +82,19 @@ AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece
 LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
 DEEPEST = 100  # bodies within bodies
 MOST_ELEMENTS = 2**16  # of XML that are kept at a time: those of a layer, without the layers in its bodies
+LAYER_BYTES, CONSTANT_BYTES, DIM_BYTES = 1400, 500, 20  # that each takes while a model is checked
 CONSTANT = 8  # elements; output sizes and axes are a few integers
 CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
 
 
-def read_ir(path: str, given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
-    """The pooling layers of the model, in the order of the file; a RequestError where it cannot be read."""
+def read_ir(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
+    """The pooling layers of the model, in the order of the file; a RequestError where it cannot be read, or takes more
+    memory than `limit`.
+    """
     size = Path(path).stat().st_size
     if size > LARGEST:
         raise RequestError(f"{path}: {size:,} bytes of XML; models of up to {LARGEST:,} are read")
-    reader = _Reader(path)
+    reader = _Reader(path, limit)
     parser = ElementTree.XMLParser(target=reader)  # noqa: S314  # `reader` refuses what could define entities
     try:
         with open(path, "rb") as stream:
@@ -123,9 +127,10 @@ class _Scope:
 class _Reader(ElementTree.TreeBuilder):
     """Gathers layers while the parser goes through the file; what was looked at is dropped from the tree."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, limit: int | None) -> None:
         super().__init__()
         self.path, self.is_model = path, False
+        self.limit, self.memory = limit, 0  # bytes, allowed and taken by what is kept
         self.layers: list[tuple[int, Layer]] = []
         self.scopes = [_Scope("")]
         self.open: list[tuple[Element, int]] = []  # each with how many elements were kept before it
@@ -178,6 +183,7 @@ class _Reader(ElementTree.TreeBuilder):
         if kind == "Const":
             if (_elements(data) or 0) <= CONSTANT:
                 scope.constants[identity] = data
+                self._count(CONSTANT_BYTES, data)
         elif rules or kind.lower() in UNCHECKED:
             ports, outputs = element.findall("input/port"), element.findall("output/port")
             found = Found(
@@ -185,9 +191,19 @@ class _Reader(ElementTree.TreeBuilder):
                 [port.get("id", "") for port in ports], list(map(_shape, ports)), list(map(_shape, outputs)),
             )  # fmt: skip
             scope.found.append((self.count, found))
+            self._count(LAYER_BYTES + DIM_BYTES * len(element.findall("*/port/dim")), data)
             self.count += 1
             if rules and rules.asks:
                 scope.asking.add(identity)
+
+    def _count(self, size: int, data: Mapping[str, str]) -> None:
+        """Counts the memory of what is kept; refuses more than the limit."""
+        self.memory += size + sum(map(len, data.values()))
+        if self.limit is not None and self.memory > self.limit:
+            raise RequestError(
+                f"{self.path}: its layers take more memory than the limit, {human_bytes(self.limit)}; "
+                f"raise {field('max_memory')}"
+            )
 
     def _end_scope(self, scope: _Scope) -> None:
         for count, found in scope.found:
