@@ -222,6 +222,16 @@ def test_a_sum_beyond_the_range_is_infinite_without_a_warning(engine: Engine) ->
     np.testing.assert_array_equal(y, [[[np.inf, np.nan, np.nan]]])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "engine"), by_engine(("float32",), ("float64",), compiled=(("float32",), ("float64",)))
+)
+def test_a_sum_of_minus_0_is_0_before_it_is_divided(dtype: DTypeName, engine: Engine) -> None:
+    x = np.full((1, 2, 12, 12), -0.0, dtype)
+    for kernel, divisor in ((2, 3), (3, -3), (3, -2), (3, -(2**25))):
+        y = poolcli.avg_pool(x, kernel, strides=kernel, divisor_override=divisor, engine=engine)
+        assert np.unique(np.signbit(y)).tolist() == [divisor < 0]
+
+
 QUOTIENTS = [
     ("uint8", (235, 279), None), ("uint8", (255, 257), None), ("uint8", (255, 257), 65793), ("int8", (303, 217), None),
     ("uint8", (33, 17), 4_000_001), ("uint8", (33, 17), 8_388_609), ("uint32", (1025, 1027), None),
