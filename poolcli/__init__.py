@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from poolcli.explain.convert import convert as convert
     from poolcli.explain.diff_arrays import Difference as Difference
     from poolcli.explain.diff_arrays import diff_arrays
-    from poolcli.explain.identify.search import identify as identify
+    from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
     from poolcli.models.check import Finding as Finding
@@ -47,7 +47,7 @@ _HOMES = {
     "convert_layout": "layouts",
     "Finding": "models.check",
     "Plan": "plan",
-    "identify": "explain.identify.search",
+    "identify": "explain.identify",
     "solve": "explain.solve",
 }
 

@@ -66,7 +66,7 @@ def _run() -> int:
     from poolcli.system.signals import check_stopped
 
     try:
-        from poolcli.cli.app import run
+        from poolcli.cli import run
 
         code = run(sys.argv[1:])
         sys.stdout.flush()

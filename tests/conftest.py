@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 
 pytest_plugins = ("tests.processes", "tests.profiles", "tests.clusters")
 SAMPLES = Path(__file__).parents[1] / "samples"

@@ -80,7 +80,7 @@ def fresh(folder: Path, *arguments: str, timeout: float | None = 10, stdin: IO[b
 @cache
 def _load() -> None:
     """Pools a picture once here, so that no fork has to load what that takes."""
-    from poolcli.cli.app import run
+    from poolcli.cli import run
 
     picture = Path(__file__).parents[1] / "samples" / "astronaut.png"
     with TemporaryDirectory() as folder:

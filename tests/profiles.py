@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from poolcli.engine.threads import allowed_threads
+from poolcli.system.limits import allowed_threads
 
 Size = TypeVar("Size")
 _chosen = {"full": False, "left out": 0}

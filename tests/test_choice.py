@@ -139,7 +139,7 @@ def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
 def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poolcli.engine.compiled.load.load", lambda _: pytest.fail("a kernel was asked for"))
+    monkeypatch.setattr("poolcli.engine.compiled.pool.load", lambda _: pytest.fail("a kernel was asked for"))
     out = np.zeros((1, 1, 2))
     out.flags.writeable = False
     with pytest.raises(RequestError, match=r"^out cannot be written to \(its writeable flag is off\)$"):

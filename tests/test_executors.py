@@ -26,10 +26,10 @@ from poolcli.formats.atomic import reported
 from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.tiles import Progress, parts_for
+from poolcli.runs import _in_order, run_all
 from poolcli.runs.executors import EXECUTORS, Runner, Task, workers
 from poolcli.runs.executors.workers import Workers
 from poolcli.runs.manifest import Manifest
-from poolcli.runs.run_all import _in_order, run_all
 from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
@@ -331,7 +331,7 @@ def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
 
 
 def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.runs.run_all.MOST_READY", 2)
+    monkeypatch.setattr("poolcli.runs.MOST_READY", 2)
     outcomes: Any = ((number, str(number)) for number in (3, 1, 2, 5, 0, 4))
     assert [number for number, _ in _in_order(outcomes)] == [1, 2, 3, 0, 4, 5]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from poolcli import AvgPool
-from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, first_field, in_python, on_command_line
+from poolcli.system.limits import allowed_threads
 from tests.conftest import Cli
 
 SPELLINGS: list[tuple[str, object, str, str]] = [

@@ -13,24 +13,25 @@ import pytest
 
 import poolcli
 from poolcli import AvgPool, MaxPool
-from poolcli.engine import run, threads
+from poolcli.engine import run
+from poolcli.system import limits
 from tests.profiles import slow
 
 
 def test_threads_are_at_most_the_cores_of_the_process() -> None:
     cores = len(os.sched_getaffinity(0))
-    assert threads.allowed_threads(1) == 1
-    assert threads.allowed_threads(10_000) <= cores
-    assert threads.allowed_threads() == threads.allowed_threads(cores)
+    assert limits.allowed_threads(1) == 1
+    assert limits.allowed_threads(10_000) <= cores
+    assert limits.allowed_threads() == limits.allowed_threads(cores)
 
 
 def test_a_quota_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     for text, expected in (("150000 100000", 2), ("max 100000", 8), ("400000 100000", 4)):
         monkeypatch.setattr("pathlib.Path.read_text", lambda self, text=text: text)
-        threads._quota.cache_clear()
-        assert threads.allowed_threads() == threads.allowed_threads() == expected
-    threads._quota.cache_clear()
+        limits._quota.cache_clear()
+        assert limits.allowed_threads() == limits.allowed_threads() == expected
+    limits._quota.cache_clear()
 
 
 def test_threads_below_1_are_refused() -> None:

@@ -23,7 +23,7 @@ from poolcli.message_fields import on_command_line, printable
 
 if TYPE_CHECKING:
     from poolcli.explain.diff_arrays import Difference
-    from poolcli.explain.identify.search import Candidate
+    from poolcli.explain.identify import Candidate
 
 
 # fmt: off
@@ -149,7 +149,7 @@ def _found_or_swapped(x: Tensor, y: Tensor, request: IdentifyOptions) -> "list[C
     """What the search finds; where nothing turns the first array into a larger second one, and something turns the
     second into the first, a refusal with the command that says what.
     """
-    from poolcli.explain.identify.search import identify as candidates
+    from poolcli.explain.identify import identify as candidates
 
     layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
     given = attributes_of(request.pooling, request)

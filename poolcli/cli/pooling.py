@@ -14,7 +14,7 @@ from poolcli.cli.checks import TERMINAL, TEXT
 from poolcli.cli.messages import complain, complain_of_all, progress, say
 from poolcli.cli.settings import settings_of
 from poolcli.cli.values import attributes_of, operator_of
-from poolcli.engine.compiled import load
+from poolcli.engine import compiled
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
@@ -22,9 +22,9 @@ from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
+from poolcli.runs import choose_executor, run_all, shared_out
 from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
 from poolcli.runs.outputs import WORD, plan_jobs
-from poolcli.runs.run_all import choose_executor, run_all, shared_out
 from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def pool(name: str, request: PoolOptions) -> int:
     checks.refuse_without_effect(request, jobs)
     checks.refuse_existing(jobs, settings)
     if not request.quiet:
-        load.announce = say
+        compiled.announce = say
     reporter = _Reporter(request, op, found.several, found.passed_over)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.threads import allowed_threads
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.region import Ranges, Region
+from poolcli.system.limits import allowed_threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

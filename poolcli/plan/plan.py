@@ -17,7 +17,7 @@ from poolcli.windows import AxisWindows
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
-    from poolcli.explain.picture.page import Picture
+    from poolcli.explain.picture import Picture
     from poolcli.explain.steps import Explanation
 
 
@@ -118,7 +118,7 @@ class Plan:
         return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
 
     def _repr_html_(self) -> str:
-        from poolcli.explain.picture.page import plan_html
+        from poolcli.explain.picture import plan_html
 
         return plan_html(self)
 
@@ -166,7 +166,7 @@ class Plan:
         RequestError
             For another extension or theme, and for an existing file without `overwrite`.
         """
-        from poolcli.explain.picture.page import Picture
+        from poolcli.explain.picture import Picture
 
         drawn = Picture(self, theme)
         if path is not None:

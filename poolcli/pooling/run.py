@@ -228,7 +228,7 @@ def pool_to_memory(
 
 def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
     from poolcli.engine.choose import ENGINES, NUMPY
-    from poolcli.engine.threads import allowed_threads
+    from poolcli.system.limits import allowed_threads
 
     engine = NUMPY if work.reasons else ENGINES[work.engine]
     threads = allowed_threads(work.threads) if engine.is_threaded else 1

@@ -241,7 +241,7 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
 def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
     """The values and positions of a part, or of the whole, from what it reads."""
     from poolcli.engine import run_region
-    from poolcli.engine.compiled.load import seconds_spent
+    from poolcli.engine.compiled import seconds_spent
 
     before = seconds_spent()
     with work.clock.phase("compute"):

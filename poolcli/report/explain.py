@@ -15,7 +15,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion, told
-from poolcli.explain.identify.search import Candidate, Deviation
+from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
 from poolcli.formats import Tensor

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 from poolcli.runs.executors import flow
 
 TICKS = os.sysconf("SC_CLK_TCK")

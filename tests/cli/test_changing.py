@@ -16,7 +16,7 @@ from tests.cli.bad_files import (
 
 
 def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.cli.app import run
+    from poolcli.cli import run
     from poolcli.formats import npy
 
     monkeypatch.chdir(tmp_path)
@@ -36,7 +36,7 @@ def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monke
 def test_a_file_that_shrinks_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from poolcli.cli.app import run
+    from poolcli.cli import run
     from poolcli.pooling import run as pooling
     from poolcli.pooling import tiles
 

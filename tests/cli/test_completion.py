@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 
 LINES = {
     "poolcli av": ["avg"],

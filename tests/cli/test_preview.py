@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 from tests.conftest import Cli
 
 POOL = ("-k", "2", "-s", "2", "-o", "o.npy", "-q")

@@ -25,7 +25,7 @@ LOADED = (
 
 def loaded_by(*arguments: str) -> list[str]:
     """The heavy packages that a fresh process has loaded after running poolcli with these arguments."""
-    code = f"from poolcli.cli.app import run; run({list(arguments)!r}); {LOADED}"
+    code = f"from poolcli.cli import run; run({list(arguments)!r}); {LOADED}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names: list[str] = json.loads(done.stdout.splitlines()[-1].replace("'", '"'))
     return names
@@ -46,7 +46,7 @@ def test_help_typed_shapes_and_models_load_no_array_library(arguments: list[str]
 
 
 def test_the_version_is_told_before_the_program_is_loaded() -> None:
-    code = "import sys; from poolcli.cli.app import run; run(sys.argv[1:]); print('poolcli.cli.options' in sys.modules)"
+    code = "import sys; from poolcli.cli import run; run(sys.argv[1:]); print('poolcli.cli.options' in sys.modules)"
     for arguments, loaded in (["--version"], "False"), (["cache", "--help"], "True"):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == loaded

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.cli import messages
-from poolcli.cli.app import run
+from poolcli.cli import messages, run
 from poolcli.errors import FileError
 from poolcli.formats import Source
 from poolcli.ops import OPERATORS

@@ -12,7 +12,7 @@ from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 from tests.documents.markdown import ROOT, Block, blocks, links, sessions
 
 COLUMNS = 100

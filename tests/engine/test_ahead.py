@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.engine import meanwhile_loaded, run
-from poolcli.engine.compiled import kernel_cache, load
+from poolcli.engine import compiled, meanwhile_loaded, run
 from poolcli.errors import RequestError
 from poolcli.ops import AvgPool, MaxPool
 
@@ -19,11 +18,11 @@ PLAN = AvgPool(2, strides=2).plan((1, 1, 8, 8), "int64")
 def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(64).reshape(1, 1, 8, 8)
     run(PLAN, x, engine="numba")  # which keeps it
-    monkeypatch.setattr(load, "_kernels", {})
+    monkeypatch.setattr(compiled, "_kernels", {})
     with meanwhile_loaded(PLAN, False, "numba"):
         pass
-    assert len(load._kernels) == 1
-    monkeypatch.setattr(kernel_cache, "read", pytest.fail)
+    assert len(compiled._kernels) == 1
+    monkeypatch.setattr(compiled.kernel_cache, "read", pytest.fail)
     assert run(PLAN, x, engine="numba")[0].ravel().tolist() == [
         4,
         6,
@@ -45,12 +44,12 @@ def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytes
 
 
 def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "_kernels", {})
-    monkeypatch.setattr(kernel_cache, "read", lambda variant: None)
-    monkeypatch.setattr(load, "_built", pytest.fail)
+    monkeypatch.setattr(compiled, "_kernels", {})
+    monkeypatch.setattr(compiled.kernel_cache, "read", lambda variant: None)
+    monkeypatch.setattr(compiled, "_built", pytest.fail)
     with meanwhile_loaded(PLAN, False, "numba"):
         pass
-    assert load._kernels == {}
+    assert compiled._kernels == {}
 
 
 def test_what_cannot_be_computed_is_refused_by_whoever_computes_it() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.picture.page import MOST, page
+from poolcli.explain.picture import MOST, page
 from poolcli.explain.steps import window
 from poolcli.message_fields import on_command_line
 from poolcli.plan import Plan

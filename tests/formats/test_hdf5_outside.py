@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli.cli.app import run
+from poolcli.cli import run
 from poolcli.system import limits
 from tests.conftest import Cli
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolcli.engine.compiled import load, load_kept
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choose import Choice, choose_kernel
 from poolcli.engine.compiled.launch import Buffers, address, share_out
-from poolcli.engine.compiled.load import load, load_kept
 from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
 from poolcli.plan.region import Region
 

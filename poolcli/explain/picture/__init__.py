@@ -1,1 +1,248 @@
-"""Draws a plan as SVG, PNG or an HTML page."""
+"""Shows a plan as SVG, PNG or an interactive HTML page, and in notebooks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from io import BytesIO
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from poolcli.arguments import one_of
+from poolcli.errors import RequestError
+from poolcli.explain.compare_dialects import Row
+from poolcli.explain.picture.canvas import COLOURS, THEMES
+from poolcli.explain.picture.drawing import caption, draw, title
+from poolcli.explain.steps import window
+from poolcli.message_fields import field, in_python, on_command_line
+from poolcli.plan import AxisPlan, Plan
+from poolcli.windows import Bins
+
+MOST = 2000  # windows of an axis that the page knows: half of them from each end
+PRODUCTS = 20_000  # of divisors of axes, up to which the page knows each
+LARGEST = 2**53  # above it, a browser's numbers are not exact
+
+
+def page(plan: Plan, rows: Sequence[Row] = (), theme: str = "auto") -> str:
+    """The page of `plan` as HTML, which loads nothing; `rows` are the same attributes under the rules of frameworks."""
+    for axis in plan.axes:
+        if axis.windows.size > LARGEST:
+            raise RequestError(
+                f"axis {axis.name} is {axis.windows.size} long, a page takes up to 2**53; "
+                f"use a {field('picture')} that ends in .svg"
+            )
+    parts = {
+        "title": escape(title(plan)),
+        "theme": theme,
+        "colours": _colours(theme),
+        "style": _file("page.css"),
+        "picture": draw(plan).svg(theme),
+        "plans": json.dumps(_document(plan, rows), separators=(",", ":")).replace("<", "\\u003c"),
+        "script": _file("page.js"),
+    }
+    text = _file("page.html")
+    for name, value in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    return text
+
+
+def _file(name: str) -> str:
+    return files("poolcli").joinpath("explain", "picture").joinpath(name).read_text("utf-8")
+
+
+def _colours(theme: str) -> str:
+    """The colours as variables of a style sheet."""
+    light, dark = (
+        "".join(f"--{role}:{both[i]};" for role, both in COLOURS.items()) + f"color-scheme:{scheme}"
+        for i, scheme in enumerate(("light", "dark"))
+    )
+    if theme != "auto":
+        return f":root{{{dark if theme == 'dark' else light}}}"
+    return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+
+
+def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
+    """The data of the script: the rules that can be selected, and the windows of each axis once."""
+    lines: dict[object, int] = {}
+    shown = [row for row in rows if row.plan is not None or row.refusal]
+    rules = [
+        _rule(row.title, row.plan, row.refusal and on_command_line(row.refusal), row.causes, lines) for row in shown
+    ]
+    chosen = next((i for i, row in enumerate(shown) if row.chosen), None)
+    if chosen is None:
+        rules.insert(0, _rule(title(plan).partition(":")[0], plan, None, (), lines))
+    return {"chosen": chosen or 0, "rules": rules, "lines": [_line(axis) for axis in _axes_of(rows, plan, lines)]}
+
+
+def _axes_of(rows: Iterable[Row], plan: Plan, lines: dict[object, int]) -> list[AxisPlan]:
+    """One axis for each line, in their order."""
+    plans = (plan, *(row.plan for row in rows if row.plan is not None))
+    known: dict[object, AxisPlan] = {axis.windows: axis for each in plans for axis in each.axes}
+    return [known[windows] for windows in lines]
+
+
+def _rule(
+    name: str, plan: Plan | None, refusal: str | None, causes: Sequence[str], lines: dict[object, int]
+) -> dict[str, Any]:
+    if plan is None:
+        return {"name": name, "refusal": refusal, "causes": []}
+    axes = [_axis(axis, lines) for axis in plan.axes]
+    found: dict[str, Any] = {
+        "name": name,
+        "refusal": None,
+        "causes": list(causes),
+        "title": title(plan),
+        "caption": caption(plan),
+        "axes": axes,
+        "verb": "sum" if plan.reducer.divides else plan.reducer.noun,
+        "divides": plan.reducer.divides,
+        "override": plan.divisor_override,
+        "nothing": next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None),
+    }
+    return found | {"products": _products(plan)}
+
+
+def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
+    """An axis with the formulas of its length and of where a window starts, `o` being the output."""
+    w = axis.windows
+    if isinstance(w, Bins):
+        pads, step, starts = (0, 0), 1, f"o * {w.size} // {w.output}"
+    else:
+        pads, step = (w.pad_begin, w.pad_end), w.dilation
+        starts = f"o * {w.stride} - {w.pad_begin}" if w.pad_begin else f"o * {w.stride}"
+    return {
+        "name": axis.name,
+        "size": w.size,
+        "output": w.output,
+        "pads": pads,
+        "end": max(w.size + pads[1], window(axis, w.output - 1).stop),
+        "step": step,
+        "formula": axis.formula,
+        "starts": starts,
+        "line": lines.setdefault(w, len(lines)),
+    }
+
+
+def _known(count: int) -> list[int]:
+    """The outputs of an axis that are in the page."""
+    return list(range(count)) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
+
+
+def _line(axis: AxisPlan) -> dict[str, list[int | None]]:
+    """The windows of an axis, a list for each of their fields."""
+    windows = [window(axis, o) for o in _known(axis.windows.output)]
+    names = ("output", "start", "stop", "first", "last", "inside", "divisor")
+    return {name: [getattr(w, name) for w in windows] for name in names}
+
+
+def _products(plan: Plan) -> dict[str, int]:
+    """The products of what windows hold along each axis and of what they count: `2,3` is 6; none for many."""
+    factors = []
+    for axis in plan.axes:
+        line = _line(axis)
+        factors.append(sorted({n for name in ("inside", "divisor") for n in line[name] if n is not None}))
+    if prod(map(len, factors)) > PRODUCTS:
+        return {}
+    return {",".join(map(str, numbers)): prod(numbers) for numbers in product(*factors)}
+
+
+DENSITY = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Picture:
+    """The picture of a plan, which notebooks display, as `svg()`, `png()` or `html()`, or saved to a file.
+
+    `theme` is light, dark, or auto: an SVG or a page follows its reader's theme, a PNG is light.
+
+    >>> from poolcli import MaxPool
+    >>> picture = MaxPool(2, 2).plan((1, 3, 8, 8)).picture()
+    >>> picture
+    <Picture of max pooling, as OpenVINO: H=8 W=8 to H=4 W=4>
+    >>> picture.svg().startswith("<svg ")
+    True
+    """
+
+    plan: Plan
+    theme: str = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("theme", self.theme, THEMES)
+
+    def __repr__(self) -> str:
+        return f"<Picture of {title(self.plan)}>"
+
+    def svg(self) -> str:
+        """The picture as SVG, its text as text."""
+        return draw(self.plan).svg(self.theme)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def png(self) -> bytes:
+        """The picture as a PNG of two pixels for each unit."""
+        buffer = BytesIO()
+        draw(self.plan).image(self.theme).save(buffer, "PNG", dpi=DENSITY)
+        return buffer.getvalue()
+
+    def html(self) -> str:
+        """A page without external files: hovering an output element shows its window, by the rules of any framework."""
+        rows = self.plan.compare()
+        return page(self.plan, rows, self.theme)
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the picture to an .svg, .png or .html file, atomically.
+
+        Raises RequestError for other kinds of file, and for one that exists unless it may be replaced.
+        """
+        path = os.fspath(path)
+        kind = Path(path).suffix.lower()
+        if kind not in _KINDS:
+            remedy = (
+                f"ends in {kind}; use .svg, .png or .html"
+                if kind
+                else f"has no extension; write {path}.svg, .png or .html"
+            )
+            raise RequestError(f"{field('picture', path)} {remedy}")
+        if Path(path).exists() and not overwrite:
+            raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
+        from poolcli.formats.atomic import byte_stream
+
+        content = _KINDS[kind](self)
+        with byte_stream(path, overwrite) as stream:
+            stream.write(content if isinstance(content, bytes) else content.encode())
+
+
+_KINDS: dict[str, Callable[[Picture], str | bytes]] = {".svg": Picture.svg, ".png": Picture.png, ".html": Picture.html}
+
+
+def plan_html(plan: Plan) -> str:
+    """A plan for a notebook: the table of its axes, its other attributes, its notes, and its picture."""
+    words = {name: value for name, value in plan.attributes.items() if isinstance(value, str | bool)}
+    rules = ", ".join(f"{name}={value!r}" for name, value in words.items())
+    notes = "".join(f"<li>{escape(in_python(note))}</li>" for note in plan.notes)
+    return (
+        f"<div><p><b>{escape(title(plan))}</b>, {escape(plan.dtype)} to {escape(plan.output_dtype)}</p>{_table(plan)}"
+        f"{f'<p>{escape(rules)}</p>' if rules else ''}{f'<ul>{notes}</ul>' if notes else ''}{draw(plan).svg()}</div>"
+    )
+
+
+def _table(plan: Plan) -> str:
+    bins = isinstance(plan.axes[0].windows, Bins)
+    heads = ("axis", "input", *(() if bins else ("kernel", "stride", "dilation", "pads")), "output", "formula")
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(axis))}</tr>" for axis in plan.axes)
+    return f"<table><thead><tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _cells(axis: AxisPlan) -> tuple[str, ...]:
+    w = axis.windows
+    if isinstance(w, Bins):
+        return axis.name, str(w.size), str(w.output), axis.formula
+    numbers = (w.size, w.kernel, w.stride, w.dilation, f"{w.pad_begin},{w.pad_end}", w.output)
+    return axis.name, *map(str, numbers), axis.formula

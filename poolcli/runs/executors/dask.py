@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from poolcli.engine.threads import allowed_threads
 from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
@@ -24,7 +23,7 @@ from poolcli.pooling.tiles import Parts, Progress, Spread
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.runs.executors.flow import Flow, explained
 from poolcli.system.lazy_imports import Lazy, need
-from poolcli.system.limits import memory_budget
+from poolcli.system.limits import allowed_threads, memory_budget
 
 dask = Lazy("dask")
 distributed = Lazy("distributed")
