@@ -110,13 +110,15 @@ def test_fortran_order_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pyt
 def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez_compressed("x.npz", x=np.zeros((1, 1, 2000, 2000), np.float32))
-    result = limited("avg", "x.npz", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "8M")
+    command = ("avg", "x.npz", "-o", "y.npy", "-k", "2", "-s", "2", "-q", "--max-memory")
+    result = limited(*command, "19M")
     assert result.returncode == 1
     assert result.stderr == (
-        "poolcli: x.npz: needs 19.1 MiB of memory, the limit is 8 MiB; raise --max-memory "
+        "poolcli: x.npz: needs 19.1 MiB of memory, the limit is 19 MiB; raise --max-memory "
         "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)\n"
     )
     assert not Path("y.npy").exists()
+    assert limited(*command, "20M").returncode == 0
 
 
 @pytest.mark.slow
