@@ -294,6 +294,7 @@ INVENTED = {
     "divided, of what": Reducer("range", "range", "number", divides=True),
     "a power of what": Reducer("range", "range", "float", power=2),
     "two ways": Reducer("range", "range", "number", better=operator.gt, adds=True),
+    "a new statistic": Reducer("range", "range", "number", statistic="range"),
     "a new field": Invented("range", "range", "number", invented=True),
     "a new field beside known ones": Invented("range", "range", "number", divides=True, adds=True, invented=True),
 }
@@ -333,7 +334,7 @@ def test_lists_of_operators_follow_the_one_table() -> None:
     functions = {f"{name.replace('-', '_')}_pool" for name in OPERATORS}
     assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
     assert all(callable(getattr(poolcli.dask, name)) for name in functions)
-    assert LEVELLING == ("avg", "max", "min", "mode")
+    assert LEVELLING == ("avg", "max", "min", "mode", "median")
     assert {rule.op for rule in rules()} == {"avg", "max", "min", "sum", "lp"}
 
 

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an operator without levels": (
         ("x.npy", "-o", "y.zarr", "--op", "lp"),
         2,
-        "--op is 'lp', it must be one of avg, max, min, mode",
+        "--op is 'lp', it must be one of avg, max, min, mode, median",
     ),
     "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0, it must be at least 1"),

@@ -59,6 +59,15 @@ OPERATOR_WORDS = {
         ),
         ("majority",),
     ),
+    "median": Words(
+        "Median of every window; integers round half to even.",
+        (
+            "poolcli median samples/astronaut.png -o calm.png -k 3 -p 1",
+            "poolcli median samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
+            "poolcli median samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        ),
+        ("med",),
+    ),
     "sum": Words(
         "Sum of every window; integers become 64 bits long.",
         (

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 READ_BY_NUMBA = frozenset(
     ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
 )
-READ_BY_NUMPY = frozenset(
-    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
-)
+READ_BY_NUMPY = READ_BY_NUMBA | {"statistic"}
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
@@ -87,7 +85,12 @@ class Engine:
 
 
 def _refused_by_numpy(plan: Plan) -> str | None:
-    return None if is_known(plan.reducer, READ_BY_NUMPY) else f"numpy has no {plan.reducer.noun}"
+    known, statistic = is_known(plan.reducer, READ_BY_NUMPY), plan.reducer.statistic
+    if known and statistic is not None:
+        from poolcli.engine.numpy.statistics import STATISTICS
+
+        known = statistic in STATISTICS
+    return None if known else f"numpy has no {plan.reducer.noun}"
 
 
 NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, refusal)
@@ -127,10 +130,10 @@ def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:
 
 
 def work_of(plan: Plan) -> int:
-    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap. Modes are
-    taken of all axes at once.
+    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap. Modes and
+    statistics are taken of all axes at once.
     """
-    if plan.reducer.votes:
+    if plan.reducer.votes or plan.reducer.statistic:
         return prod(plan.output_shape) * prod(axis.windows.longest for axis in plan.axes)
     shape, work = list(plan.input_shape), 0
     for axis in reversed(plan.axes):

@@ -6,6 +6,7 @@ from poolcli.ops.api import suggests_names
 from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
+from poolcli.ops.median import MedianPool, median_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
 from poolcli.ops.sum import SumPool, sum_pool
@@ -17,6 +18,7 @@ __all__ = [
     "AvgPool",
     "LpPool",
     "MaxPool",
+    "MedianPool",
     "MinPool",
     "ModePool",
     "SumPool",
@@ -25,6 +27,7 @@ __all__ = [
     "avg_pool",
     "lp_pool",
     "max_pool",
+    "median_pool",
     "min_pool",
     "mode_pool",
     "sum_pool",
@@ -35,6 +38,7 @@ RECORDS: tuple[type[Attributes], ...] = (
     MaxPool,
     MinPool,
     ModePool,
+    MedianPool,
     SumPool,
     LpPool,
     AdaptiveAvgPool,

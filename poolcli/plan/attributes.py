@@ -32,10 +32,10 @@ from poolcli.message_fields import field as shown
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How the elements of a window become one number: by comparing them, by votes, or by a sum.
+    """How the elements of a window become one number: by comparing them, by votes, by a sum, or as a statistic.
 
     Its fields alone decide what is computed, never its name. An engine refuses a reducer that has not exactly one of
-    `better`, `votes` and `adds`, or that sets a field which the engine does not read.
+    `better`, `votes`, `adds` and `statistic`, or that sets a field which the engine does not read.
 
     Attributes
     ----------
@@ -58,6 +58,8 @@ class Reducer:
         Takes the most frequent value, of equally frequent ones the smallest; for integers and bool.
     adds : bool
         Adds elements or their powers.
+    statistic : str, optional
+        Takes all elements of a window at once, as `STATISTICS` in `poolcli/engine/numpy/statistics.py` says.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Reducer:
     signed: bool = False
     votes: bool = False
     adds: bool = False
+    statistic: str | None = None
 
     @property
     def picks(self) -> bool:
@@ -85,7 +88,7 @@ class Reducer:
 @lru_cache(maxsize=64)
 def is_known(reducer: Reducer, read: frozenset[str]) -> bool:
     """Whether an engine that reads these fields can compute the reducer."""
-    ways = (reducer.better is not None, reducer.votes, reducer.adds)
+    ways = (reducer.better is not None, reducer.votes, reducer.adds, reducer.statistic is not None)
     others = (own for own in fields(reducer) if own.name not in read)
     return sum(ways) == 1 and all(getattr(reducer, own.name) == own.default for own in others)
 

@@ -159,15 +159,15 @@ def _nothing(
     if reducer.picks:
         value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
         value += ", the index -1"
-    elif not reducer.divides or override is not None or counts_pads:
+    elif reducer.adds and (not reducer.divides or override is not None or counts_pads):
         value = "0"
     elif target.kind == "float":
         value = "nan"
     else:
+        counted = f"{field('exclude_pad', False)} with pads" if reducer.divides else "smaller pads"
         raise RequestError(
-            f"{none}, and {target.name} has no value for the average of an empty window; "
-            f"use {field('rounding_type', 'floor')} or ceil_torch, {field('exclude_pad', False)} with "
-            f"pads, or {field('dtype', 'float32')}"
+            f"{none}, and {target.name} has no value for the {reducer.noun} of an empty window; "
+            f"use {field('rounding_type', 'floor')} or ceil_torch, {counted}, or {field('dtype', 'float32')}"
         )
     result = f"the {reducer.noun} is {value}"
     yield Fact("empty_windows", f"{none}: {result}", result)

@@ -14,12 +14,14 @@ from poolcli import (
     AdaptiveMaxPool,
     AvgPool,
     LpPool,
+    MedianPool,
     ModePool,
     RequestError,
     SumPool,
     avg_pool,
     lp_pool,
     max_pool,
+    median_pool,
     min_pool,
     mode_pool,
     sum_pool,
@@ -119,6 +121,36 @@ def _labels(row: Row) -> None:
     assert [fits(ModePool(2), dtype) for dtype in types] == [True, True, True, False, False]
 
 
+@row_of(RULES, "median")
+def _median(row: Row) -> None:
+    assert median_pool(line(9, 1, 4, 7), 3).tolist() == [[[4, 4]]]
+    assert median_pool(line(9, 1, 4, 7), 4).tolist() == [[[5.5]]]
+    assert median_pool(line(0, 1, 2, 3, dtype="int8"), 2).tolist() == [[[0, 2, 2]]]
+
+
+@row_of(RULES, "medians of floats")
+def _median_of_floats(row: Row) -> None:
+    found = median_pool(line(float("nan"), 2, 3, -0.0, -0.0), 2)
+    np.testing.assert_array_equal(found, [[[float("nan"), 2.5, 1.5, 0]]])
+    assert not np.signbit(found[0, 0, -1])
+
+
+@row_of(RULES, "padding of medians")
+def _padding_of_medians(row: Row) -> None:
+    assert median_pool(line(5, 6), 3, strides=3, pads=2).tolist() == [[[5, 6]]]
+    assert isnan(median_pool(line(5, 6), 1, pads=1)[0, 0, 0])
+    assert not fits(MedianPool(1, pads=1), "uint8")
+
+
+@row_of(RULES, "medians of images")
+def _median_of_images(row: Row) -> None:
+    pixels = np.array([[[9, 1, 0, 0], [2, 7, 0, 255], [3, 3, 5, 200]]], "uint8")
+    Image.fromarray(pixels).save("x.png")
+    typed("poolcli median x.png -o y.png -k 1,3")
+    with Image.open("y.png") as image:
+        assert np.asarray(image).tolist() == [[[3, 3, 0, 200]]]
+
+
 @row_of(RULES, "sums of integers")
 def _sums_of_integers(row: Row) -> None:
     types = {name: sum_pool(line(1, 1, dtype=name), 2).dtype.name for name in ("bool", "int8", "uint8", "uint64")}
@@ -211,10 +243,10 @@ def _missing_of_a_sum(row: Row) -> None:
     assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
 
 
-@row_of(RULES, "missing, max/min or mode")
+@row_of(RULES, "missing, max/min, mode or median")
 def _missing_of_a_comparison(row: Row) -> None:
     x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
-    for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2])):
+    for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2]), (median_pool, [3, 2])):
         assert pool(x, 3, strides=3, missing=9).tolist() == [[expected]]
 
 

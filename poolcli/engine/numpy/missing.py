@@ -1,7 +1,8 @@
 """Elements that are missing leave their windows: neither the sum nor the divisor counts them, and none of them wins.
 
 Everything is pooled by the engine that was chosen, and the windows that hold missing elements once more, as the numpy
-engine does it, with zeros in a sum, no position in a comparison and no vote: no bit depends on the engine or the cut.
+engine does it, with zeros in a sum, no position in a comparison, no vote and no part in a statistic: no bit depends on
+the engine or the cut.
 Where no element is left of those that a window has, the result is the plan's `nodata`, and the index -1.
 """
 
@@ -15,8 +16,8 @@ import numpy as np
 from poolcli.dtypes import lookup
 from poolcli.engine.call import in_slab
 from poolcli.engine.numpy.best import best_of
-from poolcli.engine.numpy.modes import highest, mode_of
 from poolcli.engine.numpy.reduce import Array, reduce, steps_of
+from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import storable
 from poolcli.nodata import Missing
@@ -66,9 +67,9 @@ def _pool_again(
             found, positions = best_of(part, reducer.better)(slab, gone)
             if at is not None:
                 at[again] = in_slab(positions, plan, part.reads, reads)[again]
-        elif reducer.votes:
-            found = np.empty(out.shape, slab.dtype)
-            mode_of(part, present)(np.where(gone, slab.dtype.type(highest(slab)), slab), found, None)
+        elif reducer.votes or reducer.statistic:
+            found = np.empty_like(out)
+            statistic_of(part, gone)(slab, found, None)
         else:
             fixed = plan.divisor_override is not None or not reducer.divides
             left = divisors(part) - (0 if fixed else lost)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.engine.numpy.best import best_of
-from poolcli.engine.numpy.modes import mode_of
 from poolcli.engine.numpy.reduce import Array
+from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import mean_of, power_mean_of
 from poolcli.engine.rounding import storable
 from poolcli.errors import RequestError
@@ -40,8 +40,8 @@ def prepare(region: Region, indices: bool) -> Pool:
             return positions if indices else None
 
         return pick
-    if reducer.votes:
-        return mode_of(region)
+    if reducer.votes or reducer.statistic:
+        return statistic_of(region)
     if not reducer.adds:
         raise RequestError(f"the numpy engine does not know the reducer {reducer.name!r}")
     mean = mean_of(region) if reducer.power is None else power_mean_of(region)

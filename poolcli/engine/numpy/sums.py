@@ -40,9 +40,9 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
         return lambda x: np.divide(gathered(x), by_float)
 
     def mean(x: Array) -> Array:
-        found = _quotient(float_sums(steps, x.astype(np.float64), wide), by_float, odd)
+        found = quotient(float_sums(steps, x.astype(np.float64), wide), by_float, odd)
         if wide and not np.isfinite(found).all():  # a sum may leave the range that its mean lies in
-            scaled = _quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), by_float, odd)
+            scaled = quotient(float_sums(steps, np.ldexp(x.astype(np.float64), -SCALE), wide), by_float, odd)
             found = np.where(np.isfinite(found), found, np.ldexp(scaled, SCALE))
         return found
 
@@ -61,7 +61,7 @@ def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
     return reduce(steps, (x, np.zeros_like(x)), _add_with_error)
 
 
-def _quotient(sums: Parts, divisor: Array, odd: bool) -> Array:
+def quotient(sums: Parts, divisor: Array, odd: bool) -> Array:
     """The sums over the divisor; where they carry errors, the quotient's own rounding error is put right. Rounded to
     odd for a type that is shorter than float64.
     """
@@ -107,7 +107,7 @@ def _exact_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
 def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
     """total / divisor, to the nearest integer with halves to even, or as a float where the output type is one."""
     if lookup(plan.output_dtype).kind == "float":
-        return _float_of_integers(total, divisor, plan.output_dtype == "float64")
+        return float_of_integers(total, divisor, plan.output_dtype == "float64")
     if plan.reducer.result == "total":
         low, high = lookup(plan.output_dtype).limits
         for end in (total.min(initial=0), total.max(initial=0)):
@@ -123,7 +123,7 @@ def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
     return np.asarray(quotient + up)
 
 
-def _float_of_integers(total: Array, divisor: Array, is_float64: bool) -> Array:
+def float_of_integers(total: Array, divisor: Array, is_float64: bool) -> Array:
     """total / divisor as float64: the nearest, or for a shorter type rounded to odd where it would be rounded twice."""
     is_exact = total.dtype != object and int(abs(total).max(initial=0)) < EXACT
     if is_exact and (is_float64 or int(abs(divisor).max(initial=0)) < SMALL):

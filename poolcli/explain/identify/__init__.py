@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run, run_region
+from poolcli.engine.numpy.statistics import STATISTICS
 from poolcli.errors import RequestError
 from poolcli.explain.convert import convert
 from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
@@ -50,7 +51,8 @@ BEHAVIOURS = 4  # different ones that are reported
 FORMS = 2  # of each dialect
 PART = 48  # outputs along each axis that are computed first
 MOST_VOTES = 2**24  # elements of all windows, above which votes are compiled
-VOTED = 100  # hypotheses whose votes are counted
+VOTED = 100  # hypotheses whose modes and statistics are computed
+NEAR = 1e-3  # relative; of float16
 EXACT = 2**53  # sums below it are exact in float64, and their quotients right to the last place
 NOISE = 0.05  # of the spread of the output: differences below it are taken for noise
 
@@ -253,16 +255,15 @@ class _Search:
         return (op for op in ops if op)
 
     def _voted(self) -> Iterator[Attributes]:
-        """Operators that take what occurs most often, with the same numbers on every axis."""
-        x, y = self.plane
-        if x.dtype.kind not in "biu" or x.dtype != y.dtype:
-            return
+        """Operators that take modes or statistics of windows, with the same numbers on every axis."""
+        (x, y), places = self.plane, telling(self.planes[0])
         shared = [tuple(axis.hypotheses[axis.names[numbers]] for axis in self.axes)
                   for numbers in self.axes[0].names if all(numbers in axis.names for axis in self.axes)]  # fmt: skip
         for record in OPERATORS.values():
-            if record.reducer.votes and self.held.allows(record):
+            statistic = "mode" if record.reducer.votes else record.reducer.statistic
+            if statistic and self.held.allows(record) and (statistic != "mode" or x.dtype.kind in "biu"):
                 for combination in shared[:VOTED]:
-                    if all(_vote(x[0, 0], at, combination) == y[0, 0][at] for at in telling(self.planes[0])):
+                    if all(_is_near(y[0, 0][at], x[0, 0], at, combination, statistic) for at in places):
                         yield from operators(Rule(record.name), combination)
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
@@ -337,10 +338,14 @@ class _Search:
         return sorted((form for each in variants if (form := _as_form(each, candidate))), key=_plainness)
 
 
-def _vote(x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis]) -> float:
+def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], statistic: str) -> bool:
+    """Whether an output may be the statistic of its window; whether it is, engines tell."""
     spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
-    values, counts = np.unique(x[np.ix_(*map(list, spans))], return_counts=True)
-    return float(values[counts.argmax()]) if len(values) else float("nan")
+    elements = x[np.ix_(*map(list, spans))].reshape(1, -1)
+    if not elements.size:
+        return bool(np.isnan(found))
+    (value,) = STATISTICS[statistic](elements, np.ones(elements.shape, np.bool_), found.dtype.name)
+    return bool(np.isclose(value, found, rtol=NEAR, equal_nan=True))
 
 
 def _planned(op: Attributes, x: Array, y: Array, layout: str) -> Plan | None:

@@ -1,0 +1,114 @@
+"""Reducers that take all elements of a window at once: modes and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poolcli.engine.numpy.reduce import Array
+from poolcli.engine.numpy.sums import float_of_integers, quotient
+from poolcli.engine.rounding import storable
+from poolcli.plan.region import Region
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.engine.choose import Pool
+
+ELEMENTS = 1 << 18  # of windows that are taken at once
+
+
+def statistic_of(region: Region, gone: NDArray[np.bool_] | None = None) -> Pool:
+    """What makes of an array the mode or the statistic of every window, without the elements that are `gone`."""
+    plan, shape, places = region.plan, region.output_shape, tuple(_places(region))
+    window = prod(place.shape[1] for place in places)
+    block = max(1, ELEMENTS // max(window, 1))
+    take = STATISTICS["mode" if plan.reducer.votes else plan.reducer.statistic or ""]
+
+    def pool(x: Array, out: Array, threads: int | None) -> None:
+        x = x.astype(np.float32) if plan.dtype == "bfloat16" else x  # exact, and numpy sorts them
+        elements, found = np.ascontiguousarray(x).reshape(-1), np.empty(prod(shape), out.dtype)
+        for first in range(0, found.size, block):
+            outputs = np.arange(first, min(first + block, found.size))
+            at = np.unravel_index(outputs, shape)
+            offsets = np.zeros((outputs.size, 1), np.int64)
+            for place, index in zip(places, at, strict=True):
+                offsets = (offsets[:, :, None] + place[index][:, None, :]).reshape(outputs.size, -1)
+            inside, offsets = offsets >= 0, np.maximum(offsets, 0)
+            if gone is not None:
+                inside &= ~gone.reshape(-1)[offsets]
+            with np.errstate(all="ignore"):
+                found[outputs] = storable(take(elements[offsets], inside, plan.output_dtype), out.dtype)
+        out[...] = found.reshape(shape)
+
+    return pool
+
+
+def _places(region: Region) -> Iterator[NDArray[np.int64]]:
+    """For each axis and each of its outputs, how far its elements lie from the array's first; far below 0 outside."""
+    unit = prod(region.input_shape)
+    spatial = {axis.position: axis.windows for axis in region.plan.axes}
+    nowhere = -2 * unit - 1
+    for position, (outputs, length) in enumerate(zip(region.outputs, region.input_shape, strict=True)):
+        unit //= max(length, 1)
+        if position not in spatial:
+            yield np.arange(length)[:, None] * unit
+            continue
+        spans, low = [spatial[position].span(o) for o in outputs], region.reads[position].start
+        places = np.full((len(spans), max(map(len, spans))), nowhere)
+        for row, span in zip(places, spans, strict=True):
+            row[: len(span)] = (np.arange(span.start, span.stop, span.step) - low) * unit
+        yield places
+
+
+# Each makes of [windows, elements], and of which elements are inside the window, one number a window, in a type that
+# rounds to the `dtype` of the output once.
+
+
+def mode(elements: Array, inside: Array, dtype: str) -> Array:
+    """Of each row the value that occurs most often, the smallest of such."""
+    ordered, places = _ordered(elements, inside), np.arange(elements.shape[1])
+    starts = np.ones(ordered.shape, bool)
+    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    lengths = places - np.maximum.accumulate(np.where(starts, places, 0), axis=1)
+    longest = np.where(places < inside.sum(axis=1)[:, None], lengths, -1).argmax(axis=1)
+    return np.asarray(ordered[np.arange(len(ordered)), longest])
+
+
+def median(elements: Array, inside: Array, dtype: str) -> Array:
+    """The middle of each row, or the mean of the middle two. -0 becomes 0, as in sums."""
+    counts, ordered, rows = inside.sum(axis=1), _ordered(elements, inside), np.arange(len(elements))
+    low, high = ordered[rows, np.maximum(counts - 1, 0) // 2], ordered[rows, counts // 2]
+    if elements.dtype.kind == "f":
+        is_nan = (np.isnan(elements) & inside).any(axis=1) | (counts == 0)
+        low, high = low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
+        return np.where(is_nan, np.nan, _mean_of_two(low, high, dtype))
+    if low.dtype == np.bool_:
+        low, high = low.astype(np.uint8), high.astype(np.uint8)
+    if "float" in dtype:
+        wide = object if low.dtype.itemsize == 8 else np.int64
+        total = low.astype(wide) + high.astype(wide)
+        return np.where(counts == 0, np.nan, float_of_integers(total, np.full(1, 2), dtype == "float64"))
+    below = (low & high) + ((low ^ high) >> 1)  # which never leaves the type
+    return np.asarray(below + ((low ^ high) & below & 1))
+
+
+def _mean_of_two(low: Array, high: Array, dtype: str) -> Array:
+    total = low + high
+    back = total - low
+    error = (low - (total - back)) + (high - back)
+    found = quotient((total, error), np.full(1, 2.0), dtype != "float64")
+    return np.where(np.isinf(total) & np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, found)
+
+
+def _ordered(elements: Array, inside: Array) -> Array:
+    """Each row in rising order, with what is not inside behind the others, or equal to them."""
+    kind = elements.dtype.kind
+    highest = np.inf if kind == "f" else 1 if kind == "b" else np.iinfo(elements.dtype).max
+    return np.sort(np.where(inside, elements, elements.dtype.type(highest)), axis=1)
+
+
+STATISTICS: dict[str, Callable[[Array, Array, str], Any]] = {"mode": mode, "median": median}

@@ -1,0 +1,91 @@
+"""Medians of windows. What holds of every operator is tested with the others."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from statistics import median
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from poolcli import MedianPool, RequestError, median_pool
+from poolcli.arguments import DType, DTypeName
+from tests.test_sum import numbers
+
+DTYPES = [name for name in get_args(DTypeName) if name != "bool"]
+OPS = (
+    MedianPool(2, 2),
+    MedianPool(3, 2, 1, 1),
+    MedianPool((2, 3, 1), 1, (1, 2, 0), 0, dilations=2),
+    MedianPool(4, 3, 1, 2),
+)
+
+
+def medians(op: MedianPool, x: Any, dtype: Any) -> Any:
+    """The medians of [N, C, D, H, W] by a slow loop over exact fractions, rounded half to even or to the float."""
+    plan = op.plan(x.shape, x.dtype)
+    expected = np.empty(plan.output_shape, dtype)
+    for n, c, *at in product(*map(range, plan.output_shape)):
+        cells = product(*(w.span(o) for w, o in zip(plan.windows, at, strict=True)))
+        middle = median([Fraction(x[(n, c, *cell)].item()) for cell in cells])
+        expected[(n, c, *at)] = round(middle) if expected.dtype.kind in "iu" else float(middle)
+    return expected
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_medians_are_those_of_exact_fractions(dtype: DTypeName) -> None:
+    x = numbers(dtype)
+    for op in OPS:
+        np.testing.assert_array_equal(op(x), medians(op, x, x.dtype), str(op))
+        np.testing.assert_array_equal(np.moveaxis(op(np.moveaxis(x, 1, -1), layout="NDHWC"), -1, 1), op(x))
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype", "expected"),
+    [
+        (np.array([2**63 - 1, 2**63 - 2]), None, 2**63 - 2),
+        (np.array([2**64 - 1, 2**64 - 2], "uint64"), "float64", 2.0**64),
+        (np.array([2**53 + 1, 2**53 + 2]), "float64", 2.0**53 + 2),
+        (np.array([-3, -2], "int8"), None, -2),
+        (np.array([-1, 0], "int8"), "float16", -0.5),
+        (np.array([0, 1], bool), "float32", 0.5),
+        (np.array([1.5e308, 1.7e308]), None, 1.6e308),
+        (np.array([5e-324, 1e-323]), None, 1e-323),
+        (np.array([1, 1 + 2**-23 + 2**-52]), "float32", 1 + 2**-23),
+        (np.array([-np.inf, 1, np.inf]), None, 1),
+        (np.array([np.nan, 1, 2]), None, np.nan),
+    ],
+)
+def test_the_middle_two_are_averaged_exactly_and_rounded_once(x: Any, dtype: DType | None, expected: float) -> None:
+    found = median_pool(x[None, None], x.size, dtype=dtype)
+    np.testing.assert_array_equal(found, np.array([[[expected]]], found.dtype))
+
+
+def test_missing_elements_and_padding_have_no_part_in_a_median() -> None:
+    x = np.array([[[9, -9, 4, 1, -9, -9, -9, -9]]], "int16")
+    assert median_pool(x, 3, strides=3, pads_begin=1, missing=-9).tolist() == [[[9, 2, -9]]]
+    assert median_pool(x.astype("float32"), 2, strides=2, missing=-9).tolist()[0][0][:2] == [9, 2.5]
+
+
+def test_an_engine_that_has_no_medians_gives_way_and_identify_finds_them(cli: Any, tmp_path: Any) -> None:
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.random.default_rng(2).standard_normal((1, 2, 30, 30)).astype(np.float32))
+    shown = cli("median", x, "-o", y, "-k", "3", "-s", "2", "-p", "1", "--engine", "numba")
+    assert (shown.code, "computed by numpy: numba has no median" in shown.out) == (0, True), shown
+    assert "median -k 3 -s 2 -p 1 " in cli("identify", x, y).out
+    assert cli("shape", "median", "1,1,9,9", "-k", "2", "--to", "pytorch").out.splitlines()[-1] == (
+        "none: PyTorch has no median pooling"
+    )
+
+
+def test_what_has_no_median_is_refused() -> None:
+    with pytest.raises(RequestError) as refused:
+        MedianPool(2, 4, rounding_type="ceil").plan((1, 1, 7), "uint8")
+    assert str(refused.value) == (
+        "1 window holds no input element, and uint8 has no value for the median of an empty window; "
+        "use rounding_type='floor' or ceil_torch, smaller pads, or dtype='float32'"
+    )
+    with pytest.raises(RequestError, match=r"^a median of bool needs a number type"):
+        MedianPool(2).plan((1, 1, 7), "bool")
