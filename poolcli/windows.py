@@ -67,6 +67,11 @@ class Sliding:
         return self.kernel
 
     @property
+    def largest_divisor(self) -> int:
+        """The largest factor of a divisor."""
+        return self.kernel
+
+    @property
     def extent(self) -> int:
         """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
         return extent(self.kernel, self.dilation)
@@ -217,6 +222,11 @@ class Bins:
         return self.lengths[1]
 
     @property
+    def largest_divisor(self) -> int:
+        """The largest factor of a divisor."""
+        return self.longest
+
+    @property
     def equal_to(self) -> tuple[int, int] | None:
         """The (kernel, stride) that give the same windows, or None."""
         whole, rest = divmod(self.size, self.output)
@@ -233,6 +243,50 @@ class Bins:
         return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Cells(Bins):
+    """The same windows, in which an element counts by the part of it that lies in [i*size/output, (i+1)*size/output).
+
+    Weights are whole numbers: parts are counted in the largest unit that divides cells and elements.
+    """
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """The length of a cell and of an element in that unit."""
+        common = gcd(self.size, self.output)
+        return self.size // common, self.output // common
+
+    def weight(self, i: Index, element: Index) -> Index:
+        """The parts of an element (an index or an array of indices) that lie in cell i, at least 1 of what it reads."""
+        cell, one = self.parts
+        stop, begin = (i + 1) * cell, i * cell
+        last, first = (element + 1) * one, element * one
+        return stop - (stop - last) * (stop > last) - (begin + (first - begin) * (first > begin))
+
+    def weights(self, i: int) -> tuple[int, int, int]:
+        """The weights of the first element of cell i, of each one between, and of the last."""
+        return self.weight(i, self.start(i)), self.parts[1], self.weight(i, self.stop(i) - 1)
+
+    def divisor(self, i: Index) -> Index:
+        """The sum of the weights: of every cell the same."""
+        return i * 0 + self.parts[0]
+
+    @property
+    def largest_divisor(self) -> int:
+        """The sum of the weights."""
+        return self.parts[0]
+
+    @property
+    def equal_to(self) -> None:
+        """Always None: in no window of a kernel does an element count in part."""
+        return None
+
+
+def cells(size: int, output: int) -> Bins:
+    """The areas of `output` equal parts of an axis; plain bins where no element counts in part."""
+    return Cells(size, output) if size % output and output % size else Bins(size, output)
+
+
 AxisWindows = Sliding | Bins
 
 
@@ -242,8 +296,13 @@ def coordinate_means(values: NDArray[Any], windows: AxisWindows) -> NDArray[Any]
 
     is_time = values.dtype.kind in "Mm"
     exact, nothing = (values.astype(np.int64), np.iinfo(np.int64).min) if is_time else (values.astype(float), np.nan)
-    spans = (windows.span(o) for o in range(windows.output))
-    means = np.array([exact[span.start : span.stop : span.step].mean() if span else nothing for span in spans])
+
+    def mean(o: int) -> Any:
+        span = windows.span(o)
+        weights = [windows.weight(o, element) for element in span] if isinstance(windows, Cells) else None
+        return np.average(exact[span.start : span.stop : span.step], weights=weights) if span else nothing
+
+    means = np.array([mean(o) for o in range(windows.output)])
     return means.round().astype(np.int64).view(values.dtype) if is_time else means
 
 

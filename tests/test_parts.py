@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, ModePool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, ModePool, RequestError
 from poolcli.engine import run, run_region
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
@@ -38,6 +38,8 @@ OPS: dict[str, Any] = {
     "adaptive-avg, one row of bins": AdaptiveAvgPool((5, 1)),
     "adaptive-avg, up": AdaptiveAvgPool((50, 31)),
     "adaptive-max": AdaptiveMaxPool((7, 5)),
+    "area": AreaPool((7, 5)),
+    "area, up": AreaPool((50, 31)),
     "min": Under(MaxPool(3, 2, 1, 1), MINIMUM),
     "mode": ModePool(3, 2, 1, 1),
     "mode, each on its own": ModePool((9, 4), 5, 2, 2),

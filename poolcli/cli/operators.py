@@ -104,6 +104,15 @@ OPERATOR_WORDS = {
         ),
         ("adaptive-maximum",),
     ),
+    "area": Words(
+        "Mean over equal areas, to any output size (as OpenCV INTER_AREA).",
+        (
+            "poolcli area samples/astronaut.png -o small.png --output-size 100,150",
+            "poolcli area samples/features.npy -o y.npy --output-size 12",
+            "poolcli area samples/volume.h5 -o y.h5 --output-size 5,7,7",
+        ),
+        ("inter-area", "box"),
+    ),
 }
 
 

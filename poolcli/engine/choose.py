@@ -47,6 +47,8 @@ def refusal(plan: Plan) -> str | None:
     if len(plan.axes) > 3:
         return f"numba computes up to 3 spatial axes, the plan has {len(plan.axes)}"
     reducer = plan.reducer
+    if plan.is_weighted:
+        return "numba has no areas whose elements count in part"
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
         return f"numba divides by numbers below 2**31, the plan by up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
@@ -58,7 +60,7 @@ def refusal(plan: Plan) -> str | None:
 
 def largest_divisor(plan: Plan) -> int:
     """The largest number that a sum may be divided by."""
-    return max(prod(windows.longest for windows in plan.windows), abs(plan.divisor_override or 0))
+    return max(prod(windows.largest_divisor for windows in plan.windows), abs(plan.divisor_override or 0))
 
 
 def is_switched_off() -> bool:

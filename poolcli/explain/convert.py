@@ -22,7 +22,7 @@ from poolcli.message_fields import marked_message, without_hints
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
-from poolcli.windows import AxisWindows, Bins, Sliding
+from poolcli.windows import AxisWindows, Bins, Cells, Sliding
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +248,8 @@ def _never(plan: Plan, dialect: Dialect) -> str | None:
     if not records:
         return f"{dialect.title} has no {OPERATORS[plan.op].title}"
     for w in plan.windows:
+        if isinstance(w, Cells):
+            return f"cells of {w.size} into {w.output} count elements in part, which no pooling of {dialect.title} does"
         if isinstance(w, Bins) and next(equivalents(w), None) is None:
             return (
                 f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "

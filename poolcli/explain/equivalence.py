@@ -17,7 +17,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes
-from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
+from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 LISTED = 64  # windows that are all looked at
 EDGES = 100_000  # dilated windows at the ends of an axis, which have no corners, that are compared one by one
@@ -44,7 +44,9 @@ def corners(w: AxisWindows) -> set[int] | None:
 
 
 def reads_same_elements(a: AxisWindows, b: AxisWindows) -> bool:
-    """Whether each window of `a` reads what that of `b` reads."""
+    """Whether each window of `a` reads what that of `b` reads, and as much of each element."""
+    if isinstance(a, Cells) or isinstance(b, Cells):
+        return a == b
     if (a.size, a.output) != (b.size, b.output):
         return False
     at = _both(a, b)

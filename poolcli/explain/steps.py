@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from poolcli.plan import AxisPlan, Plan
-from poolcli.windows import AxisWindows, Bins, Sliding, ceil_div
+from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
 
@@ -15,8 +15,18 @@ BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
 @dataclass(frozen=True, slots=True)
 class Window:
     """One window of one axis. `start` and `stop` (exclusive) count in the input and reach into the padding;
-    `first` and `last` are the input elements that it reads, None where it reads none.
+    `first` and `last` are the input elements that it reads, None where it reads none; `weights` those of the first,
+    of each one between and of the last, where they are not all 1.
     """
+
+    @property
+    def weighing(self) -> str:
+        """The weights as in `2, 5, 1` and `2, 7 x 5, 1`; empty where all are 1."""
+        if self.weights is None:
+            return ""
+        first, one, last = self.weights
+        between = [str(one)] if self.inside == 3 else [f"{self.inside - 2} x {one}"] if self.inside > 3 else []
+        return ", ".join([str(first), *between, *([str(last)] if self.inside > 1 else [])])
 
     output: int
     start: int
@@ -25,6 +35,7 @@ class Window:
     last: int | None
     inside: int
     divisor: int
+    weights: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +81,17 @@ def explain(plan: Plan) -> Explanation:
 
 def window(axis: AxisPlan, output: int) -> Window:
     """Window `output` of an axis."""
-    w = axis.windows
+    return window_of(axis.windows, output)
+
+
+def window_of(w: AxisWindows, output: int) -> Window:
+    """Window `output` of those."""
     start = w.start(output)
     stop = start + w.extent if isinstance(w, Sliding) else w.stop(output)
     span = w.span(output)
-    return Window(
-        output, start, stop, span[0] if span else None, span[-1] if span else None, len(span), w.divisor(output)
-    )
+    ends = (span[0], span[-1]) if span else (None, None)
+    weights = w.weights(output) if isinstance(w, Cells) else None
+    return Window(output, start, stop, ends[0], ends[1], len(span), w.divisor(output), weights)
 
 
 def facts(axis: AxisExplanation) -> list[str]:
@@ -121,7 +136,7 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         unused=w.unused,
         overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
         empty=w.empty_windows,
-        lengths=_lengths(w) if isinstance(w, Bins) and not w.equal_to else (),
+        lengths=_lengths(w) if isinstance(w, Bins) and not isinstance(w, Cells) and not w.equal_to else (),
         equal_to=w.equal_to if isinstance(w, Bins) else None,
         dilation=w.dilation if isinstance(w, Sliding) else 1,
         padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
@@ -175,7 +190,19 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     return steps
 
 
+def _cell_steps(w: Cells) -> list[str]:
+    cell, one = w.parts
+    steps = [f"cell i covers i * {w.size} / {w.output} to (i + 1) * {w.size} / {w.output}, of each element a part"]
+    steps.append(f"a cell has {cell} {_plural('part', cell)}, an element {one}: the weights of a cell add up to {cell}")
+    for i in _shown(w):
+        ends = [_mixed(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
+        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window_of(w, i).weighing} of {cell}")
+    return steps
+
+
 def _bin_steps(w: Bins) -> list[str]:
+    if isinstance(w, Cells):
+        return _cell_steps(w)
     steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
     for i in _shown(w):
         low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from poolcli.ops.api import suggests_names
+from poolcli.ops.area import AreaPool, area_pool
 from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
@@ -15,6 +16,7 @@ from poolcli.plan.attributes import Attributes, SlidingAttributes
 __all__ = [
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
+    "AreaPool",
     "AvgPool",
     "LpPool",
     "MaxPool",
@@ -24,6 +26,7 @@ __all__ = [
     "SumPool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
+    "area_pool",
     "avg_pool",
     "lp_pool",
     "max_pool",
@@ -43,6 +46,7 @@ RECORDS: tuple[type[Attributes], ...] = (
     LpPool,
     AdaptiveAvgPool,
     AdaptiveMaxPool,
+    AreaPool,
 )
 OPERATORS = {record.name: record for record in RECORDS}
 # The operators of pyramids: sliding windows, and results of the input's type.

@@ -28,6 +28,7 @@ from poolcli.arguments import (
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.message_fields import field as shown
+from poolcli.windows import Bins
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,10 @@ class BinAttributes(Operator):
 
     output_size: PerAxis = field(metadata=read(numbers_from(1)))
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
+
+    def windows_of(self, size: int, output: int) -> Bins:
+        """The windows of an axis."""
+        return Bins(size, output)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from poolcli.message_fields import field as shown
 from poolcli.message_fields import in_python
 from poolcli.nodata import Missing
 from poolcli.plan.attributes import Attributes, Reducer
-from poolcli.windows import AxisWindows
+from poolcli.windows import AxisWindows, Cells
 
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
@@ -221,6 +221,11 @@ class Plan:
         from poolcli.explain.convert import convert
 
         return convert(self, dialect)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether elements count in part."""
+        return any(isinstance(axis.windows, Cells) for axis in self.axes)
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

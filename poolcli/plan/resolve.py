@@ -20,7 +20,7 @@ from poolcli.plan.attributes import (
     SlidingAttributes,
 )
 from poolcli.plan.plan import AxisPlan, Fact
-from poolcli.windows import Bins, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
+from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
 Numbers = tuple[int, ...]
 
@@ -68,11 +68,19 @@ def support_of(op: Attributes, dialect: Dialect) -> Support:
 def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers) -> Resolved:
     outputs = per_axis("output_size", op.output_size, names)
     axes = tuple(
-        AxisPlan(name, position, Bins(size, output), f"bin i = [i*{size}//{output}, ceil((i+1)*{size}/{output}))")
-        for name, position, size, output in zip(names, positions, sizes, outputs, strict=True)
+        AxisPlan(name, position, windows, _bin_formula(windows))
+        for name, position, windows in zip(names, positions, map(op.windows_of, sizes, outputs), strict=True)
     )
     rule = "the number of elements in the bin" if op.reducer.divides else None
+    if any(isinstance(axis.windows, Cells) for axis in axes):
+        rule = "the area of the cell; an element counts by the part of it in the cell"
     return Resolved(axes, {"output_size": list(outputs)}, rule)
+
+
+def _bin_formula(w: Bins) -> str:
+    if isinstance(w, Cells):
+        return f"cell i = [i*{w.size}/{w.output}, (i+1)*{w.size}/{w.output})"
+    return f"bin i = [i*{w.size}//{w.output}, ceil((i+1)*{w.size}/{w.output}))"
 
 
 def _resolve_sliding(

@@ -59,9 +59,12 @@ def _equal(a: AxisExplanation, b: AxisExplanation) -> bool:
 
 
 def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Table:
-    """Windows of one axis: what they span, what of it lies in the input, and their factor of the divisor."""
-    table = plain_table()
-    for heading in ("window", "spans", "reads", *(("divides by",) if mean else ("elements",))):
+    """Windows of one axis: what they span, what of it lies in the input, how much it counts, and their factor of the
+    divisor.
+    """
+    table, weighted = plain_table(), any(w.weights for w in windows)
+    weights = ("weights",) if weighted else ()
+    for heading in ("window", "spans", "reads", *weights, *(("divides by",) if mean else ("elements",))):
         table.add_column(heading, justify="right", no_wrap=True)
     last = -1
     for w in windows:
@@ -74,7 +77,8 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
             if w.first is None
             else f"{w.first} to {w.last}" + (f" by {step}" if w.inside > 1 and step > 1 else "")
         )
-        table.add_row(f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, str(w.divisor if mean else w.inside))
+        cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weighing,) if weighted else ()))
+        table.add_row(*cells, str(w.divisor if mean else w.inside))
     return table
 
 

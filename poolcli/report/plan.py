@@ -13,7 +13,7 @@ from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan import Plan
 from poolcli.report.console import grid, plain_table
-from poolcli.windows import Bins
+from poolcli.windows import Bins, Cells
 
 OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
 
@@ -91,6 +91,8 @@ def ends_table(rows: Iterable[tuple[str, str, str, str]]) -> Table:
 
 
 def _bins_text(w: Bins) -> str:
+    if isinstance(w, Cells):
+        return f"{w.size}/{w.output} long, elements count in part"
     if w.equal_to:
         return "equal to kernel {}, stride {}".format(*w.equal_to)
     low, high = w.lengths

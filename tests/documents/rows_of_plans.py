@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from math import isnan
+from fractions import Fraction
+from math import gcd, isnan
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ import numpy as np
 from poolcli import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
+    AreaPool,
     AvgPool,
     LpPool,
     MaxPool,
     MinPool,
     RequestError,
+    area_pool,
     avg_pool,
     max_pool,
 )
 from poolcli.ops import OPERATORS
+from poolcli.windows import Bins
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import Table
@@ -51,6 +55,34 @@ def _taps(row: Row) -> None:
         (windows,) = MaxPool(k, s, pb, pe, d).plan((1, 1, n)).windows
         for o in range(windows.output):
             assert list(windows.span(o)) == [i for j in range(k) if 0 <= (i := o * s - pb + j * d) < n]
+
+
+def cells(n: int, out: int) -> Any:
+    """The windows of an area along one axis."""
+    return AreaPool(out).plan((1, 1, n)).windows[0]
+
+
+@row_of(RULES, "cell i of an axis", "weight of an element", "divisor of areas")
+def _areas(row: Row) -> None:
+    for n, out in ((7, 3), (3, 7), (12, 8), (8, 12)):
+        w, common = cells(n, out), gcd(n, out)
+        for i in range(out):
+            low, high = Fraction(i * n, out), Fraction((i + 1) * n, out)
+            overlap = {e: min(high, Fraction(e + 1)) - max(low, Fraction(e)) for e in range(n)}
+            inside = {e: length * out / common for e, length in overlap.items() if length > 0}
+            assert {e: w.weight(i, e) for e in w.span(i)} == inside
+            assert w.divisor(i) == sum(inside.values()) == n // common
+
+
+@row_of(RULES, "whole ratios")
+def _whole_ratios(row: Row) -> None:
+    assert [cells(n, out) == Bins(n, out) for n, out in ((6, 3), (3, 6), (6, 4))] == [True, True, False]
+
+
+@row_of(RULES, "missing, an area")
+def _missing_of_an_area(row: Row) -> None:
+    assert area_pool(line(1, -9, 4), 2, missing=-9).tolist() == [[[1, 4]]]
+    assert area_pool(line(1, -8, 4), 2).tolist() == [[[-2, 0]]]
 
 
 @row_of(RULES, "output, `floor`", "output, `ceil`", "output, `ceil_torch`")

@@ -2,7 +2,7 @@
 
 Whatever is combined element by element (sums, pairs of sums, maxima with their places) is separable, so that each
 spatial axis is reduced on its own. Taps come in rising order and the last axis first, so what is found first is the
-first in row-major order.
+first in row-major order. Weighted sums begin with the first axis, whose rows they then add whole.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.plan.region import Ranges, Region
-from poolcli.windows import AxisWindows, Sliding
+from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,25 +22,28 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Parts = tuple[Array, ...]
 Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
+Weigh = Callable[[Parts, Array], Parts]  # parts times weights, which broadcast over them
 
 
 FEW = 100  # taps; as many are kept from call to call
 
 
 class AxisSteps(NamedTuple):
-    """How one axis of `position` is reduced to `length` outputs: for each tap, which outputs it belongs to, and which
-    elements it reads. `first` is an order of the axes in which this one comes first.
+    """How one axis of `position` is reduced to `length` outputs: for each tap, which outputs it belongs to, which
+    elements it reads, and by which weights they count (None: 1). `first` is an order of the axes in which this one
+    comes first.
     """
 
     position: int
     length: int
     first: tuple[int, ...]
-    taps: Callable[[], Iterable[tuple[Any, Any]]]
+    taps: Callable[[], Iterable[tuple[Any, Any, Array | None]]]
 
 
 def steps_of(region: Region) -> tuple[AxisSteps, ...]:
-    """The steps for every spatial axis, the last one first."""
-    return tuple(_axis_steps(axis.windows, region.outputs, axis.position) for axis in reversed(region.plan.axes))
+    """The steps for every spatial axis, the last one first; where elements have weights, the first one."""
+    axes = region.plan.axes if region.plan.is_weighted else region.plan.axes[::-1]
+    return tuple(_axis_steps(axis.windows, region.outputs, axis.position) for axis in axes)
 
 
 def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSteps:
@@ -49,16 +52,26 @@ def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSte
     return AxisSteps(position, len(wanted), first, lambda: taps_of(windows, wanted) if len(kept) > FEW else kept)
 
 
-def reduce(steps: tuple[AxisSteps, ...], parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0)) -> Parts:
+def _weigh(parts: Parts, weights: Array) -> Parts:
+    return tuple(part * weights for part in parts)
+
+
+def reduce(
+    steps: tuple[AxisSteps, ...],
+    parts: Parts,
+    combine: Combine,
+    start: Sequence[Any] = (0, 0),
+    weigh: Weigh = _weigh,
+) -> Parts:
     """`parts` with every spatial axis reduced over its windows, beginning with the values of `start`."""
     for axis in steps:
         shape = list(parts[0].shape)
         shape[axis.position] = axis.length
         reduced = tuple(np.full(shape, value, part.dtype) for part, value in zip(parts, start, strict=False))
         sources, targets = ([part.transpose(axis.first) for part in some] for some in (parts, reduced))
-        for outputs, inputs in axis.taps():
-            rows = tuple(target[outputs] for target in targets)
-            combine(rows, tuple(source[inputs] for source in sources))
+        for outputs, inputs, weights in axis.taps():
+            rows, taken = tuple(target[outputs] for target in targets), tuple(source[inputs] for source in sources)
+            combine(rows, taken if weights is None else weigh(taken, along(weights, 0, taken[0].ndim)))
             if not isinstance(outputs, slice):  # a selection by an array of indices is a copy
                 for target, row in zip(targets, rows, strict=True):
                     target[outputs] = row
@@ -66,8 +79,10 @@ def reduce(steps: tuple[AxisSteps, ...], parts: Parts, combine: Combine, start: 
     return parts
 
 
-def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
-    """For each tap, which of the `wanted` outputs it belongs to, and which elements it reads of what they read."""
+def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any, Array | None]]:
+    """For each tap, which of the `wanted` outputs it belongs to, which elements it reads of what they read, and
+    by which weights they count.
+    """
     low = windows.reads(wanted).start
     if isinstance(windows, Sliding):
         for j in windows.taps(wanted):
@@ -75,13 +90,15 @@ def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any]]:
             if outputs:
                 first, last = (windows.start(o) + j * windows.dilation - low for o in (outputs[0], outputs[-1]))
                 reached = slice(outputs.start - wanted.start, outputs.stop - wanted.start)
-                yield reached, slice(first, last + 1, windows.stride)
+                yield reached, slice(first, last + 1, windows.stride), None
         return
     bins = indices(wanted)
     starts, stops = windows.start(bins), windows.stop(bins)
     for j in range(windows.lengths[1]):
         inside = starts + j < stops
-        yield np.flatnonzero(inside), starts[inside] + j - low
+        elements = starts[inside] + j
+        weights = windows.weight(bins[inside], elements) if isinstance(windows, Cells) else None
+        yield np.flatnonzero(inside), elements - low, weights
 
 
 def indices(outputs: range) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
         return lambda x: _integer_mean(plan, _exact_total(plan, steps, x, by), by)
     wide, by_float = is_wide(plan), by.astype(np.float64)
     odd = plan.output_dtype != "float64" and (wide or int(abs(by).max(initial=1)) >= SMALL)
-    gathered = None if wide or odd else gathered_sums(region, np.float64)
+    gathered = None if wide or odd or plan.is_weighted else gathered_sums(region, np.float64)
     if gathered is not None:
         return lambda x: np.divide(gathered(x), by_float)
 
@@ -58,7 +58,14 @@ def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
     """Sums of float64 numbers and, where digits would be lost, the errors of the additions."""
     if not wide:
         return reduce(steps, (x,), add)
-    return reduce(steps, (x, np.zeros_like(x)), _add_with_error)
+    return reduce(steps, (x, np.zeros_like(x)), _add_with_error, weigh=_weigh_with_error)
+
+
+def _weigh_with_error(parts: Parts, weights: Array) -> Parts:
+    """Pairs (sum, error) times weights: the rounding error of the product is computed exactly and kept."""
+    total, error = parts
+    product, lost = _product(total, weights.astype(np.float64))
+    return product, lost + error * weights
 
 
 def quotient(sums: Parts, divisor: Array, odd: bool) -> Array:
@@ -95,8 +102,9 @@ def _halves(a: Array) -> tuple[Array, Array]:
 def _exact_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
     """Sums of integers without overflow: int64, or Python integers where 64 bits may not be enough."""
     count = max(int(divisor.max(initial=1)), x.size)
-    if lookup(plan.dtype).bits <= 32 and count < 2**30:
-        (total,) = reduce(steps, (x.astype(np.int64),), add)
+    fits, weighted = lookup(plan.dtype).bits + count.bit_length() <= 62, plan.is_weighted
+    if fits or (weighted and count >= 2**30):
+        (total,) = reduce(steps, (x.astype(np.int64 if fits else object),), add)
         return total
     high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
     low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
@@ -217,7 +225,7 @@ def _table(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
     """Where along an axis each tap of each window lies in what they read; -1 outside of the input."""
     table = np.full((windows.longest, len(outputs)), -1)
     elements = np.arange(len(windows.reads(outputs)))
-    for row, (reached, read) in zip(table, taps_of(windows, outputs), strict=False):
+    for row, (reached, read, _) in zip(table, taps_of(windows, outputs), strict=False):
         row[reached] = elements[read]
     return table
 

@@ -22,7 +22,7 @@ from poolcli.explain.picture.drawing import caption, draw, title
 from poolcli.explain.steps import window
 from poolcli.message_fields import field, in_python, on_command_line
 from poolcli.plan import AxisPlan, Plan
-from poolcli.windows import Bins
+from poolcli.windows import Bins, Cells
 
 MOST = 2000  # windows of an axis that the page knows: half of them from each end
 PRODUCTS = 20_000  # of divisors of axes, up to which the page knows each
@@ -100,7 +100,7 @@ def _rule(
         "title": title(plan),
         "caption": caption(plan),
         "axes": axes,
-        "verb": "sum" if plan.reducer.divides else plan.reducer.noun,
+        "verb": "weighted sum" if plan.is_weighted else "sum" if plan.reducer.divides else plan.reducer.noun,
         "divides": plan.reducer.divides,
         "override": plan.divisor_override,
         "nothing": next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None),
@@ -134,10 +134,11 @@ def _known(count: int) -> list[int]:
     return list(range(count)) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
 
 
-def _line(axis: AxisPlan) -> dict[str, list[int | None]]:
+def _line(axis: AxisPlan) -> dict[str, list[Any]]:
     """The windows of an axis, a list for each of their fields."""
     windows = [window(axis, o) for o in _known(axis.windows.output)]
-    names = ("output", "start", "stop", "first", "last", "inside", "divisor")
+    names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
+    names += ["weighing"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}
 
 
