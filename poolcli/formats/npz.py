@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from errno import EINVAL
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.errors import FileError, said_by
@@ -153,4 +154,6 @@ def _translated(path: str) -> AbstractContextManager[None]:
 
 
 def _said(error: Exception) -> str:
-    return f"is not a readable .npz file ({getattr(error, 'strerror', None) or said_by(error)})"
+    damaged = isinstance(error, OSError) and error.errno == EINVAL  # a place before the start of the file
+    said = "its directory is damaged" if damaged else getattr(error, "strerror", None) or said_by(error)
+    return f"is not a readable .npz file ({said})"

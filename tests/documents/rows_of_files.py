@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,26 @@ def _deep(row: Row) -> None:
     tifffile.imwrite("x.tif", np.full((2, 2, 6), -5, np.int16), photometric="minisblack", planarconfig="contig")
     pool("avg x.tif -o z.tif -k 2")
     assert tifffile.imread("z.tif").tolist() == [[[-5] * 6]]
+
+
+@row_of(FILES, "AVIF and JPEG 2000 of 9 to 15 bits per channel")
+def _twelve_bits(row: Row) -> None:
+    imagecodecs = pytest.importorskip("imagecodecs")
+    x = np.full((16, 16, 3), 4095, np.uint16)
+    Path("x.jp2").write_bytes(imagecodecs.jpeg2k_encode(x, bitspersample=12, level=0))
+    Path("x.avif").write_bytes(imagecodecs.avif_encode(x, bitspersample=12, level=100))
+    for name in ("x.jp2", "x.avif"):
+        assert "note 12 bits a sample, scaled to 16" in pool(f"avg {name} -o y.npy -k 16 --overwrite")
+        assert np.load("y.npy").max() == 65_535
+
+
+@row_of(FILES, "BMP with bit fields")
+def _bit_fields(row: Row) -> None:
+    head = struct.pack("<IiiHHIIiiII3I", 40, 1, 1, 1, 32, 3, 4, 0, 0, 0, 0, 0x3FF00000, 0xFFC00, 0x3FF)
+    Path("x.bmp").write_bytes(b"BM" + struct.pack("<IHHI", 70, 0, 0, 66) + head + struct.pack("<I", 1023 << 10))
+    assert "note 10 bits a channel rounded to 8" in pool("avg x.bmp -o y.png -k 1")
+    with Image.open("y.png") as image:
+        assert image.getpixel((0, 0)) == (0, 255, 0)
 
 
 @row_of(FILES, "TIFF of 1 to 15 bits per sample, white is zero, associated alpha")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ PANORAMA = "xmlns:GPano='http://ns.google.com/photos/1.0/panorama/' GPano:FullPa
 MOTION = "xmlns:Cam='http://ns.google.com/photos/1.0/camera/' xmlns:C='http://ns.google.com/photos/1.0/container/'"
 
 
-def profile(space: str = "sRGB") -> bytes:
-    return ImageCms.ImageCmsProfile(ImageCms.createProfile(space)).tobytes()  # type: ignore[arg-type]
+@cache  # a profile holds the time of its making
+def profile() -> bytes:
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
 def rdf(content: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ from poolcli.formats import FORMATS, Source, list_arrays, read
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from tests.profiles import sized
 
+# Words of messages by which Python tells of a program, not of a file.
+PYTHONS = re.compile(
+    "not supported between|object is not|NoneType|object has no|unpack_from|unpack requires|invalid literal for"
+    "|argument|codec can't|index out of|out of range\\(|cannot convert"
+    "|division by zero|bytes-like|keyword|reshape|broadcast"
+)
 READ = sorted(name for name, row in FORMATS.items() if row.reads and not row.is_folder)
 
 
@@ -90,5 +97,6 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(
     except PoolError as error:
         assert str(error).startswith(path)
         assert "\n" not in str(error)
+        assert not PYTHONS.search(str(error))
     else:
         assert all(claimed == held for claimed, held in shapes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.image import pillow, tiff, tiff_write
+from poolcli.formats.image import deep, pillow, tiff, tiff_write
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.pages import Picture, choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
@@ -19,47 +19,8 @@ from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
 __all__ = ["open_array", "write"]
-
-# Pillow's raw modes of 16 bits a pixel, 5 or 6 a channel.
-PACKED = ("RGB;16", "BGR;16")
-
-
-def loses_bits(image: Image) -> bool:
-    """Whether Pillow decodes more bits than 8 to 8, which only the settings of its decoder tell, or nothing."""
-    if image.format == "TIFF":
-        stored = image.tag_v2  # type: ignore[attr-defined]
-        return not tiff.pillow_reads(stored, stored.prefix == b"MM")
-    if image.format == "HEIF":
-        return int(image.info.get("bit_depth", 8)) > 8
-    if image.mode.startswith("I;16"):
-        return "transparency" in image.info
-    if image.mode == "I":
-        return False
-    for decoder, _, _, settings in getattr(image, "tile", ()):
-        args = settings if isinstance(settings, tuple) else (settings,)
-        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg and arg not in PACKED for arg in args):
-            return True
-        if image.format == "PPM" and any(isinstance(arg, int) and arg > 255 for arg in args[1:]):
-            return True
-    return image.format in ("JPEG2000", "AVIF") and _bits_in_header(image) > 8
-
-
-def _bits_in_header(image: Image) -> int:
-    """Bits a channel, by the SIZ marker of JPEG 2000 or the av1C box of AVIF; 8 if there is none."""
-    file: Any = image
-    with open(file.fp.name, "rb") as stream:
-        start = stream.read(4096)
-    place = start.find(b"\xff\x4f\xff\x51")
-    if place >= 0 and len(start) > place + 42:
-        return (start[place + 42] & 0x7F) + 1
-    place = start.find(b"av1C")
-    if place >= 0 and len(start) > place + 6 and start[place + 6] & 0x40:
-        return 10
-    return 8
-
 
 LATER = ("nodata values of pages after the first", "they differ from that of the first")
 MOST_PIXELS = 178_956_970  # Pillow's own limit
@@ -89,17 +50,19 @@ def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header,
     if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
         image = None
     if image is None or (
-        image.format == "TIFF" and (loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
+        image.format == "TIFF" and (deep.loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
     ):
         file, stream, pages = tiff.open_file(stack, path, options.limit)
         taken, notes = choose_pages(path, pages, options.pages)
         picture = tiff.picture_of(path, file, stream, taken.start)
-    elif not loses_bits(image):
+    elif not deep.loses_bits(image):
         picture = pillow.picture_of(path, image, pages[taken.start], len(taken) > 1)
-    elif image.format == "PNG":
+    elif deep.is_read(image):
         if taken.start:
-            raise FileError(f"{path}: has 16 bits a channel, and of such a PNG only page 1 can be read")
-        picture, taken = pillow.deep_png(path, image), range(1)
+            raise FileError(
+                f"{path}: has more than 8 bits a channel, and of such a {image.format} only page 1 can be read"
+            )
+        picture, taken = deep.picture_of(path, image), range(1)
     else:
         raise FileError(
             f"{path}: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"

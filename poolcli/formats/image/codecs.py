@@ -122,21 +122,21 @@ WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read
 WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install what can"
 
 
-def read_png(path: str) -> NDArray[Any]:
-    """The pixels as H, W, C, with an alpha channel if one colour is transparent."""
+def read(path: str, decoder: str) -> NDArray[Any]:
+    """The pixels as H, W, C by a decoder of imagecodecs; with an alpha channel if a PNG has a transparent colour."""
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
     with open(path, "rb") as stream:
-        pixels: NDArray[Any] = imagecodecs.png_decode(stream.read())
+        pixels: NDArray[Any] = getattr(imagecodecs, decoder)(stream.read())
     return pixels
 
 
 def decode_png(image: Image, mode: str, path: str) -> NDArray[Any] | None:
     """The pixels of a PNG of one page and 8 bits a channel; None where they are left to Pillow."""
-    plain = image.mode == mode and [tile.args for tile in image.tile] == [mode]  # type: ignore[attr-defined]
+    plain = image.mode == mode and [tile.args for tile in getattr(image, "tile", ())] == [mode]
     if image.format != "PNG" or not plain or getattr(image, "n_frames", 1) > 1 or not has_png_codec():
         return None
     try:
-        pixels = read_png(path)
+        pixels = read(path, "png_decode")
     except MemoryError:
         raise
     except Exception:  # Pillow finds the same fault, and reports it

@@ -105,6 +105,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     text = {key: value for key, value in texts.items() if not key.startswith(PROFILE_TEXT)}
     profiles = profiles_in(texts)
     lost = [(what, NOT_APPLICABLE) for what in _others(info)]
+    lost += [(WORDS[key], DAMAGED) for key in info.get("damaged", ())]
     lost += [(repr(key), DAMAGED) for key in texts if key not in text and key not in profiles]
     try:
         kept, dropped = chosen_exif(exif)

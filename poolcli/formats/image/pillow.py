@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, said_by
-from poolcli.formats.image import codecs, tiff, tiff_checks
+from poolcli.formats.image import bmp, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
@@ -47,17 +48,13 @@ HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 
 # By these Pillow multiplies the numbers of a grey PNG, but not its transparent number.
 GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
-# Modes of a PNG of 16 bits a channel, by Pillow's raw mode and whether one colour is transparent.
-DEEP_PNG = {
-    ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
-    ("RGBA;16B", False): "RGBA;16",
-}  # fmt: skip
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open
 DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODERS = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes a pixel that libraries take while they decode
 MOST_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
+ALONE = "images after the first cannot be found, and are not read"
 BUFFER, NARROW = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 
 
@@ -81,14 +78,28 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         refuse_many_pixels(path, pixels, most_pixels)
         refuse_memory(path, BUFFER * pixels, limit)
     stream.seek(0)
+    notes: list[str] = []
     try:
         image: Image = stack.enter_context(pil.open(stream, formats=formats))
-    except pil.UnidentifiedImageError:
-        if start.startswith(FORMATS["tiff"].magic):
+        if image.format == "MPO":
+            _check_views(path)
+    except Exception as error:
+        if start.startswith(FORMATS["tiff"].magic) and isinstance(error, pil.UnidentifiedImageError):
             return None, []
-        if start.startswith(FORMATS["jpeg"].magic):
+        stream.seek(0)
+        if start.startswith(FORMATS["jpeg"].magic) and not isinstance(error, MemoryError | pil.DecompressionBombError):
             codecs.refuse_other_bits(path, stream)
-        raise
+            stream.seek(0)
+            try:
+                image, notes = pil_jpeg.JpegImageFile(stream), [ALONE]
+            except MemoryError:
+                raise
+            except Exception:  # of many kinds
+                raise error from None
+        elif str(error) == bmp.UNREAD:
+            image, notes = bmp.open_bit_fields(path, stream, most_pixels, limit)
+        else:
+            raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
     if not (image.format in JPEG and codecs.is_arithmetic(stream)):
         refuse_too_dense(path, str(image.format), image.size)
@@ -101,9 +112,16 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         image.info["colour"] = codecs.png_parts(stream, codecs.COLOUR_CHUNKS)
     elif image.format == "GIF":
         image.info.update(codecs.gif_profiles(path))
-    said = list(dict.fromkeys(str(w.message).splitlines()[0] for w in caught))
+    said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
     more = len(said) - MOST_WARNINGS
     return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
+
+
+def _check_views(path: str) -> None:
+    """Raises whatever Pillow does for an MPO whose further images are cut off."""
+    with pil.open(path, formats=("JPEG",)) as probe:
+        for number in range(1, probe.n_frames):
+            probe.seek(number)
 
 
 def format_name(image: Image) -> str:
@@ -173,11 +191,11 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:
-        found = metadata_of(_info(path, image), exif, image.format == "TIFF") | _storage(path, image, exif)
+        found = metadata_of(info_of(path, image), exif, image.format == "TIFF") | _storage(path, image, exif)
         return of_a_turned_picture(found) if turns else found
 
     channels, dtype, _ = MODES[mode]
-    turns = turning_notes(_orientation(image))
+    turns = turning_notes(orientation_of(image))
     notes = (*turns, *_changes(image, mode), *tiff.false_predictor(stored_tags(image)))
     memory, duration, missing = _memory(image, mode), partial(_duration, image), tiff.no_data(stored_tags(image), dtype)
     is_tiff = image.format == "TIFF"
@@ -187,42 +205,17 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     )  # fmt: skip
 
 
-def deep_png(path: str, image: Image) -> Picture:
-    """The picture of a PNG of 16 bits a channel, of which Pillow would keep 8: imagecodecs decodes it."""
-    mode = DEEP_PNG[image.tile[0].args, "transparency" in image.info]  # type: ignore[attr-defined]
-    orientation = _orientation(image)
-
-    def described() -> dict[str, Any]:
-        return metadata_of(_info(path, image), exif_of(image), False)
-
-    channels, dtype, _ = MODES[mode]
-    notes = turning_notes(orientation)
-    if getattr(image, "n_frames", 1) > 1:
-        notes = (*notes, f"page 1 of {image.n_frames} is read")  # type: ignore[attr-defined]
-    return Picture(
-        "png",
-        mode,
-        channels,
-        dtype,
-        4 * channels,
-        lambda _: upright(codecs.read_png(path), orientation),
-        described,
-        notes,
-        curve=curve_of(image.info),
-    )
-
-
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     pixels = codecs.decode_jpeg(image, path)
     if pixels is None:
         pixels = codecs.decode_png(image, mode, path)
     if pixels is not None:
-        return upright(pixels, _orientation(image))
+        return upright(pixels, orientation_of(image))
     image.load()
     with loading():
         import numpy as np
 
-    orientation = _orientation(image)  # read now, because Pillow turns a TIFF upright itself when it loads
+    orientation = orientation_of(image)  # read now, because Pillow turns a TIFF upright itself when it loads
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)
     pixels = np.asarray(image, MODES[mode].dtype)
@@ -233,17 +226,28 @@ def exif_of(image: Image) -> Exif:
     """The EXIF directory; that of a PNG without decoding its pixels."""
     if not isinstance(image.info.get("xmp", b""), bytes):  # in which Pillow looks for an orientation
         del image.info["xmp"]
+    data = image.info.get("exif")
+    if data and image.format != "TIFF" and "damaged" not in image.info:
+        try:
+            pil.Exif().load(data)
+        except MemoryError:
+            raise
+        except Exception:  # of many kinds
+            image.info.update(damaged=("exif",), exif=b"")
+            if image.format in JPEG and not image.info.get("jfif_unit"):
+                image.info.pop("dpi", None)  # 72, which Pillow makes up
     exif: Exif = pil.Image.getexif(image)
     return exif
 
 
-def _orientation(image: Image) -> object:
+def orientation_of(image: Image) -> object:
+    """The number of the EXIF orientation."""
     return exif_of(image).get(tags.ORIENTATION, 1)
 
 
 def _size(image: Image) -> tuple[int, int]:
     """Width and height, upright; in a TIFF Pillow exchanges them itself."""
-    return image.size if image.format == "TIFF" else turned(_orientation(image), *image.size)
+    return image.size if image.format == "TIFF" else turned(orientation_of(image), *image.size)
 
 
 def stored_tags(image: Image) -> Mapping[int, Any]:
@@ -267,7 +271,8 @@ def _duration(image: Image) -> int | None:
     return image.info.get("duration")
 
 
-def _info(path: str, image: Image) -> dict[str, Any]:
+def info_of(path: str, image: Image) -> dict[str, Any]:
+    """What Pillow finds in the file, and what it does not tell."""
     undecoded = image.format == "PNG" and bool(image.tile)  # type: ignore[attr-defined]
     source = codecs.without_pixels(path) if undecoded else image
     text = getattr(source, "text", {})  # under any names, which Pillow adds to `info`
@@ -341,8 +346,24 @@ def translated(path: str) -> Iterator[None]:
     except pil.UnidentifiedImageError as error:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
-        more = f" ({said[-1][:200]})" if said else ""
-        raise FileError(f"{path}: the image cannot be read or written: {said_by(error)}{more}") from error
+        more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
+        why = said_by(error) if _is_worded(error) else "its data is damaged"
+        raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
+
+
+def _is_worded(error: Exception) -> bool:
+    """Whether a library wrote the message for people: Python's own, such as that of `int("x")`, tell of the program."""
+    if isinstance(error, OSError | EOFError | SyntaxError):
+        return True
+    if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | ArithmeticError | UnicodeError):
+        return False
+    if type(error).__module__ not in ("builtins", "struct"):
+        return True
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    last = trace.tb_frame.f_code.co_code[trace.tb_lasti : trace.tb_lasti + 1] if trace else b""
+    return last == bytes([opmap["RAISE_VARARGS"]])  # and not called or computed
 
 
 MOST_BYTES = 10_000  # of standard error that are read

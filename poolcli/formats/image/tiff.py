@@ -327,7 +327,7 @@ def _pixels(page: Any, samples: Samples) -> Array:
     pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)
     pixels = pixels.astype(samples.dtype, copy=False)
     if samples.is_scaled:
-        pixels = _quotients(pixels, samples.highest, (1 << samples.bits) - 1)
+        pixels = quotients(pixels, samples.highest, (1 << samples.bits) - 1)
     colours = tags.COLOURS[samples.photometric]
     if samples.is_inverted:
         pixels = pixels.copy()
@@ -336,11 +336,11 @@ def _pixels(page: Any, samples: Samples) -> Array:
         pixels = with_signs_turned(pixels)
     if samples.is_divided:
         pixels = pixels.copy()
-        pixels[..., :-1] = _quotients(pixels[..., :-1], samples.highest, pixels[..., -1:])
+        pixels[..., :-1] = quotients(pixels[..., :-1], samples.highest, pixels[..., -1:])
     return pixels if samples.channels > 1 else pixels[..., 0]
 
 
-def _quotients(values: Array, factor: int, divisor: Any) -> Array:
+def quotients(values: Array, factor: int, divisor: Any) -> Array:
     """`values * factor / divisor`, rounded, at most `factor`; 0 where the divisor is 0."""
     import numpy as np
 
