@@ -77,6 +77,15 @@ OPERATOR_WORDS = {
         ),
         ("total", "add"),
     ),
+    "std": Words(
+        "Standard deviation of every window, as floats.",
+        (
+            "poolcli std samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+            "poolcli std samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1",
+            "poolcli std samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+        ),
+        ("stdev", "stddev", "deviation"),
+    ),
     "lp": Words(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
         (

@@ -140,6 +140,10 @@ class Windows:
     p: Annotated[float | None, option(
         "--p", metavar="P", panel=WINDOWS, example="2", help="Power of the norm. Default: 2.",
     )] = None
+    ddof: Annotated[float | None, option(
+        "--ddof", metavar="N", panel=WINDOWS, example="1",
+        help="Standard deviations divide by the number of elements less N. Default: 0.",
+    )] = None
     like: Like = None
     axis: Annotated[int | None, option(
         "--axis", metavar="N", panel=RESULT, hidden=True, example="2",

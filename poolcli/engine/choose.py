@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 READ_BY_NUMBA = frozenset(
     ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
 )
-READ_BY_NUMPY = READ_BY_NUMBA | {"statistic"}
+READ_BY_NUMPY = READ_BY_NUMBA | {"statistic", "ddof"}
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000

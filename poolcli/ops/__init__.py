@@ -10,6 +10,7 @@ from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_poo
 from poolcli.ops.median import MedianPool, median_pool
 from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
+from poolcli.ops.std import StdPool, std_pool
 from poolcli.ops.sum import SumPool, sum_pool
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
@@ -23,6 +24,7 @@ __all__ = [
     "MedianPool",
     "MinPool",
     "ModePool",
+    "StdPool",
     "SumPool",
     "adaptive_avg_pool",
     "adaptive_max_pool",
@@ -33,6 +35,7 @@ __all__ = [
     "median_pool",
     "min_pool",
     "mode_pool",
+    "std_pool",
     "sum_pool",
 ]
 
@@ -43,6 +46,7 @@ RECORDS: tuple[type[Attributes], ...] = (
     ModePool,
     MedianPool,
     SumPool,
+    StdPool,
     LpPool,
     AdaptiveAvgPool,
     AdaptiveMaxPool,

@@ -42,9 +42,9 @@ class Reducer:
     ----------
     name, noun : str
         Its name, and that of its result in a sentence.
-    result : {"element", "number", "total", "float"}
+    result : {"element", "number", "total", "float", "deviation"}
         An element of the window; a number between them, rounded half to even for integer types; their sum, for integers
-        of 64 bits; or any number, which needs a float type.
+        of 64 bits; any number, which needs a float type; or the same, by default of 32 or 64 bits.
     better : function, optional
         `better(a, b)`: whether a wins over b.
     nothing : {0, 1}
@@ -61,11 +61,13 @@ class Reducer:
         Adds elements or their powers.
     statistic : str, optional
         Takes all elements of a window at once, as `STATISTICS` in `poolcli/engine/numpy/statistics.py` says.
+    ddof : float
+        How much less than the number of elements a standard deviation is divided by.
     """
 
     name: str
     noun: str
-    result: Literal["element", "number", "total", "float"]
+    result: Literal["element", "number", "total", "float", "deviation"]
     better: Callable[[Any, Any], Any] | None = None
     nothing: Literal[0, 1] = 0
     divides: bool = False
@@ -74,6 +76,7 @@ class Reducer:
     votes: bool = False
     adds: bool = False
     statistic: str | None = None
+    ddof: float = 0
 
     @property
     def picks(self) -> bool:

@@ -89,6 +89,8 @@ def _default_dtype(reducer: Reducer, source: DType) -> DType:
     """The type of results where none is given."""
     if reducer.result == "total" and source.kind != "float":
         return lookup("uint64" if source.kind == "uint" else "int64")
+    if reducer.result == "deviation":
+        return lookup("float32" if source.bits <= 16 or source.name == "float32" else "float64")
     return source
 
 
@@ -101,7 +103,7 @@ def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) 
         raise RequestError(
             f"{a_result} of bool needs a number type: add {field('dtype', 'float32')} (or an integer type, rounded)"
         )
-    if reducer.result == "float" and target.kind != "float":
+    if reducer.result in ("float", "deviation") and target.kind != "float":
         raise RequestError(
             f"{a_result} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
         )

@@ -19,6 +19,7 @@ from poolcli import (
     MaxPool,
     MinPool,
     RequestError,
+    StdPool,
     area_pool,
     avg_pool,
     max_pool,
@@ -172,9 +173,11 @@ def _attributes(table: Table) -> None:
     known = {field.name for op in OPERATORS.values() for field in fields(op)}
     assert {plain(name) for row in table.rows for name in row[1].split(", ")} == known - {"like"}
     plan = {
-        name: value for op in (AvgPool, MaxPool, LpPool) for name, value in op(2).plan((1, 1, 8)).attributes.items()
+        name: value
+        for op in (AvgPool, MaxPool, LpPool, StdPool)
+        for name, value in op(2).plan((1, 1, 8)).attributes.items()
     }
-    text = " ".join(typed(f"$ poolcli {op} --help-all")[0] for op in ("avg", "max", "lp", "adaptive-avg"))
+    text = " ".join(typed(f"$ poolcli {op} --help-all")[0] for op in ("avg", "max", "lp", "std", "adaptive-avg"))
     defaults = {"strides": "1", "dilations": "1", "pads_begin": "0", "pads_end": "0", "exclude_pad": "exclude",
                 "divisor_override": "none"}  # fmt: skip
     for options, names, default, _ in table.rows:

@@ -17,6 +17,7 @@ from poolcli import (
     MedianPool,
     ModePool,
     RequestError,
+    StdPool,
     SumPool,
     avg_pool,
     lp_pool,
@@ -24,6 +25,7 @@ from poolcli import (
     median_pool,
     min_pool,
     mode_pool,
+    std_pool,
     sum_pool,
 )
 from tests.documents.checks import Row, row_of, table_of
@@ -151,6 +153,31 @@ def _median_of_images(row: Row) -> None:
         assert np.asarray(image).tolist() == [[[3, 3, 0, 200]]]
 
 
+@row_of(RULES, "standard deviation", "stability")
+def _deviation(row: Row) -> None:
+    x = line(1, 2, 3, 6)
+    assert std_pool(x, 2, strides=2).tolist() == [[[0.5, 1.5]]]
+    assert std_pool(x, 3, ddof=1)[0, 0, 0] == 1
+    far = line(2**40 + 1, 2**40 + 3, dtype="float64")
+    assert std_pool(far, 2).tolist() == std_pool(far.astype("int64"), 2).tolist() == [[[1]]]
+
+
+@row_of(RULES, "deviations of integers")
+def _deviations_of_integers(row: Row) -> None:
+    names = ("bool", "uint8", "int16", "float16", "float32", "int32", "uint64", "float64")
+    types = [StdPool(2).plan((1, 1, 4), name).output_dtype for name in names]
+    assert types == ["float32"] * 5 + ["float64"] * 3
+    with pytest.raises(RequestError, match="a standard deviation of uint8 needs a float type"):
+        StdPool(2).plan((1, 1, 4), "uint8", output_dtype="uint8")
+
+
+@row_of(RULES, "deviations of few")
+def _deviations_of_few(row: Row) -> None:
+    x = line(5, 1, 3, float("inf"))
+    np.testing.assert_array_equal(std_pool(x, 2, pads=1), [[[0, 2, 1, float("nan"), float("nan")]]])
+    np.testing.assert_array_equal(std_pool(x, 1, ddof=1), [[[float("nan")] * 4]])
+
+
 @row_of(RULES, "sums of integers")
 def _sums_of_integers(row: Row) -> None:
     types = {name: sum_pool(line(1, 1, dtype=name), 2).dtype.name for name in ("bool", "int8", "uint8", "uint64")}
@@ -243,10 +270,16 @@ def _missing_of_a_sum(row: Row) -> None:
     assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
 
 
-@row_of(RULES, "missing, max/min, mode or median")
+@row_of(RULES, "missing, max/min, mode, median or std")
 def _missing_of_a_comparison(row: Row) -> None:
     x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
-    for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2]), (median_pool, [3, 2])):
+    for pool, expected in (
+        (max_pool, [5, 2]),
+        (min_pool, [1, 2]),
+        (mode_pool, [1, 2]),
+        (median_pool, [3, 2]),
+        (std_pool, [2, 0]),
+    ):
         assert pool(x, 3, strides=3, missing=9).tolist() == [[expected]]
 
 

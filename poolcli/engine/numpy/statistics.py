@@ -11,6 +11,7 @@ import numpy as np
 from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.sums import float_of_integers, quotient
 from poolcli.engine.rounding import storable
+from poolcli.plan.attributes import Reducer
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
     from poolcli.engine.choose import Pool
 
 ELEMENTS = 1 << 18  # of windows that are taken at once
+EXACT = 1 << 15  # elements of a window, below which sums of 16-bit numbers and their squares are exact in int64
 
 
 def statistic_of(region: Region, gone: NDArray[np.bool_] | None = None) -> Pool:
     """What makes of an array the mode or the statistic of every window, without the elements that are `gone`."""
     plan, shape, places = region.plan, region.output_shape, tuple(_places(region))
+    reducer = plan.reducer
     window = prod(place.shape[1] for place in places)
     block = max(1, ELEMENTS // max(window, 1))
-    take = STATISTICS["mode" if plan.reducer.votes else plan.reducer.statistic or ""]
+    take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
 
     def pool(x: Array, out: Array, threads: int | None) -> None:
         x = x.astype(np.float32) if plan.dtype == "bfloat16" else x  # exact, and numpy sorts them
@@ -41,7 +44,7 @@ def statistic_of(region: Region, gone: NDArray[np.bool_] | None = None) -> Pool:
             if gone is not None:
                 inside &= ~gone.reshape(-1)[offsets]
             with np.errstate(all="ignore"):
-                found[outputs] = storable(take(elements[offsets], inside, plan.output_dtype), out.dtype)
+                found[outputs] = storable(take(elements[offsets], inside, reducer, plan.output_dtype), out.dtype)
         out[...] = found.reshape(shape)
 
     return pool
@@ -68,7 +71,7 @@ def _places(region: Region) -> Iterator[NDArray[np.int64]]:
 # rounds to the `dtype` of the output once.
 
 
-def mode(elements: Array, inside: Array, dtype: str) -> Array:
+def mode(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
     """Of each row the value that occurs most often, the smallest of such."""
     ordered, places = _ordered(elements, inside), np.arange(elements.shape[1])
     starts = np.ones(ordered.shape, bool)
@@ -78,7 +81,7 @@ def mode(elements: Array, inside: Array, dtype: str) -> Array:
     return np.asarray(ordered[np.arange(len(ordered)), longest])
 
 
-def median(elements: Array, inside: Array, dtype: str) -> Array:
+def median(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
     """The middle of each row, or the mean of the middle two. -0 becomes 0, as in sums."""
     counts, ordered, rows = inside.sum(axis=1), _ordered(elements, inside), np.arange(len(elements))
     low, high = ordered[rows, np.maximum(counts - 1, 0) // 2], ordered[rows, counts // 2]
@@ -104,11 +107,46 @@ def _mean_of_two(low: Array, high: Array, dtype: str) -> Array:
     return np.where(np.isinf(total) & np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, found)
 
 
+def deviation(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
+    """The standard deviation of each row: of short integers exactly up to the division and the root, of others in two
+    passes.
+    """
+    counts, elements = inside.sum(axis=1), elements.view(np.uint8) if elements.dtype == np.bool_ else elements
+    divisor, kind, scale = counts - reducer.ddof, elements.dtype.kind, np.int64(0)
+    if kind != "f" and elements.dtype.itemsize <= 2 and elements.shape[1] < EXACT:
+        numbers = np.where(inside, elements, elements.dtype.type(0)).astype(np.int64)
+        variance = (counts * (numbers * numbers).sum(axis=1) - numbers.sum(axis=1) ** 2) / (counts * divisor)
+    else:
+        if kind != "f":  # from the smallest on, so that long integers lose nothing that matters
+            least = _with_last(elements, inside).min(axis=1, keepdims=True)
+            elements = (elements - least).view(f"u{elements.dtype.itemsize}")
+        numbers = np.where(inside, elements.astype(np.float64), 0.0)
+        scale = np.frexp(abs(numbers).max(axis=1))[1]  # so that no square leaves the range
+        numbers = np.ldexp(numbers, -scale[:, None])
+        rest = np.where(inside, numbers - (_in_turn(numbers) / counts)[:, None], 0.0)
+        variance = (_in_turn(rest * rest) - _in_turn(rest) ** 2 / counts) / divisor
+    return np.where(divisor > 0, np.ldexp(np.sqrt(np.maximum(variance, 0.0)), scale), np.nan)
+
+
+def _in_turn(rows: Array) -> Array:
+    """The sums of rows, added from left to right, so that zeros between the numbers change nothing."""
+    return np.asarray(np.add.accumulate(rows, axis=1)[:, -1])
+
+
 def _ordered(elements: Array, inside: Array) -> Array:
     """Each row in rising order, with what is not inside behind the others, or equal to them."""
+    return np.sort(_with_last(elements, inside), axis=1)
+
+
+def _with_last(elements: Array, inside: Array) -> Array:
+    """The elements, with the largest number in the place of those that are not inside."""
     kind = elements.dtype.kind
     highest = np.inf if kind == "f" else 1 if kind == "b" else np.iinfo(elements.dtype).max
-    return np.sort(np.where(inside, elements, elements.dtype.type(highest)), axis=1)
+    return np.where(inside, elements, elements.dtype.type(highest))
 
 
-STATISTICS: dict[str, Callable[[Array, Array, str], Any]] = {"mode": mode, "median": median}
+STATISTICS: dict[str, Callable[[Array, Array, Reducer, str], Any]] = {
+    "mode": mode,
+    "median": median,
+    "deviation": deviation,
+}

@@ -34,7 +34,7 @@ from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes, with_both_ends
+from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, with_both_ends
 from poolcli.plan.region import Region
 from poolcli.system.lazy_imports import Lazy
 
@@ -260,10 +260,11 @@ class _Search:
         shared = [tuple(axis.hypotheses[axis.names[numbers]] for axis in self.axes)
                   for numbers in self.axes[0].names if all(numbers in axis.names for axis in self.axes)]  # fmt: skip
         for record in OPERATORS.values():
-            statistic = "mode" if record.reducer.votes else record.reducer.statistic
-            if statistic and self.held.allows(record) and (statistic != "mode" or x.dtype.kind in "biu"):
+            reducer = record.reducer
+            computed = reducer.statistic or (reducer.votes and x.dtype.kind in "biu")
+            if computed and self.held.allows(record):
                 for combination in shared[:VOTED]:
-                    if all(_is_near(y[0, 0][at], x[0, 0], at, combination, statistic) for at in places):
+                    if all(_is_near(y[0, 0][at], x[0, 0], at, combination, reducer) for at in places):
                         yield from operators(Rule(record.name), combination)
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
@@ -338,13 +339,14 @@ class _Search:
         return sorted((form for each in variants if (form := _as_form(each, candidate))), key=_plainness)
 
 
-def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], statistic: str) -> bool:
+def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer) -> bool:
     """Whether an output may be the statistic of its window; whether it is, engines tell."""
     spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
     elements = x[np.ix_(*map(list, spans))].reshape(1, -1)
     if not elements.size:
         return bool(np.isnan(found))
-    (value,) = STATISTICS[statistic](elements, np.ones(elements.shape, np.bool_), found.dtype.name)
+    take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
+    (value,) = take(elements, np.ones(elements.shape, np.bool_), reducer, found.dtype.name)
     return bool(np.isclose(value, found, rtol=NEAR, equal_nan=True))
 
 

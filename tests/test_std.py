@@ -1,0 +1,86 @@
+"""Standard deviations of windows. What holds of every operator is tested with the others."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from poolcli import StdPool, std_pool
+from poolcli.arguments import DTypeName
+from tests.test_sum import numbers
+
+OPS = (StdPool(2, 2), StdPool(3, 2, 1, 1, ddof=1), StdPool((2, 3, 1), 1, (1, 2, 0), 0, dilations=2, ddof=0.5))
+
+
+def deviations(op: StdPool, x: Any) -> Any:
+    """The standard deviations of [N, C, D, H, W] by a slow loop over exact fractions, and roots of 40 digits."""
+    plan = op.plan(x.shape, x.dtype)
+    expected = np.full(plan.output_shape, np.nan)
+    for n, c, *at in product(*map(range, plan.output_shape)):
+        cells = product(*(w.span(o) for w, o in zip(plan.windows, at, strict=True)))
+        window = [Fraction(x[(n, c, *cell)].item()) for cell in cells]
+        divisor = Fraction(len(window)) - Fraction(op.ddof)
+        if divisor > 0:
+            mean = sum(window, Fraction(0)) / len(window)
+            variance = sum(((value - mean) ** 2 for value in window), Fraction(0)) / divisor
+            with localcontext(prec=40):
+                expected[(n, c, *at)] = (Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt()
+    return expected
+
+
+@pytest.mark.parametrize("dtype", get_args(DTypeName))
+def test_deviations_are_those_of_exact_fractions(dtype: DTypeName) -> None:
+    x = numbers(dtype, (1, 2, 4, 5, 6))
+    for op in OPS:
+        found, exact = op(x), deviations(op, x)
+        assert found.dtype == ("float64" if x.dtype.itemsize > 2 and dtype != "float32" else "float32")
+        np.testing.assert_array_max_ulp(found, exact.astype(found.dtype), maxulp=1 if found.itemsize == 4 else 4)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (np.array([2.0**60, 2.0**60 + 2**10]), 2.0**9),
+        (np.array([2**62, 2**62 + 2, 2**62 + 4]), (8 / 3) ** 0.5),
+        (np.array([0, 2**64 - 1], "uint64"), 2.0**63),
+        (np.array([-(2**63), 2**63 - 1]), 2.0**63),
+        (np.array([1e300, -1e300]), 1e300),
+        (np.array([3e-320, 1e-320]), 1e-320),
+        (np.full(1000, 0.1), 0.0),
+    ],
+    ids=str,
+)
+def test_what_is_far_from_zero_or_near_the_ends_of_a_type_has_its_deviation(x: Any, expected: float) -> None:
+    assert std_pool(x[None, None], x.size).item() == pytest.approx(
+        expected, rel=1e-15, abs=1e-17 if expected == 0 else 0
+    )
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_the_part_of_an_array(cli: Any, tmp_path: Any) -> None:
+    pytest.importorskip("dask")
+    import dask.array as da
+
+    from poolcli.dask import std_pool as lazy
+
+    x = np.random.default_rng(3).standard_normal((1, 2, 30, 41))
+    whole = std_pool(x, 5, strides=2, pads=2)
+    cut = da.from_array(x, chunks=(1, 1, 7, 9))  # type: ignore[no-untyped-call]
+    parts = lazy(cut, 5, strides=2, pads=2)
+    np.testing.assert_array_equal(np.asarray(parts), whole)
+    source, target = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(source, x)
+    assert cli("std", source, "-o", target, "-k", 5, "-s", 2, "-p", 2, "-q", "--ddof", 0).code == 0
+    np.testing.assert_array_equal(np.load(target), whole)
+
+
+def test_identify_finds_deviations(cli: Any, tmp_path: Any) -> None:
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.random.default_rng(2).integers(0, 256, (1, 2, 30, 30)).astype(np.uint8))
+    assert cli("std", x, "-o", y, "-k", "3", "-s", "2", "-p", "1").code == 0
+    assert "std -k 3 -s 2 -p 1 " in cli("identify", x, y).out
