@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
+    from poolcli.layouts import fit_size as fit_size
     from poolcli.models.check import Finding as Finding
     from poolcli.models.check import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
@@ -45,6 +46,7 @@ _HOMES = {
     "check": "models.check",
     "convert": "explain.convert",
     "convert_layout": "layouts",
+    "fit_size": "layouts",
     "Finding": "models.check",
     "Plan": "plan",
     "identify": "explain.identify",

@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 import poolcli
-from poolcli import AreaPool, AvgPool, area_pool
+from poolcli import AreaPool, AvgPool, area_pool, fit_size
 from poolcli.engine import run_region
 from poolcli.explain.steps import window
+from poolcli.formats import parse_source, read_header
 from poolcli.plan.region import Region
 from tests.documents.console import typed
 
@@ -135,3 +136,22 @@ def test_areas_are_identified() -> None:
     x = np.random.default_rng(2).random((1, 1, 20, 31)).astype("float32")
     first, *_ = poolcli.identify(x, area_pool(x, (7, 12)))
     assert (first.op, first.fits) == (AreaPool((7, 12)), True)
+
+
+def test_images_are_fitted_into_pixels_without_being_enlarged(tmp_path: Path) -> None:
+    sizes = {
+        (3000, 4000): (600, 800),
+        (4000, 3000): (600, 450),
+        (10, 9): (10, 9),
+        (1, 5000): (1, 800),
+        (997, 1009): (600, 607),
+    }
+    assert {size: fit_size((*size, 3), "HWC", "800x600") for size in sizes} == sizes
+    assert fit_size((3, 8, 4), "CWH", 2) == (1, 2)
+    for name, size in (("a.png", (60, 40)), ("b.png", (30, 90))):
+        Image.new("RGB", size).save(tmp_path / name)
+    for op in ("area", "adaptive-avg", "adaptive-max"):
+        shown, code = typed(f"$ poolcli {op} {tmp_path}/a.png {tmp_path}/b.png -o {tmp_path}/{op}/ --fit 20x18")
+        assert code == 0, shown
+        found = [read_header(parse_source(str(tmp_path / op / name))).shape for name in ("a.png", "b.png")]
+        assert found == [(13, 20, 3), (18, 6, 3)]

@@ -118,7 +118,8 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
     _refuse(
         any(row and row.picture for row in _formats(paths)),
         f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
-        f"write {field('output_size', f'{found[2]},{found[1]}')}",
+        f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to keep "
+        "its aspect",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
 from poolcli.cli.program import COMMANDS, OF_THE_PROGRAM, Parameter, made, settings
-from poolcli.cli.values import is_number_list
+from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean, listed
@@ -129,7 +129,7 @@ def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Seq
     if not all(word.isdecimal() for word in left) or not all(map(is_number_list, lengths)):
         return
     others = [word for word in words if word not in (*placed, *left)]
-    option = "--output-size" if operator_called(placed[0]).startswith("adaptive") else "--kernel"
+    option = "--output-size" if "output_size" in attribute_names(operator_called(placed[0])) else "--kernel"
     if "," in lengths[0] and len(left) == 1 and {option, option[1:3]}.isdisjoint(others):
         line = shlex.join([*placed, option, left[0], *others])
         raise RequestError(f"{left[0]} is a value without its option; write poolcli shape {line}")

@@ -102,6 +102,10 @@ class Windows:
         "--output-size", metavar="S", panel=USUAL, example="7", numbers=True,
         help="Output size: 7, or 7,9 (order D,H,W).",
     )] = None
+    fit: Annotated[str | None, option(
+        "--fit", metavar="WxH", panel=USUAL, example="200x150",
+        help="Output size of images: what fits into these pixels, aspect kept, never enlarged.",
+    )] = None
     strides: Annotated[str | None, option(
         "-s", "--strides", metavar="S", panel=USUAL, example="2", numbers=True,
         help="Step of the windows. Default: 1 (PyTorch: kernel).",

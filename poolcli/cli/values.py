@@ -11,6 +11,7 @@ from typing import Any
 from poolcli.arguments import AUTO_PADS
 from poolcli.cli.options import Windows
 from poolcli.errors import RequestError
+from poolcli.layouts import fit_from
 from poolcli.message_fields import BOTH_ENDS, field
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, with_both_ends
@@ -111,7 +112,8 @@ def _plainly(item: str) -> str:
 def attribute_names(op: str) -> tuple[str, ...]:
     """The options of operator `op`: the fields of its record, and `pads` for both ends of pads."""
     own = [each.name for each in fields(OPERATORS[op])]
-    return (*own, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
+    fit = ("fit",) if "output_size" in own else ()
+    return (*own, *fit, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
 
 
 def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
@@ -126,9 +128,11 @@ def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
     padding = str(given.get("pads", "")).lower().replace("-", "_")
     if padding in PADDINGS:
         raise RequestError(f"{field('pads')} takes numbers, found {given['pads']}; write {PADDINGS[padding]}")
-    return with_both_ends(
-        {name: parse_numbers(field(name), value) if name in NUMBERS else value for name, value in given.items()}
-    )
+    fit = given.pop("fit", None)
+    if fit is not None and "output_size" in given:
+        raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
+    read = {name: parse_numbers(field(name), value) if name in NUMBERS else value for name, value in given.items()}
+    return with_both_ends(read | ({} if fit is None else {"output_size": fit_from(fit)}))
 
 
 def operator_of(op: str, given: Mapping[str, Any]) -> Attributes:

@@ -27,6 +27,7 @@ from poolcli.arguments import (
 )
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
+from poolcli.layouts import Fit
 from poolcli.message_fields import field as shown
 from poolcli.windows import Bins
 
@@ -179,11 +180,17 @@ class PickingAttributes(SlidingAttributes):
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
+def _size(name: str, value: object) -> PerAxis | Fit:
+    """Numbers for each axis, or the pixels that images are fitted into."""
+    found: PerAxis | Fit = value if isinstance(value, Fit) else numbers_from(1)(name, value)
+    return found
+
+
 @dataclass(frozen=True)
 class BinAttributes(Operator):
     """Attributes of adaptive windows: the spatial size of the output."""
 
-    output_size: PerAxis = field(metadata=read(numbers_from(1)))
+    output_size: PerAxis | Fit = field(metadata=read(_size))
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
     def windows_of(self, size: int, output: int) -> Bins:

@@ -9,7 +9,7 @@ from math import inf, prod
 from poolcli.arguments import ENDS, per_axis
 from poolcli.dialects import DIALECTS, Call, Dialect, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import spatial_axes
+from poolcli.layouts import Fit, fit_size, spatial_axes
 from poolcli.message_fields import field, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
@@ -52,7 +52,9 @@ def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int])
     check_lengths(names, sizes)
     support = support_of(op, dialect)
     if isinstance(op, BinAttributes):
-        return _resolve_bins(op, names, sizes, positions)
+        size = op.output_size
+        outputs = fit_size(shape, layout, size) if isinstance(size, Fit) else per_axis("output_size", size, names)
+        return _resolve_bins(op, names, sizes, positions, outputs)
     return _resolve_sliding(op, dialect, support, names, sizes, positions)
 
 
@@ -65,8 +67,7 @@ def support_of(op: Attributes, dialect: Dialect) -> Support:
     return support
 
 
-def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers) -> Resolved:
-    outputs = per_axis("output_size", op.output_size, names)
+def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers, outputs: Numbers) -> Resolved:
     axes = tuple(
         AxisPlan(name, position, windows, _bin_formula(windows))
         for name, position, windows in zip(names, positions, map(op.windows_of, sizes, outputs), strict=True)
