@@ -12,8 +12,9 @@ from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import Source, open_array, parse_source
-from poolcli.formats.files import check_url, exists
+from poolcli.formats.files import check_url, exists, is_url
 from poolcli.formats.recognise import in_subprocess_if_fragile
+from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
@@ -103,7 +104,8 @@ def _made(
         found = prepare(asked, source, file.header, metadata, output, settings)
         if settings.dry_run or (settings.resume and is_made(found)):
             return found, None
-        if not settings.overwrite and exists(found.output):
+        continued = settings.resume and is_url(found.output) and not is_finished(found.output)
+        if not settings.overwrite and not continued and exists(found.output):
             raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
         with spreading(cluster, settings.resume) as spread:
             return found, make(found, file, settings, bytes_done, spread)

@@ -16,7 +16,7 @@ from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query as in signed URLs
-S3_TRIES = 2  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of botocore, in seconds
+S3_TRIES = 4  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of botocore, in seconds
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -81,11 +81,12 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def patient(system: Any) -> Any:
-    """The same file system, which gives up within a minute if a store keeps asking for fewer requests: by default s3fs
-    repeats each request five times, after botocore has repeated it.
+    """The same file system, which gives up within a minute or so if a store keeps asking for fewer requests: by default
+    s3fs repeats each request five times, after botocore has repeated it. An object is read by one request: s3fs would
+    ask for its size before, to read parts of more than 50 MB at once.
     """
     if "s3" in system.protocol:
-        system.retries = S3_TRIES
+        system.retries, system.max_concurrency = S3_TRIES, 1
     return system
 
 

@@ -41,6 +41,7 @@ from poolcli.pooling.tiles import (
     blocks_of,
     bytes_of,
     check_fits,
+    largest_block,
     pool_block,
     pool_in_tiles,
     pool_spread,
@@ -132,6 +133,7 @@ def make(
     path = pyramid.source.path
     before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
+    at_url = settings.resume and is_url(pyramid.output)
     finished, total = 0, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan)
 
     def step(done: int, of_level: int) -> None:
@@ -148,7 +150,8 @@ def make(
             engine = work.engine
             copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
             chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
-            blocks = _blocks(level.plan, levels[number], copy, chunks, most)
+            largest = min(most, largest_block(level.plan, at_url))
+            blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
             room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
             if spread is not None and (base or file.streams):
                 below, first = (each.writer if each else None for each in (base, copy))
@@ -163,7 +166,7 @@ def make(
             engine = "numpy" if work.reasons else engine
             notes |= dict.fromkeys(work.notes)
         if len(pyramid.levels) == 1:
-            _copy(pyramid, read, levels[0], most)
+            _copy(pyramid, read, levels[0], most, at_url)
         check_unchanged(path, before)
     return Made(engine, clock.seconds, tuple(notes))
 
@@ -212,12 +215,12 @@ def _pool(work: Work, read: Read, sink: ZarrWriter, blocks: Blocks, most: int) -
         check_stopped()
 
 
-def _copy(pyramid: Pyramid, read: Read, sink: ZarrWriter, most: int) -> None:
+def _copy(pyramid: Pyramid, read: Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
     """The source alone."""
     from poolcli.ops import MaxPool
 
     same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)
-    for block in blocks_of(same, sink.unit, None, most):
+    for block in blocks_of(same, sink.unit, None, min(most, largest_block(same, at_url))):
         if not sink.holds(block.outputs):
             sink(block.outputs, read(block.outputs))
         check_stopped()

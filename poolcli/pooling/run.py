@@ -38,7 +38,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
-from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of
+from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
@@ -59,6 +59,7 @@ from poolcli.pooling.tiles import (
     Work,
     bytes_of,
     check_fits,
+    largest_block,
     parts_for,
     pool_in_tiles,
     pool_part,
@@ -274,7 +275,9 @@ def _read_pool_write(
         raise RequestError(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
         )
-    if settings.part is None and (not file.streams or bytes_of(work.plan) <= tile_for(settings.max_memory, beside)):
+    at_url = settings.resume and any(is_url(target.path) for target in targets)
+    small = bytes_of(work.plan) <= tile_for(settings.max_memory, beside) and not at_url
+    if settings.part is None and (small or not file.streams):
         results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
@@ -286,8 +289,9 @@ def _read_pool_write(
         unit = tuple(map(lcm, *units)) if units else None
         to_stream = any(target.path == "-" for target in targets)
         parts = parts_for(
-            work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices
-        )
+            work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices,
+            largest=largest_block(work.plan, at_url),
+        )  # fmt: skip
         if settings.part is not None:
             parts = _own(parts, sinks, settings.part, writer.notes)
         shared = [sink for sink in sinks if isinstance(sink, Shared)]

@@ -38,6 +38,7 @@ TILE = 16 * 2**20  # bytes of input and output together; larger ones were not fa
 POSITION = 16  # bytes of an index, and of the position in a plane that it is made from
 HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
 LARGEST = 128 * 2**20  # bytes of input and output of a block that grows to spare decoding
+STEPS = 32  # blocks, at least, of a run that continues at a URL, where one of the largest may take minutes
 ENOUGH = 16 * 2**20  # bytes up to which any block grows
 WORTH = 0.97  # of what was decoded before; less must be decoded for a block to grow beyond
 
@@ -229,6 +230,11 @@ def regions(plan: Plan, most: int) -> Iterator[Region]:
     return parts_of(whole(plan), most)
 
 
+def largest_block(plan: Plan, at_url: bool) -> int:
+    """The bytes of a block of a plan if memory does not limit it: less if it is `at_url`, to be continued there."""
+    return max(1, min(LARGEST, bytes_of(plan) // STEPS)) if at_url else LARGEST
+
+
 def bytes_of(plan: Plan) -> int:
     """The bytes of the input and the output."""
     return whole(plan).nbytes
@@ -307,6 +313,7 @@ def parts_for(
     *,
     front_to_back: bool = False,
     indices: bool = False,
+    largest: int = LARGEST,
 ) -> Iterable[Region]:
     """The output in parts under a limit of memory: of whole units of what is written, along the chunks of what is read,
     or one behind the other in C order. `beside` is memory that is taken beside the parts. Refuses a plan whose smallest
@@ -319,7 +326,7 @@ def parts_for(
         first = islice(regions(plan, tile), 3)  # the largest is among them
         _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
         return regions(plan, tile)
-    most = LARGEST if limit is None else max(1, min(LARGEST, int((limit - beside) // HELD * share)))
+    most = largest if limit is None else max(1, min(largest, int((limit - beside) // HELD * share)))
     blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
     _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
     return blocks

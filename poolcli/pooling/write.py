@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli import __version__
 from poolcli.formats import Metadata, RegionWriter, Spec, WriteOptions, format_of, open_writer, write
 from poolcli.formats.checks import named
-from poolcli.formats.files import Fingerprint
+from poolcli.formats.files import Fingerprint, is_url
 from poolcli.formats.records import CallbackWriter, Dimension, slices
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
@@ -180,8 +180,10 @@ class Writer:
     def _identity(self, path: str) -> str | None:
         """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
         asked = self.settings
-        if asked.part is None and (not asked.resume or not format_of(path).resumable or bytes_of(self.plan) <= TILE):
+        if asked.part is None and not (asked.resume and format_of(path).resumable):
             return None
+        if asked.part is None and bytes_of(self.plan) <= TILE and not is_url(path):
+            return None  # which takes no longer than to continue it
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import gc
+import signal
+import socket
+import struct
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -41,6 +49,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()  # our own server
         system = s3fs.S3FileSystem(skip_instance_cache=True)
         system.mkdir("bucket")
+        system.server = server._server
         yield system
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
@@ -90,7 +99,6 @@ def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stop
 ) -> None:
     stored("s3://bucket/x.zarr")
     monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
-    monkeypatch.setattr("poolcli.pooling.write.TILE", 1000)  # what is smaller is made anew
     run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
     own, written = Writer.__call__, list[Any]()
 
@@ -119,6 +127,104 @@ def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stop
     assert not first & set(written)
     np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.zarr")[:], AvgPool(2, 2)(X, layout="DHW"))
     assert not [name for name in bucket.find("bucket") if ".kept.at" in name]
+
+
+RUN = """
+import sys
+import poolcli.formats.resumable as resumable
+from poolcli.__main__ import main
+from poolcli.formats.zarr.write import Writer
+
+resumable.NOTE_EVERY, left, own = 0, [int(sys.argv.pop(1))], Writer.__call__
+
+def stopping(self, region, array):
+    own(self, region, array)
+    left[0] -= 1
+    if not left[0]:
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Writer.__call__ = stopping
+main()
+"""
+
+
+def killed_after(regions: int, *words: str) -> int:
+    """The exit code of poolcli that is killed when it has written so many regions."""
+    run = subprocess.run([sys.executable, "-c", RUN, str(regions), *words, "-q"], timeout=60, check=False)
+    return run.returncode
+
+
+@pytest.mark.parametrize(
+    ("regions", "words"),
+    [
+        (5, ("avg", *HALVE)), (1, ("pyramid", "--levels", "2")), (6, ("pyramid", "--levels", "2")),
+        (5, ("avg", *HALVE, "--shard", "1/1")),
+    ],
+)  # fmt: skip
+def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
+    words: tuple[str, ...], regions: int, cli: Cli, bucket: Any
+) -> None:
+    stored("s3://bucket/x.zarr", chunks=(8, 8, 8))
+
+    def objects(folder: str, what: str = "ETag") -> dict[str, Any]:
+        bucket.invalidate_cache()
+        found = bucket.find(f"bucket/{folder}/y.zarr", detail=True)
+        return {name.partition("/y.zarr/")[2]: about[what] for name, about in found.items()}
+
+    run = (words[0], "s3://bucket/x.zarr", *words[1:], "--resume", "-o")
+    assert cli(*run, "s3://bucket/whole/y.zarr", "-q").err == ""
+    assert killed_after(regions, *run, "s3://bucket/cut/y.zarr") == -signal.SIGKILL
+    before = set(objects("cut"))
+    assert 0 < len(before) < len(objects("whole")) or "--shard" in words
+    sleep(1.1)  # the time of an object is that of a second
+    first = datetime.now(UTC)
+    assert cli(*run, "s3://bucket/cut/y.zarr", "-q").err == ""
+    assert objects("cut") == objects("whole")
+    kept = sum(when < first for when in objects("cut", "LastModified").values())
+    assert (kept > 0) == (regions > 1)
+    assert [name for name in bucket.find("bucket/cut") if ".kept.at" in name] == []
+
+
+def test_a_finished_store_is_not_replaced_by_resume(cli: Cli, bucket: Any) -> None:
+    stored("s3://bucket/x.zarr")
+    run = ("pyramid", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", "--levels", "2", "-q", "--resume")
+    assert cli(*run).err == ""
+    assert cli(*run).err == (
+        "poolcli: s3://bucket/x.zarr: s3://bucket/y.zarr exists; use --overwrite, or another --output\n"
+    )
+
+
+def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
+    """Every eleventh request is refused, reset, cut short or slow, in turn."""
+    stored("s3://bucket/x.zarr", chunks=(8, 8, 8))
+    server = bucket.server
+    own, requests = server.app, count(1)
+
+    def faulty(environ: dict[str, Any], start: Any) -> Any:
+        number = next(requests)
+        fault = number // 11 % 4 if number % 11 == 0 else None
+        if fault == 0:
+            start("503 Slow Down", [("Content-Length", "0")])
+            return [b""]
+        if fault == 1:
+            sleep(1.0)
+        if fault not in (2, 3):
+            return own(environ, start)
+        body = b"".join(own(environ, start)) if fault == 2 else b""
+        return cut(environ["werkzeug.socket"], body[: len(body) // 2])
+
+    def cut(connection: Any, body: bytes) -> Iterator[bytes]:
+        if body:
+            yield body
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets it
+        connection.close()
+        raise ConnectionResetError
+
+    server.app = faulty
+    assert cli("avg", "s3://bucket/x.zarr", "-o", "y.npy", *HALVE, "-q").err == ""
+    np.testing.assert_array_equal(np.load("y.npy"), AvgPool(2, 2)(X, layout="DHW"))
+    assert next(requests) > 60
 
 
 def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import fsspec
@@ -55,6 +57,23 @@ def test_no_more_of_a_document_is_read_than_the_limit(cli: Cli, monkeypatch: pyt
     )  # fmt: skip
     assert max(lengths) == 2**21 + 1
     assert cli(*run, "200M").code == 0
+
+
+class _WithoutRanges(SimpleHTTPRequestHandler):
+    """Answers a request for a range with the whole file, as HTTP allows."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
+    made("x.zarr", key="a", shards=(4, 4, 4), chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutRanges) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/x.zarr/a"
+        result = cli("avg", url, "-o", "y.npy", *HALVE, "-q")
+        server.shutdown()
+    assert result.err == ""
+    np.testing.assert_array_equal(np.load("y.npy"), halved())
 
 
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
     try:
         resumed = identity is not None and bool(journal.read())
         if not resumed:
-            _make_room(system, place, path, overwrite)
+            unfinished = identity is not None and not _is_store(system, place)  # killed before its first note
+            _make_room(system, place, path, overwrite or unfinished)
         try:
             yield journal
             check_stopped()
@@ -149,6 +150,14 @@ def finish_store(path: str) -> tuple[int, int]:
         write_documents(system, place, documents)
         system.rm(notes, recursive=True)
     return count, 1
+
+
+def is_finished(path: str) -> bool:
+    """Whether there is a store at a URL, with its metadata."""
+    system, place = filesystem(path)
+    system.invalidate_cache()
+    with _reached(path):
+        return _is_store(system, place)
 
 
 def _is_store(system: Any, place: str) -> bool:
