@@ -1,7 +1,7 @@
 """The commands `merge` and `cache`: what runs leave behind, shards of outputs and compiled kernels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from poolcli.arguments import one_of
@@ -35,8 +35,7 @@ def merge(request: MergeOptions) -> int:
     merged = merge_parts(request.folder)
     shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
     outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
-    document = {"path": merged.path, "shards": merged.shards, "outputs": merged.outputs}
-    _answer(request, document, f"{merged.path}: {shards}, {outputs}")
+    _answer(request, asdict(merged), f"{merged.path}: {shards}, {outputs}")
     return 0
 
 

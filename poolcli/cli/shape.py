@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
@@ -165,7 +165,7 @@ def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
         return {}
     from poolcli.report import as_json
 
-    parts: dict[str, Any] = {"explain": as_json.explanation_document(plan)} if request.explain else {}
+    parts: dict[str, Any] = {"explain": asdict(plan.explain())} if request.explain else {}
     parts |= {"windows": as_json.windows_document(plan)} if request.windows else {}
     parts |= {"compare": as_json.comparison_document(plan)} if request.compare else {}
     return parts | ({"to": as_json.conversion_document(plan, request.to)} if request.to else {})

@@ -20,8 +20,8 @@ from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, whole
-from poolcli.pooling.tiles import TILE, regions
+from poolcli.plan.region import Region, parts_of, whole
+from poolcli.pooling.tiles import TILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +103,7 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
     out = np.empty(plan.output_shape, plan.output_dtype)
-    for region in regions(plan, TILE // 4):
+    for region in parts_of(whole(plan), TILE // 4):
         slab = x[slices(region.reads)]
         place = out[slices(region.outputs)]
         if colour.votes:

@@ -225,11 +225,6 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
                 written.result()
 
 
-def regions(plan: Plan, most: int) -> Iterator[Region]:
-    """The whole output in parts, each with its input at most about `most` bytes."""
-    return parts_of(whole(plan), most)
-
-
 def largest_block(plan: Plan, at_url: bool) -> int:
     """The bytes of a block of a plan if memory does not limit it: less if it is `at_url`, to be continued there."""
     return max(1, min(LARGEST, bytes_of(plan) // STEPS)) if at_url else LARGEST
@@ -323,9 +318,9 @@ def parts_for(
     share = data / (data + positions) if data else 1.0
     if unit is None and (chunks is None or front_to_back):
         tile = max(1, int(tile_for(limit, beside) * share))
-        first = islice(regions(plan, tile), 3)  # the largest is among them
+        first = islice(parts_of(whole(plan), tile), 3)  # the largest is among them
         _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
-        return regions(plan, tile)
+        return parts_of(whole(plan), tile)
     most = largest if limit is None else max(1, min(largest, int((limit - beside) // HELD * share)))
     blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
     _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)

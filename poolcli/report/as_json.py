@@ -12,7 +12,7 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.solve import Answer, Near, searched_for
-from poolcli.explain.steps import explain, window
+from poolcli.explain.steps import window
 from poolcli.message_fields import field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
@@ -123,11 +123,6 @@ _KEYS = (
 
 
 MOST_WINDOWS = 1_000_000
-
-
-def explanation_document(plan: Plan) -> dict[str, Any]:
-    """Steps and facts of every axis."""
-    return asdict(explain(plan))
 
 
 def windows_document(plan: Plan) -> dict[str, Any]:

@@ -122,7 +122,9 @@ def document_in_pieces(path: str, answers: Iterable[Answer], comparison: Compari
     yield to_json({"schema_version": SCHEMA_VERSION, "path": path, "layers": []}).removesuffix("]}")
     for place, (finding, there) in enumerate(answers):
         yield (", " if place else "") + to_json(_layer(finding) | ({"to": _written(there)} if there else {}))
-    yield "], " + to_json({"data": _finite(asdict(comparison)) if comparison else None}).removeprefix("{") + "\n"
+    facts = asdict(comparison) if comparison else {}
+    finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
+    yield "], " + to_json({"data": finite or None}).removeprefix("{") + "\n"
 
 
 def _layer(finding: Finding) -> dict[str, Any]:
@@ -142,11 +144,6 @@ def _layer(finding: Finding) -> dict[str, Any]:
 
 def _written(there: Written) -> dict[str, Any]:
     return asdict(replace(there, reason=there.reason and on_command_line(there.reason)))
-
-
-def _finite(facts: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no nan and no infinity: they become words."""
-    return {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}
 
 
 Answer = tuple[Finding, Written | None]

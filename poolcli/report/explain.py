@@ -204,7 +204,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         return Text("nothing fits: no pooling gives an output of this shape")
     table = plain_table("", "as", "options", "error")
     for number, candidate in enumerate(found, 1):
-        title = DIALECTS[candidate.op.like].title if _is_framework(candidate) else "-"
+        title = DIALECTS[candidate.op.like].title if OPERATORS[candidate.op.name].rules_of is None else "-"
         options = f"{candidate.op.name} {options_of(candidate.op)}"
         table.add_row(str(number), title, options, off(candidate.deviation))
     first = found[0]
@@ -264,10 +264,6 @@ def _document(candidate: Candidate) -> dict[str, Any]:
 
 def _share(deviation: Deviation) -> str:
     return f"{deviation.different:,} of {deviation.elements:,} outputs differ by more than rounding error"
-
-
-def _is_framework(candidate: Candidate) -> bool:
-    return OPERATORS[candidate.op.name].rules_of is None
 
 
 def _distinctions(found: Sequence[Candidate]) -> list[RenderableType]:

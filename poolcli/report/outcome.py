@@ -47,14 +47,10 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
         if part.plan and part.output and part.header:
             shapes = (part.plan.layout, part.plan.input_shape), (part.output.layout, part.output.shape)
             table.add_row(Text(printable(part.header.key or "-")), part.plan.dtype, *(named_shape(*s) for s in shapes))
-    ends = Text(f"{printable(outcome.job.source.path)} to {printable(_target_of(outcome))}", style="bold")
+    ends = Text(f"{printable(outcome.job.source.path)} to {printable(outcome.job.output or 'nowhere')}", style="bold")
     notes = dict.fromkeys(note for each in (*outcome.parts, outcome) for note in each.notes)
     closing = Text(_closing(replace(outcome.parts[0], seconds=outcome.seconds)), style="dim")
     return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
-
-
-def _target_of(outcome: Outcome) -> str:
-    return outcome.job.output or "nowhere"
 
 
 def summary_view(tally: Tally, dry_run: bool) -> RenderableType:

@@ -39,11 +39,6 @@ def install_handlers() -> None:
     sys.unraisablehook = _report
 
 
-def is_own_process() -> bool:
-    """Whether this process is the program or one of its workers, not another program that imports poolcli."""
-    return sys.unraisablehook is _report
-
-
 def remove_handlers() -> None:
     """Restores the default handlers; signals are ignored if the process is ending because of one."""
     global _heard

@@ -75,7 +75,6 @@ VECTORS = 16  # elements that fill vectors, several at once
 LINE = 1 << 12  # elements of a line, of which the best is found at once
 SHORT = 4  # elements along W of windows that are joined one tap of all of them at a time
 LANES = 8  # sums that the elements of a longer window are added in, every eighth in one, so that they fill vectors
-LOW = 3  # rows of a window, up to which joining them in turn is the order of any number
 APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 14  # where the begins follow, and then the counts

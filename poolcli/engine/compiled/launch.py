@@ -117,6 +117,3 @@ def _keep_off_this_core(helpers: ThreadPoolExecutor) -> None:
     for helper in helpers._threads:
         with suppress(OSError):
             os.sched_setaffinity(helper.native_id or 0, others)
-
-
-Array = np.ndarray[Any, np.dtype[Any]]

@@ -148,33 +148,50 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
 def _result_of(steps, divisor):
     """result(total, share, w): what is made of the total of element w of a row, before its root."""
     total = steps.nothing.dtype.kind
-    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(total, _parts_of_integer)
+    if steps.result == "byreciprocal":
+        return _pair_by_reciprocal() if total == "c" else _by_reciprocal
+    nan, bits = steps.nothing.dtype.type(np.nan) if total == "f" else 0, steps.bits
     whole = _sum_of_pair if total == "c" else inlined(lambda total: total)
+    without_divisor = {
+        "": inlined(lambda total, share, w: whole(total)),
+        "element": inlined(lambda total, share, w: total if total == total else nan),
+        "negated": inlined(lambda total, share, w: -total if total == total else nan),
+        "scaled": inlined(lambda total, share, w: (float(total) + 0.0) * share.outer_reciprocal),
+        "shift": inlined(lambda total, share, w: half_even_shift(total, bits)),
+        "ofkernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
+    }
+    if steps.result in without_divisor:
+        return without_divisor[steps.result]
+    divided = _division(steps.result, total, divisor)
+    return inlined(lambda total, share, w: divided(total, share.outer * share.along[w]))
+
+
+@inlined
+def _by_reciprocal(total, share, w):
+    divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+    return quotient(float(total), divisor, reciprocal)
+
+
+def _pair_by_reciprocal():
     residue_of = residue if fuses() else residue_of_halves
-    nearest = _nearest_of(residue_of)
-    nan, bits, exact = steps.nothing.dtype.type(np.nan) if total == "f" else 0, steps.bits, divisor.type
 
     @inlined
     def by_reciprocal(total, share, w):
-        divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
-        return quotient(float(total), divisor, reciprocal)
-
-    @inlined
-    def divided(total, divisor):
-        return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
-
-    @inlined
-    def divided_pair(total, divisor):
-        """The quotient of a sum and its error, with the quotient's own rounding error put right."""
-        return nearest(total.real, total.imag, divisor)[0]
-
-    @inlined
-    def by_reciprocal_pair(total, share, w):
-        """As `divided_pair`, whose second quotient alone is far from the ends of the range, or too small to matter."""
+        """As the division of a pair: its second quotient alone is far from the ends of the range, or too small to
+        matter.
+        """
         divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
         found = total.real / divisor
         better = found + quotient(residue_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
         return better if np.isfinite(better) else found
+
+    return by_reciprocal
+
+
+def _division(result, total, divisor):
+    """divided(total, divisor), for totals of the kind `total` and divisors of the type `divisor`."""
+    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(total, _parts_of_integer)
+    nearest, exact = _nearest_of(residue if fuses() else residue_of_halves), divisor.type
 
     @inlined
     def to_nearest(total, divisor):
@@ -192,25 +209,12 @@ def _result_of(steps, divisor):
         """In a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
         return np.rint(exact(total) / divisor)
 
-    if steps.result == "byreciprocal":
-        return by_reciprocal_pair if total == "c" else by_reciprocal
-    without_divisor = {
-        "": inlined(lambda total, share, w: whole(total)),
-        "element": inlined(lambda total, share, w: total if total == total else nan),
-        "negated": inlined(lambda total, share, w: -total if total == total else nan),
-        "scaled": inlined(lambda total, share, w: (float(total) + 0.0) * share.outer_reciprocal),
-        "shift": inlined(lambda total, share, w: half_even_shift(total, bits)),
-        "ofkernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
-    }
-    if steps.result in without_divisor:
-        return without_divisor[steps.result]
-    of_divisor = {
-        "quotient": divided_pair if total == "c" else divided,
-        "nearest": to_nearest,
-        "odd": to_odd,
-        "halfeven": rounded if divisor.kind == "f" else _half_even,
-    }[steps.result]
-    return inlined(lambda total, share, w: of_divisor(total, share.outer * share.along[w]))
+    @inlined
+    def divided(total, divisor):
+        return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
+
+    ways = {"odd": to_odd, "nearest": to_nearest, "halfeven": rounded if divisor.kind == "f" else _half_even}
+    return ways.get(result, to_nearest if total == "c" else divided)
 
 
 def _root_of(power):
