@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from poolcli.nodata import Missing
 
@@ -36,7 +36,7 @@ class ReadOptions:
     allow_external : whether HDF5 and Zarr may read files that an input refers to
     limit, allowed : the memory limit in bytes, and the same if it was given (--max-memory)
     axes : the number of axes of the array, if it is known
-    first_level : whether a multiscale group stands for its largest level
+    first_level : for a pyramid: whether a multiscale group stands for its largest level, and a stack has its own axes
     raw : the array of a file without a header
     """
 
@@ -50,6 +50,15 @@ class ReadOptions:
     raw: Raw | None = None
 
 
+class Axis(NamedTuple):
+    """An axis that a file describes: its letter and length, the distance of its elements, and the unit of that."""
+
+    letter: str
+    length: int
+    step: float
+    unit: str
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """What is known of an array before its data is read.
@@ -60,6 +69,7 @@ class Header:
     missing : nodata values that the file declares
     beside : bytes of memory that reading takes beside the array or the region read
     curve : of images, how numbers stand for light
+    axes : those that an image describes, if it is read as a stack
     """
 
     format: str
@@ -73,6 +83,7 @@ class Header:
     missing: Missing = ()
     beside: int = 0
     curve: Curve | None = None
+    axes: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

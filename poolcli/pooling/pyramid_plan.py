@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as default
 from math import prod
@@ -15,9 +16,9 @@ from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
 from poolcli.formats.files import check_apart
-from poolcli.formats.records import Dimension, WriteOptions
+from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
-from poolcli.formats.zarr.ome import AXES, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
+from poolcli.formats.zarr.ome import AXES, KNOWN_UNITS, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
 from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
@@ -139,7 +140,7 @@ def prepare(
     levels = levels_of(
         request.reduction, shape, header.dtype, layout, count=request.levels, enough=ENOUGH, missing=missing
     )
-    known = metadata.ome
+    known = metadata.ome or _described(header.axes)
     scale = _scale(request, layout, read_layout, known)
     origin = _turned(known.get("translation") or [0.0] * len(layout), read_layout, layout)
     units = _units(request, layout, read_layout, known)
@@ -211,6 +212,19 @@ def _said(given: str | None, layout: str, header: Header) -> tuple[str, ...]:
     return (
         f"assuming axes {names}; {field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)",
     )
+
+
+def _described(axes: Sequence[Axis]) -> dict[str, Any]:
+    """Axes, distances and units that the stack itself names, as OME-Zarr has them; without units that it lacks."""
+    found, scale = [], []
+    for axis in axes:
+        name, unit = AXES[axis.letter][0], axis.unit
+        with suppress(RequestError):
+            unit = unit if axis.letter == "N" else unit_of(unit)
+        known = unit == "second" or unit in KNOWN_UNITS
+        found.append({"name": name} | ({"unit": unit} if known else {}))
+        scale.append(axis.step if known and axis.step > 0 else 1.0)
+    return {"axes": found, "scale": scale} if found else {}
 
 
 def _turned(values: Sequence[Any], source: str, target: str) -> list[Any]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.image import deep, pillow, tiff, tiff_write
+from poolcli.formats.image import deep, pillow, stacks, tiff, tiff_write
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.pages import Picture, choose_pages, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
-from poolcli.formats.records import ArrayReader, Header, InMemoryReader, Metadata, ReadOptions, Source
+from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
 from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
@@ -75,12 +75,18 @@ def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header,
         shape, layout = (*shape, picture.channels), "HWC"
     if len(taken) > 1:
         shape, layout = (len(taken), *shape), f"N{layout}"
+    axes: tuple[Axis, ...] = ()
+    if options.first_level and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
+        axes = stacks.axes_of(path, len(pages), shape[-2:])
+    if axes:
+        shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*said, *picture.notes, *notes)
     decoding = pages[taken.start].pixels * picture.memory + os.path.getsize(path)
     header = Header(
         picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
         picture.curve,
+        axes,
     )  # fmt: skip
     return header, picture, taken
 
@@ -101,10 +107,11 @@ def _load(
     if len(pages) == 1:
         return first, Metadata(image=found)
     out, times = np.empty(header.shape, header.dtype), [picture.duration()]
-    out[0] = first
+    planes = out.reshape(len(pages), *first.shape)
+    planes[0] = first
     own, lost, later = _of_page(found), dict.fromkeys(found.get("lost", ())), dict[int, dict[str, Any]]()
     for number, page in enumerate(pages[1:], 1):
-        out[number] = _decode(path, picture, page, first.shape)
+        planes[number] = _decode(path, picture, page, first.shape)
         times.append(picture.duration())
         if picture.tells_of_pages:
             said = picture.described()

@@ -1,0 +1,63 @@
+"""The axes of stacks that ImageJ and OME-TIFF describe: lengths, distances and units, read by tifffile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from poolcli.formats.image.codecs import WHY_READ
+from poolcli.formats.records import Axis
+from poolcli.system.lazy_imports import need
+
+LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
+SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
+
+
+def axes_of(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
+    """The axes of all pages together, each of this height and width; () if the file does not name just these."""
+    try:
+        (tifffile,) = need("tifffile", why=WHY_READ)
+        with tifffile.TiffFile(path) as file:
+            if file.is_ome:  # of several images or files, `Image` or `TiffData` is a list, which raises
+                found = _of_ome(tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"])
+            elif file.is_imagej:
+                found = _of_imagej(file.imagej_metadata, size, file.pages[0].resolution)
+            else:
+                return ()
+    except MemoryError:
+        raise
+    except Exception:  # of many kinds, for damaged descriptions; RequestError without tifffile
+        return ()
+    axes = tuple(axis for axis in found if axis.length > 1 or axis.letter in "HW")
+    lengths = [axis.length for axis in axes]
+    return axes if lengths[-2:] == list(size) and prod(lengths[:-2]) == pages else ()
+
+
+def _of_ome(pixels: Mapping[str, Any]) -> list[Axis]:
+    """OME-XML: pages in the order of `DimensionOrder`, of which the first letter changes fastest."""
+    if pixels["TiffData"].get("IFD", 0) != 0 or "UUID" in pixels["TiffData"]:
+        raise ValueError("pages in another order, or another file")
+    found = []
+    for name in reversed(pixels["DimensionOrder"]):
+        key = "TimeIncrement" if name == "T" else f"PhysicalSize{name}"
+        unit = pixels.get(f"{key}Unit", "second" if name == "T" else "µm") if key in pixels else ""
+        found.append(Axis(LETTERS[name], pixels[f"Size{name}"], float(pixels.get(key, 1)), unit))
+    return found
+
+
+def _of_imagej(said: Mapping[str, Any], size: Sequence[int], resolution: Sequence[float]) -> list[Axis]:
+    """ImageJ's description: pages by frame, slice and channel; the resolution is in pixels to the unit."""
+    unit = str(said.get("unit", "")).replace("\\u00B5", "µ")
+    steps = {"Z": said.get("spacing", 1), "T": said.get("finterval", 1), "Y": 1 / resolution[1], "X": 1 / resolution[0]}
+    units = {"T": "second" if "finterval" in said else "", "C": ""}
+    sizes = {name: said.get(key, 1) for name, key in SIZES.items()}
+    if prod(sizes.values()) == 1:
+        sizes["Z"] = said.get("images", 1)
+    sizes |= {"Y": size[0], "X": size[1]}
+    return [
+        Axis(
+            LETTERS[name], int(length), float(steps.get(name, 1)) if unit or name == "T" else 1.0, units.get(name, unit)
+        )
+        for name, length in sizes.items()
+    ]
