@@ -43,7 +43,7 @@ KEYWORDS = {
 
 
 def _by_word(rows: Mapping[T, str]) -> dict[str, T]:
-    return {word: said for said, words in rows.items() for word in words.split()}
+    return {word: meaning for meaning, words in rows.items() for word in words.split()}
 
 
 # Of several settings the first whose option the command has is meant; one with @ is another command's.

@@ -188,18 +188,18 @@ def _typed_for(name: str, words: Sequence[str]) -> str | None:
 
 def _without(words: Sequence[str], *flags: str) -> list[str]:
     """The words without these options, in whatever spelling, and without their values."""
-    gone, kept, skip = {_plain(flag) for flag in flags}, list[str](), False
+    gone, rest, skip = {_plain(flag) for flag in flags}, list[str](), False
     for word in words:
         name, sign, _ = word.partition("=")
         joined = word[:2] in flags and word[1:2].isalpha()  # -k2
         if word.startswith("-") and _plain(name) in gone:
             skip = not sign
         elif not joined and not (skip and not word.startswith("-")):
-            kept.append(word)
+            rest.append(word)
             skip = False
         else:
             skip = False
-    return kept
+    return rest
 
 
 def _plain(word: str) -> str:
@@ -233,8 +233,8 @@ def _placed(command: str, plain: str, taken: Sequence[Parameter], words: Sequenc
         if not each.flags and plain in each.words:
             return f"; write poolcli {command} {plain}"
         if not each.flags and len(plain) > 1 and plain in (each.name, each.name.rstrip("s"), each.metavar.lower()):
-            kept = [word for word in words if _plain(word) != plain]
-            line = shlex.join(kept) if len(kept) < len(words) and kept else each.setting
+            rest = [word for word in words if _plain(word) != plain]
+            line = shlex.join(rest) if len(rest) < len(words) and rest else each.setting
             return f"; {each.metavar} is a positional argument: poolcli {command} {line}"
     return ""
 

@@ -62,25 +62,25 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TIL
     else:
         down, across = spatial[-2:]
         taken = min(channels, 4 if mode else tiles)
-    region, said = [], []
+    region, shown = [], []
     for letter, size in zip(layout, shape, strict=True):
         if letter in (down, across):
             region.append(range(size))
         elif letter == "C":
             region.append(range(taken))
             if taken < channels:
-                said.append(f"C 0 to {taken - 1} of {size}")
+                shown.append(f"C 0 to {taken - 1} of {size}")
         else:
             at = 0 if letter == "N" else size // 2
             region.append(range(at, at + 1))
             if size > 1:
-                said.append(f"{letter} {at} of {size}")
+                shown.append(f"{letter} {at} of {size}")
     values = _read(file, tuple(region), layout.find(down))
     order = [layout.index(letter) for letter in dict.fromkeys(("C", down, across)) if letter in layout]
     rest = [i for i in range(len(layout)) if i not in order]
     tall = values.shape[layout.index(down)] if down in layout else 1
     planes = np.transpose(values, rest + order).reshape((-1, tall, values.shape[layout.index(across)]))
-    return Thumbnail(planes, mode, tuple(said))
+    return Thumbnail(planes, mode, tuple(shown))
 
 
 def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:

@@ -159,7 +159,7 @@ def run(
         layout = named_layout(x)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
     try:
-        call = (_kept_call if max(array.shape, default=0) <= LONG else _kept_long_call)(*key)
+        call = (_cached_call if max(array.shape, default=0) <= LONG else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     if layout is None and array.shape[-1:] in CHANNELS_LAST:
@@ -274,7 +274,7 @@ def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
 
 def made(record: type[Record], *values: Any, pads: PerAxis | None = None) -> Record:
     """The record of these values, cached: making it takes 9 of the 29 us of a call with a small array."""
-    build: Any = _kept_record if all(map(_is_key, (*values, pads))) else _new_record
+    build: Any = _cached_record if all(map(_is_key, (*values, pads))) else _new_record
     return cast("Record", build(record, *values, **({} if pads is None else {"pads": pads})))
 
 
@@ -287,7 +287,7 @@ def _new_record(record: Any, *values: Any, **more: Any) -> Any:
     return record(*values, **more)
 
 
-_kept_record = lru_cache(maxsize=256, typed=True)(_new_record)
+_cached_record = lru_cache(maxsize=256, typed=True)(_new_record)
 
 
 def _new_call(
@@ -308,8 +308,8 @@ def _new_call(
 
 # Planning takes longer than pooling thousands of elements, so calls are kept; a call of a long axis holds tables of its
 # windows, up to 32 bytes for each element, so that few of those are.
-_kept_call = lru_cache(maxsize=64)(_new_call)
-_kept_long_call = lru_cache(maxsize=4)(_new_call)
+_cached_call = lru_cache(maxsize=64)(_new_call)
+_cached_long_call = lru_cache(maxsize=4)(_new_call)
 
 
 def _check(layout: object, out: object, threads: object) -> None:

@@ -55,8 +55,8 @@ class Colour:
     def notes(self) -> tuple[str, ...]:
         """What a report says of it."""
         light = f"averaged in linear light ({self.linear.name})" if self.linear else ""
-        said = {WEIGHTED: self.weighted, light: self.linear, WHOLE: self.votes}
-        return tuple(note for note, holds in said.items() if holds)
+        steps = {WEIGHTED: self.weighted, light: self.linear, WHOLE: self.votes}
+        return tuple(note for note, holds in steps.items() if holds)
 
 
 PLAIN = Colour()

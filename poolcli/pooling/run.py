@@ -157,8 +157,8 @@ def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
     """The nodata value that the output's attributes or tags name, which are those of the input; None if they do not."""
     if not header.missing or not job.output or settings.rescale is not None:
         return None
-    kept = FORMATS[header.format].nodata == format_of(job.output).nodata != ""
-    return header.missing[0] if kept else None
+    names_same = FORMATS[header.format].nodata == format_of(job.output).nodata != ""
+    return header.missing[0] if names_same else None
 
 
 def _plan(
@@ -179,11 +179,11 @@ def _plan(
             missing=missing,
             nodata=nodata,
         )
-    return _kept_plan(op, header.shape, header.dtype, layout, settings.dtype)
+    return _cached_plan(op, header.shape, header.dtype, layout, settings.dtype)
 
 
 @lru_cache(maxsize=16)
-def _kept_plan(op: Attributes, shape: tuple[int, ...], dtype: str, layout: str | None, output_dtype: object) -> Plan:
+def _cached_plan(op: Attributes, shape: tuple[int, ...], dtype: str, layout: str | None, output_dtype: object) -> Plan:
     """The plan of arrays that are alike, which most of a folder are."""
     return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
 
@@ -196,8 +196,8 @@ def _stored(
         layout = check_layout(output_layout, len(output_layout))
         shape = converted_shape(plan.output_shape, plan.layout, layout)
     if path:
-        kept = check_output(path, shape, dtype, layout, mode)
-        layout = layout if output_layout else kept
+        usual = check_output(path, shape, dtype, layout, mode)
+        layout = layout if output_layout else usual
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)
 
 
@@ -357,8 +357,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         left_out = () if settings.arrays else file.left_out
         notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
         if not settings.dry_run:
-            parts, kept = _pooled_and_written(job, settings, file, parts, copied, clock)
-            notes += kept
+            parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
+            notes += not_kept
     parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
     every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)

@@ -45,11 +45,11 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         metadata = _with_scales_pooled(metadata, {axis.position: axis.windows for axis in plan.axes})
     if layout != plan.layout:
         metadata = _turned(metadata, plan.layout, layout)
-    kept = [name for name in metadata.attributes if SIZES.search(name)]
-    if kept:
-        were, them = ("was", "it if it describes") if len(kept) == 1 else ("were", "them if they describe")
-        said = f"{named(kept)} {were} copied unchanged; update {them} the resolution"
-        metadata = replace(metadata, notes=(*metadata.notes, said))
+    copied = [name for name in metadata.attributes if SIZES.search(name)]
+    if copied:
+        were, them = ("was", "it if it describes") if len(copied) == 1 else ("were", "them if they describe")
+        note = f"{named(copied)} {were} copied unchanged; update {them} the resolution"
+        metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
 
 
@@ -97,8 +97,8 @@ def _with_scales_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) 
     metadata = replace(metadata, dimensions=tuple(dimensions))
     if not lost:
         return metadata
-    said = f"left out, because they are very long or a window has none of them: the coordinates {named(lost)}"
-    return replace(metadata, notes=(*metadata.notes, said))
+    note = f"left out, because they are very long or a window has none of them: the coordinates {named(lost)}"
+    return replace(metadata, notes=(*metadata.notes, note))
 
 
 @dataclass(slots=True)
@@ -159,8 +159,8 @@ class Writer:
         if target.layout != self.plan.layout:
             return None
         path = str(target.path)
-        kept = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
-        spec = Spec(target.shape, target.dtype, target.layout, self._key(target), kept)
+        scaled = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
+        spec = Spec(target.shape, target.dtype, target.layout, self._key(target), scaled)
         return open_writer(path, spec, self._options(self._identity(path), target.key is not None))
 
     def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:

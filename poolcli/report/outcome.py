@@ -134,8 +134,8 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
     stored = f"chunks {','.join(map(str, pyramid.grid.chunks))}"
     stored += f", shards {','.join(map(str, pyramid.grid.shards))}" if pyramid.grid.shards else ""
-    said = Text(printable(f"axes {names}; {units + '; ' if units else ''}{stored}"))
-    parts: list[RenderableType] = [ends_table(ends), table, said]
+    storage = Text(printable(f"axes {names}; {units + '; ' if units else ''}{stored}"))
+    parts: list[RenderableType] = [ends_table(ends), table, storage]
     if notes:
         parts.append(notes_view(notes))
     if made is None and not dry_run:

@@ -149,7 +149,7 @@ def identify(
         if fitting := search.fitting():
             first, *others = fitting
             apart = [distinguishing_input(first.op, first.plan, each.op, each.plan) for each in others]
-            return [first, *(replace(each, apart=said) for each, said in zip(others, apart, strict=True))]
+            return [first, *(replace(each, apart=difference) for each, difference in zip(others, apart, strict=True))]
     near = [found for search in searches if (found := search.nearest())]
     if not near:
         raise RequestError(

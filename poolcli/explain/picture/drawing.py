@@ -398,8 +398,8 @@ TOP = 50.0
 
 def draw(plan: Plan) -> Canvas:
     """The drawing of a plan, with its title, legend and caption."""
-    said = caption(plan)
-    canvas = Canvas(title(plan), " ".join(said))
+    sentences = caption(plan)
+    canvas = Canvas(title(plan), " ".join(sentences))
     canvas.add(Words(26, 28, canvas.title, 15, bold=True))
     if len(plan.axes) == 2:
         draw_grid(canvas, plan, TOP)
@@ -411,7 +411,7 @@ def draw(plan: Plan) -> Canvas:
     draw_legend(canvas)
     letters = int((max(canvas.width, WIDTH) - 26) / (LETTER * 12))
     y = canvas.height + 30
-    for sentence in said:
+    for sentence in sentences:
         for line in wrap(sentence, letters):
             canvas.add(Words(26, y, line, 12, fill="soft"))
             y += 17
