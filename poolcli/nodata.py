@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from math import isnan
 
 from poolcli.arguments import numbers_of
@@ -11,6 +12,7 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
 Missing = tuple[int | float, ...]
+MinCount = int | str
 BEYOND = 2**64  # as a whole number; larger ones are given as floats
 
 
@@ -26,6 +28,26 @@ def missing_from(value: object) -> Missing:
     if any(isinstance(number, int) and abs(number) > BEYOND for number in found):
         raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
     return found
+
+
+def min_count_from(value: object) -> MinCount | None:
+    """The least number of valid elements of a window, or their least share as a word such as "50%".
+
+    >>> min_count_from(None), min_count_from("4"), min_count_from("62.50%")
+    (None, 4, '62.5%')
+    """
+    if value is None:
+        return None
+    text, share = str(value).strip(), None
+    with suppress(ValueError):
+        if text.endswith("%"):
+            share = float(text[:-1])
+        elif not isinstance(value, float | bool) and int(text) >= 1:
+            return int(text)
+    if share is None or not 0 < share <= 100:
+        wanted = "a whole number of at least 1, or a share above 0% and up to 100%"
+        raise RequestError(f"{field('min_count')} is {text[:40]!r}, {wanted}, is needed")
+    return f"{share:.15g}%"
 
 
 def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:

@@ -23,7 +23,7 @@ X = np.arange(24, dtype="float32").reshape(1, 1, 4, 6)
 PHOTO = np.zeros((6, 8, 3), "uint8")
 
 
-TAKEN = "it takes x, output_size, like, layout, dtype, missing, out, engine and threads"
+TAKEN = "it takes x, output_size, like, layout, dtype, missing, min_count, out, engine and threads"
 
 
 @pytest.mark.parametrize(

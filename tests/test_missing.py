@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import struct
+from dataclasses import fields
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError, SumPool
+from poolcli.arguments import Engine
 from poolcli.dtypes import lookup
 from poolcli.engine import run, run_region
 from poolcli.plan import Plan
@@ -411,3 +413,44 @@ def test_levels_of_a_pyramid_keep_the_nodata_value_of_the_first(cli: Cli, lost: 
     zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
     assert cli("pyramid", "x.h5", "-o", "y.zarr", "--layout", "HW", "--levels", "2").code == 0
     assert zarr.open_group("y.zarr", mode="r")["1"][:].tolist() == [[-9999, 4]]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize(("least", "needed"), [(1, 1), (3, 3), ("40%", None), ("100%", None)])
+@pytest.mark.parametrize("op", [AvgPool(3, 2, 1, 1), MaxPool(3, 2, 1, 1), SumPool(3, 2, 1, 1), LpPool(2, 2)], ids=str)
+def test_a_window_of_too_few_valid_elements_is_missing(op: Any, least: Any, needed: int | None, engine: Engine) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 2, 12, 13)).astype(np.float32)
+    x[np.random.default_rng(2).random(x.shape) < 0.5] = -9
+    count = SumPool(**_sliding(op))
+    valid, every = (count(each, engine=engine) for each in ((x != -9) * 1.0, np.ones(x.shape)))
+    few = valid < needed if needed is not None else valid * 100 < float(least[:-1]) * every
+    plain = op(x, missing=-9, engine=engine)
+    found = op(x, missing=-9, min_count=least, engine=engine)
+    np.testing.assert_array_equal(found, np.where(few, np.nan, plain))
+    if op.reducer.picks:
+        _, at = op(x, missing=-9, min_count=least, engine=engine, return_indices=True)
+        np.testing.assert_array_equal(at < 0, few | np.isnan(plain))
+
+
+def _sliding(op: Any) -> dict[str, Any]:
+    return {own.name: getattr(op, own.name) for own in fields(SumPool) if own.name != "like"}
+
+
+@pytest.mark.parametrize("given", [0, -1, 2.5, True, "half", "0%", "101%", "nan%", ""])
+def test_a_minimum_that_is_no_count_or_share_is_refused(given: Any) -> None:
+    with pytest.raises(
+        RequestError, match="a whole number of at least 1, or a share above 0% and up to 100%, is needed"
+    ):
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, missing=1, min_count=given)
+
+
+def test_a_minimum_needs_missing_values(cli: Any, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="min_count has no effect without missing"):
+        poolcli.avg_pool(np.ones((1, 1, 4)), 2, min_count=2)
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.array([[[1, -9, -9, -9, 2, 5]]], np.int16))
+    result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "1")
+    assert (result.code, "--min-count has no effect: no nodata value is known" in result.out) == (0, True)
+    result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "2", "--missing=-9", "--overwrite")
+    assert "windows with fewer than 2 others give -9 again" in " ".join(result.out.split())
+    assert np.load(y).tolist() == [[[-9, -9, 4]]]

@@ -218,6 +218,10 @@ class MakesArrays(ReadsArrays):
         help="Nodata value, excluded from every window: a number or nan; repeat it for several. Default: what the file "
              "says; none: no nodata value.",
     )] = field(default_factory=list)
+    min_count: Annotated[str | None, option(
+        "--min-count", metavar="N", panel=RESULT, hidden=True, example="50%",
+        help="A window of fewer than N valid elements, or of less than P%, is missing itself.",
+    )] = None
     dataset: Dataset = field(default_factory=list)
     chunks: Annotated[str | None, option(
         "--chunks", metavar="C", panel=FILES, hidden=True, numbers=True,

@@ -15,7 +15,7 @@ from poolcli.formats.npy import raw_from
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
-from poolcli.nodata import Missing
+from poolcli.nodata import Missing, min_count_from
 from poolcli.pooling.colour import Limits
 from poolcli.pooling.outcome import Settings
 from poolcli.system.limits import memory_budget
@@ -67,6 +67,7 @@ def array_settings(request: MakesArrays) -> Settings:
         max_pixels=request.max_pixels,
         allow_external=request.allow_external,
         missing=_missing(request.missing),
+        min_count=min_count_from(request.min_count),
         dry_run=request.dry_run,
         overwrite=request.overwrite,
         resume=request.resume,

@@ -91,7 +91,8 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
             _check(data)
         if layout is None:
             warn_of_layout(x.shape)
-        plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], missing=words.get("missing"))
+        missing = {name: words.get(name) for name in ("missing", "min_count")}
+        plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], **missing)
         if hasattr(data, "dask"):
             found = pooled(plan, data, words.get("return_indices", False), words["engine"], function.__name__)
         else:

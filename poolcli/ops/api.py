@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, U
 from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType, whole_number
 from poolcli.errors import LayoutWarning, RequestError
 from poolcli.layouts import CHANNELS, default_layout, other_layouts
-from poolcli.nodata import Missing, missing_from
+from poolcli.message_fields import field
+from poolcli.nodata import MinCount, Missing, min_count_from, missing_from
 from poolcli.ops.array_interop import as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
@@ -40,6 +41,7 @@ class RunOptions(TypedDict, total=False):
     layout: str | None
     dtype: DType | None
     missing: float | Sequence[float] | None
+    min_count: int | str | None
     out: Array | None
     engine: Engine
     threads: int | None
@@ -76,6 +78,7 @@ class Runs:
         layout: str | None = None,
         output_dtype: object = None,
         missing: float | Sequence[float] | None = None,
+        min_count: int | str | None = None,
     ) -> Plan:
         """Plan the pooling of an input without computing it.
 
@@ -89,6 +92,8 @@ class Runs:
             Type of the result; default `dtype`.
         missing : float or sequence of float, optional
             Nodata values, excluded from every window.
+        min_count : int or str, optional
+            Least number of valid elements of a window, or their least share, such as "50%".
 
         Returns
         -------
@@ -108,7 +113,9 @@ class Runs:
         attributes: Attributes = self
         if not isinstance(shape, Iterable):
             raise RequestError(f"shape is {shape!r}, the lengths of all axes are needed, such as (1, 3, 32, 32)")
-        return make_plan(attributes, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
+        words: Any = {"layout": layout, "output_dtype": output_dtype, "missing": missing, "min_count": min_count}
+        _check_min_count(missing, min_count)
+        return make_plan(attributes, shape, dtype, **words)
 
 
 class Single(Runs):
@@ -147,6 +154,7 @@ def run(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -157,7 +165,10 @@ def run(
     array = as_array(x)
     if layout is None and array is not x:
         layout = named_layout(x)
-    key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, missing_from(missing), indices)
+    if min_count is not None:
+        _check_min_count(missing, min_count)
+    given = missing_from(missing), min_count_from(min_count)
+    key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, *given, indices)
     try:
         call = (_cached_call if max(array.shape, default=0) <= LONG else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
@@ -298,11 +309,12 @@ def _new_call(
     output_dtype: Any,
     engine: str,
     missing: Missing,
+    min_count: MinCount | None,
     indices: bool,
 ) -> Call:
     from poolcli.engine import call_of
 
-    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing)
+    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing, min_count=min_count)
     return call_of(whole(plan), indices=indices, engine=engine)
 
 
@@ -310,6 +322,12 @@ def _new_call(
 # windows, up to 32 bytes for each element, so that few of those are.
 _cached_call = lru_cache(maxsize=64)(_new_call)
 _cached_long_call = lru_cache(maxsize=4)(_new_call)
+
+
+def _check_min_count(missing: object, min_count: object) -> None:
+    """Refuses a minimum of valid elements where all are valid."""
+    if min_count is not None and missing is None:
+        raise RequestError(f"{field('min_count')} has no effect without {field('missing')}; give both, or neither")
 
 
 def _check(layout: object, out: object, threads: object) -> None:

@@ -40,6 +40,7 @@ def area_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -70,4 +71,4 @@ def area_pool(
     array([[[1.8, 4.2]]], dtype=float32)
     """
     op = made(AreaPool, output_size, like)
-    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]

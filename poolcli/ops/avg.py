@@ -41,6 +41,7 @@ def avg_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -78,6 +79,9 @@ def avg_pool(
         Type of the result; default that of `x`.
     missing : float or sequence of float, optional
         Nodata values, excluded from every window.
+    min_count : int or str, optional
+        With `missing`: a window of fewer valid elements is missing itself. A share such as "50%" is of its elements
+        inside the input.
     out : ndarray, optional
         Array for the result, of its shape and type.
     engine : {"auto", "numba", "numpy"}, default "auto"
@@ -120,7 +124,7 @@ def avg_pool(
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
     op = made(AvgPool, *windows, exclude_pad, divisor_override, pads=pads)
-    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,7 @@ def adaptive_avg_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -174,4 +179,4 @@ def adaptive_avg_pool(
     array([[[2., 4.]]], dtype=float32)
     """
     op = made(AdaptiveAvgPool, output_size, like)
-    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]

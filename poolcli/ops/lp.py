@@ -53,6 +53,7 @@ def lp_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -86,4 +87,4 @@ def lp_pool(
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
     op = made(LpPool, *windows, p, pads=pads)
-    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]

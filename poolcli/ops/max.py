@@ -67,6 +67,7 @@ def max_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -107,7 +108,7 @@ def max_pool(
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
     op = made(MaxPool, *windows, axis, index_element_type, pads=pads)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))
+    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def adaptive_max_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -182,4 +184,4 @@ def adaptive_max_pool(
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
     op = made(AdaptiveMaxPool, output_size, like, index_element_type)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))
+    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))

@@ -63,6 +63,7 @@ def min_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -93,4 +94,4 @@ def min_pool(
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
     op = made(MinPool, *windows, axis, index_element_type, pads=pads)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, out, engine, threads))
+    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))

@@ -52,6 +52,7 @@ def std_pool(
     layout: str | None = None,
     dtype: DType | None = None,
     missing: float | Sequence[float] | None = None,
+    min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
@@ -89,4 +90,4 @@ def std_pool(
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
     op = made(StdPool, *windows, ddof, pads=pads)
-    return run(op, x, False, layout, dtype, missing, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]

@@ -11,7 +11,7 @@ from poolcli.dtypes import DType, lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, named_shape, size_of
 from poolcli.message_fields import field
-from poolcli.nodata import Missing, check_missing, missing_from
+from poolcli.nodata import MinCount, Missing, check_missing, min_count_from, missing_from
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import index_axis, resolve
@@ -26,10 +26,11 @@ def make_plan(
     layout: str | None = None,
     output_dtype: object = None,
     missing: object = None,
+    min_count: object = None,
     nodata: float | None = None,
 ) -> Plan:
     """The plan of `op` on an array of `shape` and `dtype`, without elements that are `missing`; every refusal is a
-    RequestError. `nodata` is the result of windows whose elements are all missing.
+    RequestError. `nodata` is the result of windows whose elements are all missing, or that have fewer than `min_count`.
     """
     shape = check_shape(shape)
     guessed = not layout
@@ -51,6 +52,7 @@ def make_plan(
     target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
     _check_dtypes(reducer, source, target, longest)
     gone = check_missing(missing_from(missing), source)
+    least = min_count_from(min_count) if gone else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
@@ -78,9 +80,10 @@ def make_plan(
             *resolved.facts,
             *_unread(axes),
             *_nothing(reducer, axes, empty, override, source, target),
-            *_left_out(reducer, gone, target, nodata),
+            *_left_out(reducer, gone, least, target, nodata),
         ),
         missing=gone,
+        min_count=least,
         nodata=nodata if gone else None,
     )
 
@@ -175,7 +178,9 @@ def _nothing(
     yield Fact("empty_windows", f"{none}: {result}", result)
 
 
-def _left_out(reducer: Reducer, missing: Missing, target: DType, nodata: float | None) -> Iterator[Fact]:
+def _left_out(
+    reducer: Reducer, missing: Missing, least: MinCount | None, target: DType, nodata: float | None
+) -> Iterator[Fact]:
     """The result of windows whose elements are all missing."""
     if not missing:
         return
@@ -184,7 +189,8 @@ def _left_out(reducer: Reducer, missing: Missing, target: DType, nodata: float |
         nodata = missing[0]
     left = "nan" if nodata is None else _shown(nodata) + (" again" if nodata in missing else "")
     result = left + (", the index -1" if reducer.picks else "")
-    yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows without others give {result}")
+    few = "without others" if least is None else f"with fewer than {least} others"
+    yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows {few} give {result}")
 
 
 def _shown(number: float) -> str:

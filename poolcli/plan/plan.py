@@ -10,7 +10,7 @@ from poolcli.dialects import IndexBase
 from poolcli.layouts import named_shape, other_layouts
 from poolcli.message_fields import field as shown
 from poolcli.message_fields import in_python
-from poolcli.nodata import Missing
+from poolcli.nodata import MinCount, Missing
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells
 
@@ -86,8 +86,10 @@ class Plan:
         The notes with their kinds.
     missing : tuple
         Nodata values, excluded from every window.
+    min_count : int or str or None
+        Least number of valid elements of a window, or their least share, such as "50%"; a window of fewer is missing.
     nodata : int or float or None
-        Result of a window whose elements are all missing; None is NaN, or for integers the first of `missing`.
+        Result of a window that is missing; None is NaN, or for integers the first of `missing`.
     given : record or None
         Attributes as they were given, before defaults and shapes were applied.
     """
@@ -108,6 +110,7 @@ class Plan:
     empty_windows: int
     facts: tuple[Fact, ...]
     missing: Missing = ()
+    min_count: MinCount | None = None
     nodata: float | None = None
     guessed: bool = False
     given: Attributes | None = field(default=None, compare=False)

@@ -11,7 +11,7 @@ from poolcli.formats import Header, ReadOptions, Source, holds_array
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import exists
 from poolcli.formats.npy import Raw
-from poolcli.nodata import Missing
+from poolcli.nodata import MinCount, Missing
 from poolcli.plan import Plan
 from poolcli.pooling.colour import PLAIN, Colour, Limits
 from poolcli.system.signals import check_stopped
@@ -79,6 +79,7 @@ class Settings:
     linear_light: bool = False
     rescale: Limits | None = None
     missing: Missing | None = None
+    min_count: MinCount | None = None
     raw: Raw | None = None
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False

@@ -21,7 +21,7 @@ from poolcli.formats.zarr.documents import Grid, for_version, grid_of
 from poolcli.formats.zarr.ome import AXES, KNOWN_UNITS, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
 from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
-from poolcli.nodata import Missing
+from poolcli.nodata import MinCount, Missing
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.pooling.outcome import Settings
@@ -138,7 +138,14 @@ def prepare(
     check_output(output, shape, header.dtype, layout)
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(
-        request.reduction, shape, header.dtype, layout, count=request.levels, enough=ENOUGH, missing=missing
+        request.reduction,
+        shape,
+        header.dtype,
+        layout,
+        count=request.levels,
+        enough=ENOUGH,
+        missing=missing,
+        min_count=settings.min_count,
     )
     known = metadata.ome or _described(header.axes)
     scale = _scale(request, layout, read_layout, known)
@@ -298,6 +305,7 @@ def levels_of(
     count: int | None,
     enough: int,
     missing: Missing = (),
+    min_count: MinCount | None = None,
 ) -> tuple[Level, ...]:
     """`count` levels, the first of which is the source; without a number, until no spatial axis is longer than
     `enough`.
@@ -321,7 +329,7 @@ def levels_of(
                     f"use at most {field('levels', len(levels))}"
                 )
             break
-        levels.append(_next(reduction, levels, steps, dtype, layout, missing))
+        levels.append(_next(reduction, levels, steps, dtype, layout, (missing, min_count)))
     return tuple(levels)
 
 
@@ -334,7 +342,12 @@ def _by_axis(numbers: tuple[int, ...], layout: str) -> tuple[int, ...]:
 
 
 def _next(
-    reduction: Reduction, levels: list[Level], steps: tuple[int, ...], dtype: str, layout: str, missing: Missing
+    reduction: Reduction,
+    levels: list[Level],
+    steps: tuple[int, ...],
+    dtype: str,
+    layout: str,
+    gone: tuple[Missing, MinCount | None],
 ) -> Level:
     factors = tuple(factor * step for factor, step in zip(levels[-1].factors, steps, strict=True))
     base = len(levels) - 1 if reduction.base == "previous" else 0
@@ -349,7 +362,9 @@ def _next(
         pads_end=tuple(-lengths[i] % kernels[i] if ceil else 0 for i in spatial),
     )
     # Each level has the nodata value of the first, so that the next one leaves it out too.
-    plan = make_plan(op, lengths, dtype, layout=layout, missing=missing, nodata=next(iter(missing), None))
+    missing, least = gone
+    nodata = next(iter(missing), None)
+    plan = make_plan(op, lengths, dtype, layout=layout, missing=missing, min_count=least, nodata=nodata)
     expected = (ceil_div(n, k) if ceil else n // k for n, k in zip(lengths, kernels, strict=True))
     assert plan.output_shape == tuple(expected)  # noqa: S101  # the padding makes it so
     return Level(plan.output_shape, factors, plan, base)

@@ -131,7 +131,9 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_input(job, header)
-    ran = (*_voting(header, plan), *engine_notes(plan, settings.engine))
+    least = f"{field('min_count')} has no effect: no nodata value is known"
+    unused = (least,) if settings.min_count is not None and not plan.missing else ()
+    ran = (*_voting(header, plan), *unused, *engine_notes(plan, settings.engine))
     renamed = (job.note,) if job.note else ()
     notes = (*header.notes, *renamed, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
@@ -177,6 +179,7 @@ def _plan(
             layout=layout,
             output_dtype=settings.dtype,
             missing=missing,
+            min_count=settings.min_count,
             nodata=nodata,
         )
     return _cached_plan(op, header.shape, header.dtype, layout, settings.dtype)

@@ -19,6 +19,7 @@ from poolcli import (
     RequestError,
     StdPool,
     SumPool,
+    area_pool,
     avg_pool,
     lp_pool,
     max_pool,
@@ -267,6 +268,7 @@ def _missing_of_a_sum(row: Row) -> None:
     assert avg_pool(x, 3, strides=3, missing=-9, divisor_override=2).tolist() == [[[3, 3.5]]]
     assert avg_pool(x, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False).tolist() == [[[0.5, 6]]]
     assert sum_pool(x, 3, strides=3, missing=-9).tolist() == [[[6, 7]]]
+    assert isnan(sum_pool(x, 2, strides=2, missing=-9)[0, 0, 2])
     assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
 
 
@@ -291,6 +293,17 @@ def _missing_alone(row: Row) -> None:
     assert avg_pool(x.astype("uint8"), 2, missing=[9, 0]).tolist() == [[[9, 1]]]
     values = max_pool(x, 2, strides=4, rounding_type="ceil", missing=9)
     assert values.tolist()[0][0][1:] == max_pool(x, 2, strides=4, rounding_type="ceil").tolist()[0][0][1:]
+
+
+@row_of(RULES, "missing, few left")
+def _missing_of_few(row: Row) -> None:
+    x = line(1, -9, 3, -9, -9, 6)
+    assert avg_pool(x, 3, strides=3, missing=-9, min_count=2).tolist()[0][0][0] == 2
+    shares = [std_pool(x, 3, strides=3, missing=-9, min_count=f"{share}%") for share in (33, 34, 67)]
+    assert [int(np.isnan(found).sum()) for found in shares] == [0, 1, 2]
+    shared = area_pool(line(1, -9, 3), 2, missing=-9, min_count="50%")  # a window of 1 and half an element
+    assert shared.tolist() == [[[1, 3]]]
+    assert isnan(area_pool(line(-9, 2, 3), 2, missing=-9, min_count=1)[0, 0, 0])
 
 
 @row_of(RULES, "missing, equality")

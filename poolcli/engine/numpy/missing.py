@@ -3,12 +3,13 @@
 Everything is pooled by the engine that was chosen, and the windows that hold missing elements once more, as the numpy
 engine does it, with zeros in a sum, no position in a comparison, no vote and no part in a statistic: no bit depends on
 the engine or the cut.
-Where no element is left of those that a window has, the result is the plan's `nodata`, and the index -1.
+Where no element is left of those that a window has, or fewer than the plan's `min_count`, the result is the plan's
+`nodata`, and the index -1.
 """
 
 from __future__ import annotations
 
-from math import isfinite, isnan, nan
+from math import isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,9 @@ from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import storable
 from poolcli.nodata import Missing
+from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of
+from poolcli.windows import Cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +38,14 @@ def without_missing(region: Region, pool: Pool) -> Pool:
     """What pools as `pool` does, of the elements that are there."""
 
     def pool_present(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        taken = x
         if region.plan.reducer.is_sum:  # which is refused where it is too large
-            x = np.where(_are_missing(x, region.plan.missing), x.dtype.type(0), x)
-        positions = pool(x, out, threads)
+            taken = np.where(_are_missing(x, region.plan.missing), x.dtype.type(0), x)
+        positions = pool(taken, out, threads)
         for part in parts_of(region, PART):
             slab = x[_within(part.reads, region.reads)]
             gone = _are_missing(slab, region.plan.missing)
-            if gone.any():
+            if region.plan.min_count is not None or gone.any():
                 place = _within(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
                 _pool_again(part, slab, gone, out[place], at, region.reads)
@@ -76,11 +80,26 @@ def _pool_again(
             mean = mean_of if reducer.power is None else power_mean_of
             found = mean(part, left)(np.where(gone, slab.dtype.type(0), slab))
         out[again] = storable(found, out.dtype)[again]
-        out[again & (present == 0)] = _nothing(part)
+    few = _are_few(plan, present, lost)
+    out[few] = _nothing(part)
+    if at is not None:
+        at[few] = -1
+
+
+def _are_few(plan: Plan, present: Array, lost: Array) -> Array:
+    """Which windows are missing themselves, by how many of their elements are there and how many are not: by their
+    parts where elements count in part.
+    """
+    least = plan.min_count
+    if least is None:
+        return np.asarray((present == 0) & (lost > 0))
+    if isinstance(least, int):
+        return np.asarray(present < least * prod(w.parts[1] for w in plan.windows if isinstance(w, Cells)))
+    return np.asarray(present * 100 < float(least[:-1]) * (present + lost))
 
 
 def _nothing(part: Region) -> float:
-    """What a window gives of which all elements are missing."""
+    """What a window gives that is missing itself."""
     if part.plan.nodata is not None:
         return part.plan.nodata
     return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]
