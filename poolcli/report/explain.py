@@ -17,7 +17,7 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion, told
 from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
-from poolcli.explain.steps import AxisExplanation, Window, explain, facts, window
+from poolcli.explain.steps import Window, explain, facts, window
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line
@@ -35,9 +35,10 @@ DRAWN_WINDOWS = 12
 def explanation_view(plan: Plan) -> RenderableType:
     """Axis by axis: the steps, the facts, the first, second and last window; drawn where they fit."""
     parts: list[RenderableType] = []
+    first: dict[object, str] = {}  # the axis that has these steps and windows first
     for axis, explained in zip(plan.axes, explain(plan).axes, strict=True):
-        same = next((e.name for e in explain(plan).axes if _equal(e, explained) and e.name != explained.name), None)
-        if same and [a.name for a in plan.axes].index(same) < [a.name for a in plan.axes].index(axis.name):
+        same = first.setdefault((explained.steps, explained.windows), axis.name)
+        if same != axis.name:
             parts += ["", Text(f"axis {axis.name}: as axis {same}", style="bold")]
             continue
         lines = [*explained.steps, *facts(explained)]
@@ -52,10 +53,6 @@ def explanation_view(plan: Plan) -> RenderableType:
 def _indented(line: str) -> Padding:
     """A line that stays indented where it is wrapped."""
     return Padding(Text(line), (0, 0, 0, 2), expand=False)
-
-
-def _equal(a: AxisExplanation, b: AxisExplanation) -> bool:
-    return (a.steps, a.windows) == (b.steps, b.windows)
 
 
 def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Table:

@@ -18,7 +18,7 @@ from typing import Any
 from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Outcome, Settings, failure, sendable
+from poolcli.pooling.outcome import Outcome, failure, sendable
 from poolcli.pooling.tiles import Parts, Progress, Spread
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.runs.executors.flow import Flow, explained
@@ -201,7 +201,8 @@ class _Jobs:
     runner: Runner
 
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
-        runner = replace(self.runner, settings=_in_memory(self.runner.settings))
+        asked = self.runner.settings
+        runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _share()))
         return [sendable(runner(task, lambda done, total: None)) for _, task in items]
 
 
@@ -226,13 +227,10 @@ class _Regions:
             raise
 
 
-def _in_memory(settings: Settings) -> Settings:
-    """The settings with the memory that a job may have on this worker."""
-    return replace(settings, max_memory=settings.allowed or _share())
-
-
 def _share() -> int | None:
-    """Half of the memory of a thread of this worker; where the worker has no limit, of what the machine has free."""
+    """The memory that a job may have: half of that of a thread of this worker; where the worker has no limit, of what
+    the machine has free.
+    """
     worker = distributed.get_worker()
     limit = worker.memory_manager.memory_limit
     half = limit // 2 if limit else memory_budget(None)
