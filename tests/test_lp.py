@@ -125,7 +125,7 @@ def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     assert convert(even.plan((1, 1, 8, 8)), "pytorch").text == (
         "torch.nn.functional.lp_pool2d(x, 2, 2, stride=2, ceil_mode=False)"
     )
-    assert convert(odd.plan((1, 1, 8)), "pytorch").text is None
+    assert "lp_pool" not in str(convert(odd.plan((1, 1, 8)), "pytorch").text)
     assert convert(LpPool(2, p=4, like="pytorch").plan((1, 1, 8)), "onnx").text == (
         'onnx.helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 0], ceil_mode=0, p=4)'
     )

@@ -90,7 +90,7 @@ def test_among_zeros_of_both_signs_a_minimum_is_negative_and_a_maximum_positive(
             assert {*np.signbit(values).ravel().tolist(), *np.signbit(alone).ravel().tolist()} == {negative}
 
 
-def test_a_dialect_sets_the_windows_of_minima_and_no_framework_is_written_for() -> None:
+def test_a_dialect_sets_the_windows_of_minima_and_they_are_written_as_maxima() -> None:
     x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
     assert MinPool(2, like="pytorch").plan(x.shape).attributes["strides"] == [2, 2]
     values, at = poolcli.min_pool(x, 2, strides=1, like="tensorflow", return_indices=True, layout="NCHW")
@@ -98,7 +98,10 @@ def test_a_dialect_sets_the_windows_of_minima_and_no_framework_is_written_for() 
     with pytest.raises(RequestError, match=r"^PyTorch allows pads of at most 1 for a kernel of 2:"):
         MinPool(2, pads_begin=2, pads_end=2, like="pytorch").plan(x.shape)
     from poolcli.explain.convert import convert
+    from poolcli.plan import make_plan
 
     found = convert(MinPool(2, 2).plan(x.shape), "pytorch")
-    assert (found.text, found.reason) == (None, "PyTorch has no min pooling")
+    assert found.text == "-torch.nn.functional.max_pool2d(-x, 2, stride=2, padding=0, ceil_mode=False)"
+    integers = convert(make_plan(MinPool(2, 2), x.shape, "uint8"), "pytorch")
+    assert (integers.text, integers.reason) == (None, "PyTorch has no min pooling")
     assert MaxPool(2, 2).plan(x.shape).output_shape == MinPool(2, 2).plan(x.shape).output_shape

@@ -30,7 +30,7 @@ def _compared() -> list[Any]:
 
 
 def told_in_python(warning: str) -> str:
-    return warning.replace("another --like", "another like")
+    return warning.replace("another --like", "another like").replace("--to tensorflow", "to='tensorflow'")
 
 
 QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
@@ -42,9 +42,9 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
     ),
     "Plan.to": ((*SHAPE, "--to", "pytorch"), lambda told: told["to"]["text"], lambda: PLAN.to("pytorch").text),
     "convert": (
-        (*SHAPE, "--to", "tensorflow"),
-        lambda told: told["to"]["reason"].replace("--auto-pad same_upper", "auto_pad='same_upper'"),
-        lambda: poolcli.convert(PLAN, "tensorflow").reason,
+        (*SHAPE, "--to", "ngraph"),
+        lambda told: (told["to"]["text"], told["to"]["only_this_size"]),
+        lambda: ((found := poolcli.convert(PLAN, "ngraph")).text, found.only_this_size),
     ),
     "solve": (
         ("shape", "max", "1,1,6,6", "--solve", "3", "--json"),
@@ -90,7 +90,10 @@ def test_check_is_of_one_layer_and_against_a_framework_where_they_are_given() ->
     names = [finding.layer.name for finding in poolcli.check(MODEL)]
     assert [f.layer.name for f in poolcli.check(Path(MODEL), layer=names[1])] == names[1:2]
     assert [f.warnings for f in poolcli.check(MODEL, against="tf")] == [
-        (), ("TensorFlow: refuses it: TensorFlow has no rounding_type ceil; use floor",), (),
+        (), (
+            "TensorFlow: not in the same attributes (TensorFlow has no rounding_type ceil; use floor); "
+            "to='tensorflow' writes it",
+        ), (),
     ]  # fmt: skip
     assert _message(lambda: poolcli.check(MODEL, layer="none")).startswith(f"{MODEL}: no pooling layer is called none;")
     assert _message(lambda: poolcli.check(MODEL, against="caffe")).startswith("against is 'caffe', it must be one of")
@@ -99,9 +102,10 @@ def test_check_is_of_one_layer_and_against_a_framework_where_they_are_given() ->
 
 def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
     assert str(PLAN.to("pytorch")) == PLAN.to("pytorch").text
-    assert str(PLAN.to("tensorflow")).splitlines() == [
-        f"none: {PLAN.to('tensorflow').reason}",
-        "searched: avg_pool; auto_pad explicit and same_upper; rounding_type floor",
+    counted = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like="pytorch").plan((1, 1, 6, 6))
+    assert str(counted.to("ngraph")).splitlines() == [
+        "none: nGraph has no attributes that give these windows and divisors",
+        "searched: AvgPool; auto_pad explicit, same_upper and same_lower; rounding_type ceil and floor",
         "axes H,W: kernel 3, stride 2, dilation 1, padding 1 at the beginning and as much as fits at the end",
     ]
 

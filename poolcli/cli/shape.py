@@ -57,9 +57,16 @@ class ShapeOptions(Windows, ReadsHeaders):
         help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
     )] = None
     overwrite: Annotated[bool, option(
-        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture.",
+        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture or model.",
     )] = False
     to: To = None
+    output: Annotated[str | None, option(
+        "-o", "--output", metavar="FILE", panel=EXPLAIN, hidden=True, example="layer.onnx", writes=True,
+        help="With --to onnx: write a model of this pooling, layer.onnx.",
+    )] = None
+    opset: Annotated[int | None, option(
+        "--opset", metavar="N", panel=EXPLAIN, hidden=True, example="17", help="Opset of the model. Default: 17.",
+    )] = None
     layout: Layout = None
     input_dtype: Annotated[str | None, option(
         "--input-dtype", metavar="T", panel=RESULT, hidden=True, words=tuple(DTYPES),
@@ -102,8 +109,7 @@ def shape(asked: ShapeOptions) -> int:
         return _solve(request, request.solve)
     op = operator_of(request.op, attributes_of(request.op, request))
     plan = _plan(op, request)
-    if request.picture:
-        plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
+    _write_files(plan, request)
     if request.json:
         from poolcli.report.as_json import plan_document, to_json
 
@@ -119,18 +125,32 @@ def shape(asked: ShapeOptions) -> int:
 
 def _refuse_without_effect(request: ShapeOptions) -> None:
     """Refuses options that would change nothing."""
-    for name, given in (("theme", request.theme != "auto"), ("overwrite", request.overwrite)):
-        if given and not request.picture:
-            named = field(name, request.theme) if name == "theme" else field(name)
-            raise RequestError(f"{named} is for {field('picture')}; give both or none")
+    if request.theme != "auto" and not request.picture:
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
+    if request.overwrite and not (request.picture or request.output):
+        raise RequestError(f"{field('overwrite')} is for {field('picture')} and {field('output')}; leave it out")
+    if request.output and request.to != "onnx":
+        raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
+    if request.opset is not None and not request.output:
+        raise RequestError(f"{field('opset')} is for a model; add {field('output', 'layer.onnx')}")
     typed = _is_typed(request.shape)
     if request.input_dtype and not typed:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
     for name in OF_FILES if typed else ():
         if getattr(request, name):
             raise RequestError(f"{field(name)} applies to files, and {request.shape} is a shape; leave it out")
-    if request.quiet and not request.json and _asks_more(request):
+    shown = replace(request, to=None) if request.output else request
+    if request.quiet and not request.json and _asks_more(shown):
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
+
+
+def _write_files(plan: Plan, request: ShapeOptions) -> None:
+    """Writes the picture and the model that are asked for."""
+    if request.picture:
+        plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
+    if request.output:
+        opset = {} if request.opset is None else {"opset": request.opset}
+        plan.save_onnx(request.output, **opset, overwrite=request.overwrite)
 
 
 def _show(*views: "RenderableType") -> None:
@@ -182,8 +202,8 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
     asked = question(request.op, given, shape, lengths, layout)
     found = answers(asked)
     near = [] if found else nearest(asked)
-    if found and request.picture:
-        found[0].plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
+    if found:
+        _write_files(found[0].plan, request)
     if request.json:
         from poolcli.report.as_json import answers_document, to_json
 

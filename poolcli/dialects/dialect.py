@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from poolcli.dialects.steps import Step, Writers, fold
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -54,15 +57,16 @@ class Dialect:
 
     `operators` are those that it has, by poolcli's names; others are refused. `refuses(call)` says why the framework
     takes no such windows, `cannot_write(plan)` why it cannot compute a plan that follows its rules; None means that it
-    can. `write(plan)` is the call as the framework's users write it; `wholes` are calls of global pooling, for inputs
-    of any size. `compared` are the rounding types with which comparisons show it. `retired` frameworks are shown last
-    and are never proposed.
+    can. `writers` write the steps of conversions (`poolcli.dialects.steps`): each is given a step and what was made of
+    its operands, `start` for the input; `text` is the whole. `exports(plan)` says whether the framework's exporters
+    keep what its own operator computes. `compared` are the rounding types with which comparisons show it. `retired`
+    frameworks are shown last and are never proposed.
     """
 
     name: str
     title: str
     operators: Mapping[str, Support]
-    write: Callable[[Plan], str]
+    writers: Writers
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
     ceil: Literal["ceil", "ceil_torch"]
@@ -76,9 +80,15 @@ class Dialect:
     symmetric_pads: bool = False
     compared: tuple[str | None, ...] = (None,)
     retired: bool = False
-    wholes: Mapping[str, Callable[[Plan], str]] = field(default_factory=dict)
+    start: Any = "x"
+    text: Callable[[Any], str] = str
     refuses: Callable[[Call], str | None] = no_limits
     cannot_write: Callable[[Plan], str | None] = no_limits
+    exports: Callable[[Plan], bool] = lambda plan: True
+
+    def write(self, step: Step) -> str:
+        """The step, and all that it takes, as text."""
+        return self.text(fold(step, self.writers, self.start))
 
 
 MOST_AXES = 3  # spatial axes for which the frameworks have operators
@@ -98,6 +108,11 @@ def argument(plan: Plan, name: str) -> str:
     """The numbers of an attribute as a Python argument: a single number if all are equal."""
     found = numbers(plan, name)
     return str(found[0]) if len(set(found)) == 1 else str(tuple(found))
+
+
+def literal(value: float) -> str:
+    """A number as Python reads it."""
+    return repr(value) if isfinite(value) else f'float("{value}")'
 
 
 def is_dilated(plan: Plan) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import Dialect, Support, counts_pads, is_ceil, joined, too_many_axes
-
-if TYPE_CHECKING:
-    from poolcli.plan import Plan
+from poolcli.dialects.steps import Pool
 
 
-def write(plan: Plan) -> str:
+def _pool(step: Pool, _: str) -> str:
     """The call, with the letters of nGraph's specification."""
+    plan = step.plan
     parts = [f"{letter}={joined(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
     if plan.reducer.divides:
@@ -28,7 +25,7 @@ NGRAPH = Dialect(
         "avg": Support(name="AvgPool", dilations=False),
         "max": Support(name="MaxPool", dilations=False),
     },
-    write=write,
+    writers={Pool: _pool},
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil",

@@ -2,38 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS
-from poolcli.dialects.dialect import Call, Dialect, Support, counts_pads, is_ceil, is_dilated, numbers, too_many_axes
+from poolcli.dialects.dialect import (
+    Call,
+    Dialect,
+    Support,
+    counts_pads,
+    is_ceil,
+    is_dilated,
+    literal,
+    numbers,
+    too_many_axes,
+)
+from poolcli.dialects.steps import Gathered, Matrices, Negate, Pad, Pool, Power, Scale, Step, Whole, fold, side_by_side
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
+    from poolcli.windows import AxisWindows
 
 WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
-def write(plan: Plan) -> str:
-    """The call of `onnx.helper` that makes the node."""
-    parts = [f"kernel_shape={numbers(plan, 'kernel')}", f"strides={numbers(plan, 'strides')}"]
-    if plan.attributes["auto_pad"] == "explicit":
-        parts.append(f"pads={numbers(plan, 'pads_begin') + numbers(plan, 'pads_end')}")
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An array: rows of numbers, or a number, and how numpy makes it."""
+
+    values: Any
+    dtype: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element type, by its name in poolcli."""
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Its name in `onnx.TensorProto`."""
+        return {"float32": "FLOAT", "float64": "DOUBLE"}.get(self.dtype, self.dtype.upper())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator on values by their names."""
+
+    op_type: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, object]
+
+
+Nodes = tuple[Node, ...]
+
+
+def _value(nodes: Nodes) -> str:
+    """The name of what the nodes so far make."""
+    return nodes[-1].output if nodes else "x"
+
+
+def _then(nodes: Nodes, op_type: str, *inputs: str, **attributes: object) -> Nodes:
+    return (*nodes, Node(op_type, inputs, f"x{len(nodes) + 1}", attributes))
+
+
+def _with(nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object) -> Nodes:
+    """An operator on the value so far and on constants after it, or before it."""
+    value, names = _value(nodes), []
+    for constant in constants:
+        nodes = _then(nodes, "Constant", value=constant)
+        names.append(_value(nodes))
+    return _then(nodes, op_type, *([*names, value] if first else [value, *names]), **attributes)
+
+
+def _number(value: float, dtype: str) -> Constant:
+    return Constant(value, dtype, literal(value))
+
+
+def _listed(values: list[int]) -> Constant:
+    return Constant(values, "int64", str(values))
+
+
+def _pool(step: Pool, nodes: Nodes) -> Nodes:
+    """The framework's own operator."""
+    plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
+    given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
+    if auto_pad == "explicit":
+        given["pads"] = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
     else:
-        parts.append(f'auto_pad="{WORDS[str(plan.attributes["auto_pad"])]}"')
+        given["auto_pad"] = WORDS[auto_pad]
     if is_dilated(plan):
-        parts.append(f"dilations={numbers(plan, 'dilations')}")
-    parts.append(f"ceil_mode={int(is_ceil(plan))}")
+        given["dilations"] = numbers(plan, "dilations")
+    given["ceil_mode"] = int(is_ceil(plan))
     if plan.reducer.divides:
-        parts.append(f"count_include_pad={int(counts_pads(plan))}")
+        given["count_include_pad"] = int(counts_pads(plan))
     if "p" in plan.attributes:
-        parts.append(f"p={plan.attributes['p']}")
-    return f'onnx.helper.make_node("{ONNX.operators[plan.op].name}", ["x"], ["y"], {", ".join(parts)})'
+        given["p"] = plan.attributes["p"]
+    return _then(nodes, ONNX.operators[plan.op].name, _value(nodes), **given)
 
 
-def _node(name: str) -> Callable[[Plan], str]:
-    return lambda plan: f'onnx.helper.make_node("{name}", ["x"], ["y"])'
+def _whole(step: Whole, nodes: Nodes) -> Nodes:
+    return _then(nodes, "GlobalMaxPool" if step.plan.reducer.picks else "GlobalAveragePool", _value(nodes))
+
+
+def _pad(step: Pad, nodes: Nodes) -> Nodes:
+    ends = [0, 0, *(begin for begin, _ in step.pads), 0, 0, *(end for _, end in step.pads)]
+    return _with(nodes, "Pad", _listed(ends), _number(step.value, step.dtype))
+
+
+def _power(step: Power, nodes: Nodes) -> Nodes:
+    return _with(_then(nodes, "Abs", _value(nodes)), "Pow", _number(step.exponent, step.dtype))
+
+
+def _matrices(step: Matrices, nodes: Nodes) -> Nodes:
+    """One product for each axis: from the left for the last but one, from the right for the last; another axis changes
+    places with the last before and after. The rows are means, or sums of which the first are divided.
+
+    Products of float32 would be off by 3 to 5 ulp for windows of 30 elements and more.
+    """
+    plan, rank = step.plan, len(step.plan.axes) + 2
+    nodes = _then(nodes, "Cast", _value(nodes), to=Element("float64"))
+    for number, w in enumerate(plan.windows):
+        position = number + 2
+        if plan.divisor_override is None:
+            divisors = [w.divisor(o) for o in range(w.output)]
+        else:
+            divisors = [1 if number else plan.divisor_override] * w.output
+        places = [*range(rank)]
+        places[position], places[-1] = places[-1], places[position]
+        if position == rank - 2:
+            nodes = _with(nodes, "MatMul", _matrix(w, divisors, rows=True), first=True)
+            continue
+        turned = position != rank - 1
+        nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
+        nodes = _with(nodes, "MatMul", _matrix(w, divisors, rows=False))
+        nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
+    return _then(nodes, "Cast", _value(nodes), to=Element(plan.dtype))
+
+
+def _matrix(w: AxisWindows, divisors: list[int], rows: bool) -> Constant:
+    """What each window divides each element by, or 0: a row for each window, or a column."""
+    spans = [w.span(o) for o in range(w.output)]
+    pairs = [*zip(spans, divisors, strict=True)]
+    if rows:
+        text = f"[[(j in r) / d for j in range({w.size})] for r, d in {pairs}]"
+        return Constant([[(j in r) / d for j in range(w.size)] for r, d in pairs], "float64", text)
+    text = f"[[(j in r) / d for r, d in {pairs}] for j in range({w.size})]"
+    return Constant([[(j in r) / d for r, d in pairs] for j in range(w.size)], "float64", text)
+
+
+def _gathered(step: Gathered, nodes: Nodes) -> Nodes:
+    every = side_by_side(step.plan)
+    for number, (_, chosen) in enumerate(every):
+        nodes = _with(nodes, "Gather", _listed(chosen), axis=number + 2)
+    longest = [length for length, _ in every]
+    return _then(nodes, "MaxPool", _value(nodes), kernel_shape=longest, strides=longest)
+
+
+def nodes_of(step: Step) -> Nodes:
+    """The nodes that make `y` of `x`."""
+    *before, last = fold(step, ONNX.writers, ())
+    return *before, replace(last, output="y")
+
+
+def _text(nodes: Nodes) -> str:
+    """The calls of `onnx.helper` that make the nodes: one, or a list of them."""
+    *before, last = nodes
+    calls = [_call(node) for node in (*before, replace(last, output="y"))]
+    return calls[0] if len(calls) == 1 else "\n".join(("[", *(f"    {call}," for call in calls), "]"))
+
+
+def _call(node: Node) -> str:
+    given = "".join(f", {name}={_argument(value)}" for name, value in node.attributes.items())
+    inputs = ", ".join(f'"{name}"' for name in node.inputs)
+    return f'onnx.helper.make_node("{node.op_type}", [{inputs}], ["{node.output}"]{given})'
+
+
+def _argument(value: object) -> str:
+    if isinstance(value, Constant):
+        return f'onnx.numpy_helper.from_array(np.array({value.text}, "{value.dtype}"))'
+    if isinstance(value, Element):
+        return f"onnx.TensorProto.{value.name}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def refuses(call: Call) -> str | None:
@@ -59,7 +213,16 @@ ONNX = Dialect(
         "max": Support(name="MaxPool"),
         "lp": Support(name="LpPool"),
     },
-    write=write,
+    writers={
+        Pool: _pool,
+        Whole: _whole,
+        Pad: _pad,
+        Scale: lambda step, nodes: _with(nodes, "Mul", _number(step.factor, step.dtype)),
+        Negate: lambda _, nodes: _then(nodes, "Neg", _value(nodes)),
+        Power: _power,
+        Matrices: _matrices,
+        Gathered: _gathered,
+    },
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil_torch",
@@ -70,5 +233,6 @@ ONNX = Dialect(
     pad_limit="below_kernel",
     refuses=refuses,
     cannot_write=cannot_write,
-    wholes={"adaptive-avg": _node("GlobalAveragePool"), "adaptive-max": _node("GlobalMaxPool")},
+    start=(),
+    text=_text,
 )

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
 from poolcli.dialects.dialect import Dialect, Support, is_dilated, joined, too_many_axes
+from poolcli.dialects.steps import Negate, Pad, Pool, Power, Scale
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
 
-def write(plan: Plan) -> str:
+def _layer(plan: Plan) -> str:
     """The layer of an IR."""
     a, support = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
@@ -30,6 +31,13 @@ def write(plan: Plan) -> str:
         parts += [("index_element_type", str(a["index_element_type"])), ("axis", str(a["axis"]))]
     data = " ".join(f'{name}="{value}"' for name, value in parts)
     return f"{support.name} {version}: <data {data}/>"
+
+
+def _pad(step: Pad) -> str:
+    """The layer with its further inputs; axes N and C are not padded."""
+    begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*step.pads, strict=True))
+    further = f"pads_begin: {begin} pads_end: {end} pad_value: {step.value}"
+    return f'Pad opset1: <data pad_mode="constant"/> {further}'
 
 
 def _index_type(plan: Plan) -> object:
@@ -56,7 +64,15 @@ OPENVINO = Dialect(
         "adaptive-avg": Support(name="AdaptiveAvgPool"),
         "adaptive-max": Support(name="AdaptiveMaxPool"),
     },
-    write=write,
+    writers={
+        Pool: lambda step, before: (*before, _layer(step.plan)),
+        Pad: lambda step, before: (*before, _pad(step)),
+        Scale: lambda step, before: (*before, f"Multiply opset1: second input: {step.factor!r}"),
+        Negate: lambda _, before: (*before, "Negative opset1"),
+        Power: lambda step, before: (*before, "Abs opset1", f"Power opset1: second input: {step.exponent!r}"),
+    },
+    start=(),
+    text="\n".join,
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil",

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import prod
 
-from poolcli.dialects.dialect import Call, Dialect, Support, argument, counts_pads, is_ceil, is_dilated, too_many_axes
+from poolcli.dialects.dialect import (
+    Call,
+    Dialect,
+    Support,
+    argument,
+    counts_pads,
+    is_ceil,
+    is_dilated,
+    literal,
+    numbers,
+    too_many_axes,
+)
+from poolcli.dialects.steps import Dilated, Negate, Ones, Pad, Pool, Power, Ratio, Scale
 from poolcli.message_fields import field, hint_other_dialect
 
-if TYPE_CHECKING:
-    from poolcli.plan import Plan
 
-
-def write(plan: Plan) -> str:
+def _pool(step: Pool, x: str) -> str:
     """The call of the function."""
+    plan = step.plan
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:
-        return f"torch.nn.functional.{name}(x, {argument(plan, 'output_size')})"
+        return f"torch.nn.functional.{name}({x}, {argument(plan, 'output_size')})"
     power = [str(plan.attributes["p"])] if plan.op == "lp" else []
     parts = [*power, argument(plan, "kernel"), f"stride={argument(plan, 'strides')}"]
     if PYTORCH.operators[plan.op].pads:
@@ -27,7 +37,21 @@ def write(plan: Plan) -> str:
         parts.append(f"count_include_pad={counts_pads(plan)}")
         if plan.divisor_override is not None:
             parts.append(f"divisor_override={plan.divisor_override}")
-    return f"torch.nn.functional.{name}(x, {', '.join(parts)})"
+    return f"torch.nn.functional.{name}({x}, {', '.join(parts)})"
+
+
+def _dilated(step: Dilated, x: str) -> str:
+    """Averages as a convolution of each channel."""
+    plan, kernel = step.plan, numbers(step.plan, "kernel")
+    weights = f"x.new_full((x.shape[1], 1, {', '.join(map(str, kernel))}), {1 / prod(kernel)!r})"
+    moves = f"stride={argument(plan, 'strides')}, dilation={argument(plan, 'dilations')}"
+    return f"torch.nn.functional.conv{len(kernel)}d({x}, {weights}, {moves}, groups=x.shape[1])"
+
+
+def _pad(step: Pad, x: str) -> str:
+    """From the last axis to the first."""
+    ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(step.pads))
+    return f"torch.nn.functional.pad({x}, ({ends}), value={literal(step.value)})"
 
 
 def refuses(call: Call) -> str | None:
@@ -54,7 +78,16 @@ PYTORCH = Dialect(
         "adaptive-avg": Support(name="adaptive_avg_pool"),
         "adaptive-max": Support(name="adaptive_max_pool"),
     },
-    write=write,
+    writers={
+        Pool: _pool,
+        Dilated: _dilated,
+        Pad: _pad,
+        Scale: lambda step, x: f"{x} * {step.factor!r}",
+        Negate: lambda _, x: f"-{x}",
+        Power: lambda step, x: f"torch.pow(torch.abs({x}), {step.exponent!r})",
+        Ones: lambda _, x: f"torch.ones_like({x})",
+        Ratio: lambda _, x, by: f"{x} / {by}",
+    },
     default_strides="kernel",
     default_exclude_pad=False,
     ceil="ceil_torch",
@@ -66,4 +99,5 @@ PYTORCH = Dialect(
     symmetric_pads=True,
     refuses=refuses,
     cannot_write=lambda plan: too_many_axes(plan, "PyTorch"),
+    exports=lambda plan: plan.divisor_override is None,  # torch.onnx.export leaves it out
 )

@@ -1,11 +1,11 @@
-"""TensorFlow: tf.nn's pooling for one to three axes, channels last."""
+"""TensorFlow: tf.nn's pooling and Keras' adaptive layers for one to three axes, channels last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, Support, numbers, too_many_axes
+from poolcli.dialects.dialect import Call, Dialect, Support, literal, numbers, too_many_axes
+from poolcli.dialects.steps import Dilated, Gathered, Negate, Ones, Pad, Pool, Power, Ratio, Scale, Whole, side_by_side
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -14,18 +14,44 @@ if TYPE_CHECKING:
 ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
-def write(plan: Plan) -> str:
-    """The call of the function, with `data_format`."""
+def _pool(step: Pool, x: str) -> str:
+    """The call of the function, with `data_format`; a Keras layer for adaptive windows."""
+    plan = step.plan
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
+    if "output_size" in plan.attributes:
+        return f'tf.keras.layers.{name}{rank}D({numbers(plan, "output_size")}, data_format="channels_last")({x})'
     pads = list(zip(numbers(plan, "pads_begin"), numbers(plan, "pads_end"), strict=True))
     explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
     padding = {"same_upper": '"SAME"', "valid": '"VALID"'}.get(str(plan.attributes["auto_pad"]), explicit)
     sizes = f"{numbers(plan, 'kernel')}, {numbers(plan, 'strides')}"
-    return f"tf.nn.{name}{rank}d(x, {sizes}, {padding}, data_format={ORDERS[rank]})"
+    return f"tf.nn.{name}{rank}d({x}, {sizes}, {padding}, data_format={ORDERS[rank]})"
 
 
-def _reduction(name: str) -> Callable[[Plan], str]:
-    return lambda plan: f"tf.{name}(x, {[*range(1, 1 + len(plan.axes))]}, keepdims=True)"
+def _dilated(step: Dilated, x: str) -> str:
+    """`tf.nn.pool`, which has no strides beside dilation: of its windows every so many are kept."""
+    plan, kind = step.plan, "MAX" if step.plan.reducer.picks else "AVG"
+    strides = numbers(plan, "strides")
+    kept = f"[:, {', '.join(f'::{stride}' for stride in strides)}]" if max(strides) > 1 else ""
+    words = f'"{kind}", padding="VALID", dilations={numbers(plan, "dilations")}'
+    return f"tf.nn.pool({x}, {numbers(plan, 'kernel')}, {words}){kept}"
+
+
+def _pad(step: Pad, x: str) -> str:
+    pads = [[0, 0], *map(list, step.pads), [0, 0]]
+    return f"tf.pad({x}, {pads}" + (f", constant_values={literal(step.value)})" if step.value else ")")
+
+
+def _gathered(step: Gathered, x: str) -> str:
+    every = side_by_side(step.plan)
+    for number, (_, chosen) in enumerate(every):
+        x = f"tf.gather({x}, {chosen}, axis={number + 1})"
+    longest = [length for length, _ in every]
+    return f'tf.nn.max_pool{len(every)}d({x}, {longest}, {longest}, "VALID", data_format={ORDERS[len(every)]})'
+
+
+def _whole(step: Whole, x: str) -> str:
+    name = "reduce_max" if step.plan.reducer.picks else "reduce_mean"
+    return f"tf.{name}({x}, {[*range(1, 1 + len(step.plan.axes))]}, keepdims=True)"
 
 
 def refuses(call: Call) -> str | None:
@@ -44,7 +70,12 @@ def refuses(call: Call) -> str | None:
 
 
 def cannot_write(plan: Plan) -> str | None:
-    """With three axes, SAME places windows differently if the kernel is shorter than the stride."""
+    """With three axes, SAME places windows differently if the kernel is shorter than the stride; Keras 3.15 crashes."""
+    if "output_size" in plan.attributes:
+        lengths = [w.output for w in plan.windows]
+        if plan.reducer.picks and lengths[-1] == 1 and max(lengths) > 1:
+            return "Keras' adaptive max pooling crashes where the output of the last axis is 1 long"
+        return too_many_axes(plan, "TensorFlow")
     gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:
         return "TensorFlow moves the windows of SAME over three axes where the kernel is shorter than the stride"
@@ -57,8 +88,21 @@ TENSORFLOW = Dialect(
     operators={
         "avg": Support(name="avg_pool", dilations=False, pads=False, include_pad=False),
         "max": Support(name="max_pool", dilations=False),
+        "adaptive-avg": Support(name="AdaptiveAveragePooling"),
+        "adaptive-max": Support(name="AdaptiveMaxPooling"),
     },
-    write=write,
+    writers={
+        Pool: _pool,
+        Whole: _whole,
+        Dilated: _dilated,
+        Pad: _pad,
+        Scale: lambda step, x: f"{x} * {step.factor!r}",
+        Negate: lambda _, x: f"-{x}",
+        Power: lambda step, x: f"tf.pow(tf.abs({x}), {step.exponent!r})",
+        Gathered: _gathered,
+        Ones: lambda _, x: f"tf.ones_like({x})",
+        Ratio: lambda _, x, by: f"{x} / {by}",
+    },
     default_strides="required",
     default_exclude_pad=True,
     ceil="ceil",
@@ -69,5 +113,4 @@ TENSORFLOW = Dialect(
     index_base="channels_last",
     refuses=refuses,
     cannot_write=cannot_write,
-    wholes={"adaptive-avg": _reduction("reduce_mean"), "adaptive-max": _reduction("reduce_max")},
 )

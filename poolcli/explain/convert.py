@@ -2,95 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise, product
-from typing import Any
 
 from poolcli.dialects import Dialect, dialect_of
+from poolcli.dialects.steps import Pool, Step, Whole
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import (
-    equivalents,
-    one_divisor,
-    ratio,
-    reads_same_elements,
-    same,
-    same_at_every_size,
-)
+from poolcli.explain.compose import Composition, compositions
+from poolcli.explain.conversion_search import Searched, candidates, records_of, searched_in, told, with_own_numbers
+from poolcli.explain.equivalence import equivalents, planned, same, same_at_every_size
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
-from poolcli.windows import AxisWindows, Bins, Cells, Sliding
+from poolcli.plan.attributes import Attributes
+from poolcli.windows import Bins, Cells
 
-
-@dataclass(frozen=True, slots=True)
-class AxisSearched:
-    """The numbers that were tried on one axis; none where no sliding windows read what its windows read."""
-
-    axis: str
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads_begin: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """Operators by the framework's names, the words that its sliding windows were tried with, and numbers by axis."""
-
-    operators: tuple[str, ...]
-    auto_pad: tuple[str, ...]
-    rounding_type: tuple[str, ...]
-    axes: tuple[AxisSearched, ...]
-
-
-def told(searched: Searched | None) -> Iterator[str]:
-    """What was searched, in sentences: the words, then the numbers of each axis, equal ones together."""
-    if searched is None:
-        return
-    words = (("auto_pad", searched.auto_pad), ("rounding_type", searched.rounding_type))
-    tried = "".join(f"; {name} {_enumerated(found)}" for name, found in words if found)
-    yield f"searched: {_enumerated(searched.operators)}{tried}"
-    alike: dict[str, list[str]] = {}
-    for axis in searched.axes:
-        alike.setdefault(_numbers_text(axis), []).append(axis.axis)
-    for numbers, names in alike.items():
-        yield f"{'axes' if len(names) > 1 else 'axis'} {','.join(names)}: {numbers}"
-
-
-def axis_searched(axis: str, options: Sequence[Sliding]) -> AxisSearched:
-    """The numbers of the windows that were tried on an axis."""
-    numbers = ((w.kernel, w.stride, w.dilation, w.pad_begin) for w in options)
-    found = tuple(tuple(sorted(set(each))) for each in zip(*numbers, strict=True)) or ((),) * 4
-    return AxisSearched(axis, *found)
-
-
-def _numbers_text(axis: AxisSearched) -> str:
-    if not axis.kernel:
-        return "no kernel, stride, dilation and padding read what its windows read"
-    return (
-        f"kernel {_ranges(axis.kernel)}, stride {_ranges(axis.strides)}, dilation {_ranges(axis.dilations)}, "
-        f"padding {_ranges(axis.pads_begin)} at the beginning and as much as fits at the end"
-    )
-
-
-def _enumerated(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order, of those without a gap the first and the last."""
-    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
-    stops = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
-    return " or ".join(str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, stops, strict=True))
-
-
-TRIED = 256  # combinations of what serves each axis, for each pair of words
 ONLY_THIS_SIZE = "for this input size only"
-LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +30,9 @@ class Conversion:
     like : str
         Framework.
     op : record or None
-        Attributes in that framework.
+        Attributes in that framework; None where several operators are composed.
     text : str or None
-        The call.
+        The call, or the composition of calls.
     reason : str or None
         Why there is none.
     searched : Searched or None
@@ -120,6 +48,7 @@ class Conversion:
     reason: str | None
     searched: Searched | None = None
     only_this_size: bool = False
+    step: Step | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         if self.text is None:
@@ -127,37 +56,13 @@ class Conversion:
         return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What all axes share: auto_pad, rounding, and what the sum is divided by."""
-
-    auto_pad: str
-    rounding_type: str
-    division: dict[str, Any]
-
-    @property
-    def counts(self) -> bool:
-        """Whether padding may be counted."""
-        return self.division.get("exclude_pad") is False
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis' numbers."""
-
-    kernel: int
-    strides: int
-    dilations: int
-    pads_begin: int
-    pads_end: int
-
-
 def convert(plan: Plan, like: str) -> Conversion:
     """Convert a plan to the equivalent call in another framework, verified by planning it there.
 
-    The plan's own attributes are tried first, so that the call holds for every input size where the framework has
-    them. The search then covers all operators of the framework with the same reducer, and for fixed windows every
-    kernel, stride, dilation and padding that reads the same elements, with each of its auto_pad and rounding words.
+    A call that holds for every input size is preferred: the plan's own attributes in one operator, then padding and
+    other standard operators around one. For the plan's size alone, the search covers all operators of the framework
+    with the same reducer, and for fixed windows every kernel, stride, dilation and padding that reads the same
+    elements, with each of its auto_pad and rounding words; then compositions.
 
     Parameters
     ----------
@@ -183,26 +88,57 @@ def convert(plan: Plan, like: str) -> Conversion:
     """
     dialect = dialect_of(like)
     refusals: list[str] = []
-    kept = list(_verified(plan, dialect, _with_own_numbers(plan, dialect), refusals))
-    for op, other in kept:
-        if same_at_every_size(plan, op, other):
-            return _found(plan, op, other, dialect, only_this_size=False)
-    first = kept[0] if kept else next(_verified(plan, dialect, _candidates(plan, dialect), refusals), None)
-    if first is not None:
-        return _found(plan, *first, dialect, only_this_size=not same_at_every_size(plan, *first))
+    kept, every_size = _kept(plan, dialect, refusals)
+    if kept and every_size and dialect.exports(kept[1]):
+        return _found(plan, *kept, dialect, only_this_size=False)
+    composed = [each for each in compositions(plan, dialect) if same(plan, each.plan)]
+    for each in composed:
+        if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
+            return _composed(each, dialect, only_this_size=False)
+    found = kept or _elsewhere(plan, dialect, refusals)
+    if found is not None and (every_size or dialect.exports(found[1]) or not composed):
+        return _found(plan, *found, dialect, only_this_size=not every_size and not _holds(plan, *found))
+    if composed:
+        return _composed(composed[0], dialect, only_this_size=True)
     why = _never(plan, dialect) or (refusals[0] if refusals else None) or _nothing(dialect)
-    return Conversion(dialect.name, None, None, why, _searched(plan, dialect))
+    return Conversion(dialect.name, None, None, why, searched_in(plan, dialect))
+
+
+def in_one_operator(plan: Plan, like: str) -> Attributes | None:
+    """The attributes of one operator of the framework that gives the same, of any size if there is one."""
+    dialect = dialect_of(like)
+    found = _kept(plan, dialect, [])[0] or _elsewhere(plan, dialect, [])
+    return found[0] if found else None
+
+
+def _kept(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[tuple[Attributes, Plan] | None, bool]:
+    """An operator with the plan's own numbers, and whether it holds for every size."""
+    kept = list(_verified(plan, dialect, with_own_numbers(plan, dialect), refusals))
+    always = next((each for each in kept if _holds(plan, *each)), None)
+    return always or (kept[0] if kept else None), always is not None
+
+
+def _elsewhere(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[Attributes, Plan] | None:
+    return next(_verified(plan, dialect, candidates(plan, dialect), refusals), None)
+
+
+def _holds(plan: Plan, op: Attributes, other: Plan) -> bool:
+    return same_at_every_size(plan, other, partial(planned, op, plan=plan))
 
 
 def _verified(
-    plan: Plan, dialect: Dialect, candidates: Iterable[Attributes], refusals: list[str]
+    plan: Plan, dialect: Dialect, attributes: Iterable[Attributes], refusals: list[str]
 ) -> Iterator[tuple[Attributes, Plan]]:
-    """The candidates that give the same at the plan's size, with their plans; `refusals` gets why others are not."""
-    for op in candidates:
+    """Those that give the same at the plan's size, with their plans; `refusals` gets why others do not, of those that
+    treat padding as the plan does.
+    """
+    for op in attributes:
+        alike = getattr(op, "exclude_pad", None) in (None, plan.attributes.get("exclude_pad"))
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            refusals.append(marked_message(without_hints(error.message)))
+            if alike:
+                refusals.append(marked_message(without_hints(error.message)))
             continue
         if same(plan, other):
             unwritten = dialect.cannot_write(other)
@@ -214,37 +150,24 @@ def _verified(
 
 def _found(plan: Plan, op: Attributes, other: Plan, dialect: Dialect, only_this_size: bool) -> Conversion:
     """The conversion; one output of adaptive windows is written as a call that takes axes of any length whole."""
-    if plan.op in dialect.wholes and all(w.output == 1 for w in plan.windows):
-        return Conversion(dialect.name, op, dialect.wholes[plan.op](plan), None)
-    return Conversion(dialect.name, op, dialect.write(other), None, only_this_size=only_this_size)
+    whole = Whole in dialect.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
+    step = Whole(None, plan) if whole else Pool(None, other)
+    only = only_this_size and not whole
+    return Conversion(dialect.name, op, dialect.write(step), None, only_this_size=only, step=step)
 
 
-def _searched(plan: Plan, dialect: Dialect) -> Searched | None:
-    """What `convert` went through in vain; None where there was nothing to go through."""
-    records = _records(plan, dialect)
-    words = [word for r in records if issubclass(r, SlidingAttributes) for word in _words(plan, dialect, r)]
-    return Searched(
-        tuple(dialect.operators[r.name].name for r in records),
-        tuple(dict.fromkeys(word.auto_pad for word in words)),
-        tuple(dict.fromkeys(word.rounding_type for word in words)),
-        tuple(axis_searched(axis.name, tuple(equivalents(axis.windows))) for axis in plan.axes) if words else (),
-    ) if records else None  # fmt: skip
+def _composed(found: Composition, dialect: Dialect, only_this_size: bool) -> Conversion:
+    text, step = dialect.write(found.step), found.step
+    return Conversion(dialect.name, None, text, None, only_this_size=only_this_size, step=step)
 
 
 def _nothing(dialect: Dialect) -> str:
     return f"{dialect.title} has no attributes that give these windows and divisors"
 
 
-def _records(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
-    """The operators in the dialect that do the same with a window's elements, the plan's own first."""
-    own = OPERATORS[plan.op]
-    others = (r for r in OPERATORS.values() if r is not own and r.reducer == own.reducer)
-    return [r for r in (own, *others) if r.name in dialect.operators]
-
-
 def _never(plan: Plan, dialect: Dialect) -> str | None:
     """The plainest reason why no attributes of the dialect can give the plan."""
-    records = _records(plan, dialect)
+    records = records_of(plan, dialect)
     if not records:
         return f"{dialect.title} has no {OPERATORS[plan.op].title}"
     for w in plan.windows:
@@ -259,143 +182,3 @@ def _never(plan: Plan, dialect: Dialect) -> str | None:
     if plan.divisor_override is not None and not overrides:
         return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"
     return None
-
-
-def _candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
-    """Attributes that may give the same, plainest first."""
-    for record in _records(plan, dialect):
-        if issubclass(record, BinAttributes):
-            bins = tuple(Bins(w.size, w.output) for w in plan.windows)
-            if all(map(reads_same_elements, bins, plan.windows)):
-                yield record(tuple(w.output for w in bins), like=dialect.name)
-        else:
-            yield from _fixed(plan, dialect, record)
-
-
-def _with_own_numbers(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes]:
-    """The plan's own kernel, strides, dilations and pads with each pair of words, its own words first.
-
-    Rounding up is the same as rounding down with stride - 1 more elements of padding at the end.
-    """
-    if "kernel" not in plan.attributes:
-        return
-    up = plan.attributes["rounding_type"] != "floor"
-    for record in _records(plan, dialect):
-        if not issubclass(record, SlidingAttributes):
-            continue
-        for words in _words(plan, dialect, record):
-            more = up - (words.rounding_type != "floor")
-            axes = [
-                _Axis(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1, w.pad_begin, end)
-                for w in plan.windows
-                if isinstance(w, Sliding) and (end := w.pad_end + more * (w.stride - 1)) >= 0
-            ]
-            if len(axes) == len(plan.axes):
-                yield _attributes(record, _shared(plan, dialect, record), words, axes)
-
-
-def _fixed(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
-    """Fixed windows of `record`, by the words that all axes share; first with the plan's own numbers."""
-    shared = _shared(plan, dialect, record)
-    every = [tuple(equivalents(w)) for w in plan.windows]
-    if not all(every):
-        return
-    words = list(_words(plan, dialect, record))
-    for word in words:
-        ends = [_ends(options[0], word, dialect) for options in every]
-        for axes in islice(product(*ends), TRIED):
-            yield _attributes(record, shared, word, axes)
-    for word in words:
-        fitting = [
-            _fitting(plan, i, partial(_attributes, record, shared, word), word, options, dialect)
-            for i, options in enumerate(every)
-        ]
-        for axes in islice(product(*fitting), TRIED):
-            yield _attributes(record, shared, word, axes)
-
-
-def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[_Words]:
-    there = dialect.operators[record.name]
-    divisions: list[dict[str, Any]] = [{}]
-    if issubclass(record, DividingAttributes):
-        override = one_divisor(plan) if there.divisor_override else None
-        excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
-        divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
-        with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
-        divisions = [*with_override, *divisions] if plan.divisor_override else [*divisions, *with_override]
-    auto_pads = [word for word in ("explicit", "same_upper", "same_lower") if word in dialect.auto_pads]
-    auto_pads.sort(key=lambda word: word != plan.attributes.get("auto_pad"))
-    up = plan.attributes.get("rounding_type", "floor") != "floor"
-    roundings = sorted(dialect.rounding_types, key=lambda word: (word != "floor") != up)
-    for auto_pad, division, rounding in product(auto_pads, divisions, roundings):
-        yield _Words(auto_pad, rounding, division)
-
-
-def _attributes(
-    record: type[SlidingAttributes], shared: dict[str, Any], words: _Words, axes: Sequence[_Axis]
-) -> SlidingAttributes:
-    numbers: dict[str, Any] = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(_Axis)}
-    if words.auto_pad != "explicit":
-        numbers |= {"pads_begin": (0,), "pads_end": (0,)}
-    return record(**shared, **numbers, **words.division, auto_pad=words.auto_pad, rounding_type=words.rounding_type)
-
-
-def _ends(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
-    """The windows with each padding at the end that gives as many outputs, where the word leaves a choice."""
-    if words.auto_pad != "explicit":
-        return [_Axis(w.kernel, w.stride, w.dilation, 0, 0)]
-    exact = (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin
-    up = words.rounding_type != "floor"
-    low, high = (exact - w.stride + 1, exact) if up else (exact, exact + w.stride - 1)
-    if words.rounding_type == "ceil_torch" or (up and dialect.ceil == "ceil_torch"):
-        high += w.stride  # the window more that would start past the input is dropped
-    low, high = max(0, low), max(0, high) if high >= 0 else -1
-    between = range(low, min(high + 1, low + LONGEST_ENDS)) if words.counts and dialect.included == "clipped" else ()
-    found = [w.pad_begin] if dialect.symmetric_pads else [*between, low, high, w.pad_begin, exact]
-    ends = [end for end in dict.fromkeys(found) if low <= end <= high]
-    ends.sort(key=lambda end: (end != w.pad_begin, end != exact, end))
-    return [_Axis(w.kernel, w.stride, w.dilation, w.pad_begin, end) for end in ends]
-
-
-def _fitting(
-    plan: Plan, i: int, made: Callable[[Sequence[_Axis]], Attributes], words: _Words, options: Sequence[Sliding],
-    dialect: Dialect,
-) -> list[_Axis]:  # fmt: skip
-    """What serves axis `i`: its numbers are planned on a shape that is this axis in every direction.
-
-    Divisors of axes are multiplied, so that only those of all axes together show whether they are right: of what gives
-    the same divisors up to a factor, the plainest is kept for each factor.
-    """
-    rank, found = len(plan.axes), dict[object, _Axis]()
-    for w in options:
-        for axis in _ends(w, words, dialect):
-            try:
-                alone = make_plan(
-                    made((axis,) * rank), (1, 1, *(w.size,) * rank), plan.dtype, output_dtype=plan.output_dtype
-                )
-            except RequestError:
-                continue
-            if reads_same_elements(alone.windows[0], w) and dialect.cannot_write(alone) is None:
-                found.setdefault(_factors(plan, plan.windows[i], alone), axis)
-                if not plan.reducer.divides:
-                    return [axis]
-    return list(found.values())
-
-
-def _factors(plan: Plan, w: AxisWindows, alone: Plan) -> object:
-    """What the divisors of an axis are to those of `alone`, also where another axis has pads; None where they are no
-    multiples of each other.
-    """
-    if not plan.reducer.divides:
-        return None
-    mine = None if plan.divisor_override else w
-    (other, *_) = alone.windows
-    if alone.divisor_override or not isinstance(other, Sliding):
-        return ratio(mine, None)
-    return ratio(mine, other), ratio(mine, replace(other, counted="kernel")), other.pad_begin + other.pad_end > 0
-
-
-def _shared(plan: Plan, dialect: Dialect, record: type[Attributes]) -> dict[str, Any]:
-    """The dialect, and the plan's attributes beyond those of geometry that the operator has too."""
-    own = (each.name for each in fields(record) if each.name not in SHARED)
-    return {"like": dialect.name} | {name: plan.attributes[name] for name in own if name in plan.attributes}

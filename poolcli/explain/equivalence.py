@@ -7,7 +7,7 @@ of a bin's end from a line of whole numbers never turns back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -16,7 +16,7 @@ from math import prod
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes
+from poolcli.plan.attributes import Attributes
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 LISTED = 64  # windows that are all looked at
@@ -111,15 +111,17 @@ def same(a: Plan, b: Plan) -> bool:
 MOST_SIZES = 256  # of an axis, beyond which it is not shown that two operators are the same at each
 
 
-def same_at_every_size(a: Plan, op: Attributes, b: Plan) -> bool:
-    """Whether the attributes of `a` and `op`, which `b` plans, are the same at every input size that both take.
+def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | None]) -> bool:
+    """Whether the attributes of `a` and what `b` plans are the same at every input size that both take; `b_at` plans it
+    at other shapes.
 
     Long inputs show another kernel, stride or dilation. All else recurs with the stride from the length on at which no
     window reaches past both ends, so that lengths up to there and two strides more show it.
     """
     own = a.given
-    if isinstance(own, BinAttributes) or isinstance(op, BinAttributes):
-        return isinstance(own, BinAttributes) and isinstance(op, BinAttributes)
+    bins = [isinstance(w, Bins) for w in (*a.windows, *b.windows)]
+    if any(bins):
+        return all(bins)
     both = zip(a.windows, b.windows, strict=True)
     pairs = [(v, w) for v, w in both if isinstance(v, Sliding) and isinstance(w, Sliding)]
     if own is None or any(_moves(v) != _moves(w) for v, w in pairs):
@@ -129,7 +131,7 @@ def same_at_every_size(a: Plan, op: Attributes, b: Plan) -> bool:
         return a.windows == b.windows and _rules(a) == _rules(b)
     alone = [{i: size} for i, most in enumerate(longest) for size in range(1, most + 1)]
     together = [dict.fromkeys(range(len(pairs)), size) for size in range(1, max(longest) + 1)]
-    return all(_same_at(a, own, op, sizes) for sizes in (*alone, *together))
+    return all(_same_at(a, own, b_at, sizes) for sizes in (*alone, *together))
 
 
 def _rules(plan: Plan) -> tuple[object, ...]:
@@ -144,12 +146,12 @@ def _moves(w: Sliding) -> tuple[int, int, int]:
     return w.kernel, w.stride, w.dilation if w.kernel > 1 else 1
 
 
-def _same_at(plan: Plan, a: Attributes, b: Attributes, sizes: Mapping[int, int]) -> bool:
+def _same_at(plan: Plan, a: Attributes, b_at: Callable[[Sequence[int]], Plan | None], sizes: Mapping[int, int]) -> bool:
     """Whether two operators are the same where axes of the plan have other sizes; so where one of them is refused."""
     shape = list(plan.input_shape)
     for i, size in sizes.items():
         shape[plan.axes[i].position] = size
-    one, two = (_planned(op, shape, plan) for op in (a, b))
+    one, two = planned(a, shape, plan), b_at(shape)
     return one is None or two is None or same(one, two)
 
 
@@ -297,7 +299,7 @@ def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) 
     """How two operators differ where axis `i` has another size; None where they do not."""
     shape = list(plan.input_shape)
     shape[plan.axes[i].position] = size
-    one, two = (_planned(op, shape, plan) for op in (a, b))
+    one, two = (planned(op, shape, plan) for op in (a, b))
     if one is None or two is None:
         return ", which one of them refuses" if one is not two else None
     outputs = one.windows[i].output, two.windows[i].output
@@ -306,7 +308,8 @@ def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) 
     return None if same(one, two) else ": other windows or divisors"
 
 
-def _planned(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:
+def planned(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:
+    """The plan of `op` on another shape, of the types and the layout of `plan`; None where it is refused."""
     try:
         return make_plan(op, shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
     except RequestError:

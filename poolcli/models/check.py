@@ -14,6 +14,7 @@ from poolcli.arguments import LARGEST, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
+from poolcli.explain.convert import convert
 from poolcli.formats.checks import memory_limit_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message
@@ -305,13 +306,19 @@ def _read_by(op: Attributes, plan: Plan, like: str, opset: int | None) -> list[s
     same_word = [row for row in rows if row.rounding == getattr(op, "rounding_type", None)]
     told: list[str] = []
     for row in (same_word or rows)[:1]:
-        told += [marked_message(f"{title}: {text}") for text in row.causes or _refusals(row.refusal)]
+        causes = row.causes or _refusals(row.refusal, plan, like)
+        told += [marked_message(f"{title}: {text}") for text in causes]
         told += deviations(row.plan, opset) if row.plan else ()
     return told
 
 
-def _refusals(refusal: str | None) -> tuple[str, ...]:
-    return (f"refuses it: {marked(refusal)}",) if refusal else ()
+def _refusals(refusal: str | None, plan: Plan, like: str) -> tuple[str, ...]:
+    """What the framework refuses, and whether it can do the same in other words."""
+    if refusal is None:
+        return ()
+    if convert(plan, like).text is None:
+        return (f"refuses it: {marked(refusal)}",)
+    return (f"not in the same attributes ({marked(refusal)}); {field('to', like)} writes it",)
 
 
 Given = Mapping[str, tuple[int, ...]]

@@ -208,7 +208,7 @@ class Plan:
         Returns
         -------
         Conversion
-            Its `text` is the call, or None with a `reason`. `str` gives the one or the other.
+            Its `text` is the call or composition of calls, or None with a `reason`. `str` gives the one or the other.
 
         Raises
         ------
@@ -224,6 +224,28 @@ class Plan:
         from poolcli.explain.convert import convert
 
         return convert(self, dialect)
+
+    def save_onnx(self, path: str | os.PathLike[str], *, opset: int = 17, overwrite: bool = False) -> None:
+        """Write an ONNX model of this pooling alone, from input `x` to output `y`, with the shapes of the plan.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write, `.onnx`.
+        opset : int, default 17
+            Version of ONNX' operators, from 11 on.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        RequestError
+            Where ONNX cannot express the plan, or the opset cannot; for another extension; for an existing file without
+            `overwrite`; where the package onnx is missing.
+        """
+        from poolcli.explain.onnx_model import save_onnx
+
+        save_onnx(self, path, opset, overwrite)
 
     @property
     def is_weighted(self) -> bool:

@@ -14,7 +14,8 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
-from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion, told
+from poolcli.explain.conversion_search import told
+from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import Window, explain, facts, window

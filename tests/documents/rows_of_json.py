@@ -25,7 +25,7 @@ LINES = {  # of each table: lines that prepare, and lines that together print ev
                      "shape adaptive-avg 1,3,7 --output-size 3"]),
     "errors": ([], ["shape avg 1,3,3,3 -k 9", "check samples/make.py", "compare none.npy none.npy"]),
     "shape": ([], ["shape avg 1,3,9,9 -k 3 --explain --windows --compare --to onnx",
-                   "shape adaptive-avg 1,3,7,7 --output-size 5 --to onnx"]),
+                   "shape adaptive-avg 1,3,7,7 --output-size 5 --to ngraph"]),
     "solve": ([], ["shape max 1,3,32,32 --solve 16", "shape max 1,3,9,9 -k 3 -s 2 -p 1 --solve 7"]),
     "chain": ([], ["chain 1,3,9,9 conv:k3,s2,p1,o8 adaptive-avg:2"]),
     "check": ([], [f"check {MODEL} --to pytorch", f"check {MODEL} --layer stem --run data.npz"]),

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, convert, solve, steps
+from poolcli.explain import compare_dialects, conversion_search, convert, solve, steps
 from poolcli.report import explain
 from tests.conftest import Cli
 
@@ -21,7 +21,8 @@ HUGE = 2**62
 SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
     compare_dialects: ("sentences", "_causes", "_rounding_rule"),
-    convert: ("_never", "_nothing", "told", "_numbers_text"),
+    convert: ("_never", "_nothing"),
+    conversion_search: ("told", "_numbers_text"),
     solve: ("searched_for",),
     explain: (
         "explanation_view",
@@ -118,25 +119,27 @@ CASES = {
         f"bin 0: 0/{HUGE - 1} = 0, down to 0; {HUGE}/{HUGE - 1} = 1 and 1/{HUGE - 1}, up to 2: 2 long",
     ],
     "adaptive-avg 1,1,7 --output-size 3 --explain": ["equals kernel 3, stride 2 exactly"],
-    "adaptive-avg 1,1,10,7 --output-size 4 --to onnx": [
-        "the same in ONNX",
-        "none: bins of 10 into 4 are no windows of one kernel and stride, with padding or without, and ONNX has no "
+    "adaptive-avg 1,1,10,7 --output-size 4 --to ngraph": [
+        "the same in nGraph",
+        "none: bins of 10 into 4 are no windows of one kernel and stride, with padding or without, and nGraph has no "
         "others",
-        "searched: AveragePool; auto_pad explicit, same_upper and same_lower; rounding_type floor and ceil",
+        "searched: AvgPool; auto_pad explicit, same_upper and same_lower; rounding_type floor and ceil",
         "axis H: no kernel, stride, dilation and padding read what its windows read",
         "axis W: kernel 3, stride 2, dilation 1, padding 1 at the beginning and as much as fits at the end",
     ],
-    "max 1,1,9,9 -k 3 -s 2 -p 2 --to pytorch": [
-        "none: PyTorch allows pads of at most 1 for a kernel of 3: axis H has pads 2,2; use smaller pads",
-        "searched: max_pool and adaptive_max_pool; auto_pad explicit; rounding_type floor and ceil",
-        "axes H,W: kernel 3, stride 2, dilation 1, padding 2 at the beginning and as much as fits at the end",
+    "max 1,1,9,9 -k 3 --dilations 2 --to ngraph": [
+        "none: nGraph has no dilation in max pooling; use --dilations 1",
+        "axes H,W: kernel 3, stride 1, dilation 2, padding 0 at the beginning and as much as fits at the end",
+    ],
+    "area 1,1,5 --output-size 3 --to onnx": [
+        "none: cells of 5 into 3 count elements in part, which no pooling of ONNX does",
     ],
     "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
-    "avg 1,1,9 -k 3 --divisor-override 5 --to onnx": [
-        "none: ONNX has no divisor_override, and none of its divisors is always 5",
+    "avg 1,1,9 -k 3 --divisor-override 5 --to ngraph": [
+        "none: nGraph has no divisor_override, and none of its divisors is always 5",
     ],
-    "lp 1,1,6 -k 3 -s 1 --p 3 --to pytorch": [
-        "none: PyTorch has no attributes that give these windows and divisors",
+    "avg 1,1,8 -k 3 -s 2 -p 1 --like pytorch --rounding-type ceil --to ngraph": [
+        "none: nGraph has no attributes that give these windows and divisors",
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
         "no attributes give this size with the given kernel, strides, pads", "searched: each rounding",

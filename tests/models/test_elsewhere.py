@@ -61,8 +61,8 @@ def test_global_pooling_is_written_for_lengths_that_are_not_known(cli: Cli, tmp_
 
 
 def test_a_layer_that_another_framework_does_not_have_says_why(cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.xml", layer(PADDED, (1, 3, 8, 8), ()))
-    found = cli("check", path, "--to", "tensorflow", "--json").json["layers"][0]["to"]
+    path = onnx_model(tmp_path / "m.onnx", [node("LpPool", kernel_shape=[2, 2])], [1, 3, 8, 8])
+    found = cli("check", path, "--to", "ngraph", "--json").json["layers"][0]["to"]
     assert found["text"] is None
     assert found["reason"]
     assert cli("check", path, "--to", "caffe").code == 2

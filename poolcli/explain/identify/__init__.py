@@ -11,7 +11,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.engine import run, run_region
 from poolcli.engine.numpy.statistics import STATISTICS
 from poolcli.errors import RequestError
-from poolcli.explain.convert import convert
+from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
 from poolcli.explain.equivalence import distinguishing_input, same
 from poolcli.explain.identify.hypotheses import OVERRIDDEN, Constraints, Hypothesis, Rule, hypotheses, operators, rules
@@ -328,7 +328,7 @@ class _Search:
         """
         found = []
         for like in [self.held.given["like"]] if "like" in self.held.given else DIALECTS:
-            converted = convert(candidate.plan, like).op or (candidate.op if candidate.op.like == like else None)
+            converted = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
             if converted and (forms := self._planned_forms(candidate, converted)[:FORMS]):
                 found.append((DIALECTS[like].retired, _plainness(forms[0]), forms))
         return [form for *_, forms in sorted(found, key=lambda each: each[:2]) for form in forms]

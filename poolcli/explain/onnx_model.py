@@ -1,0 +1,118 @@
+"""Writes one pooling as an ONNX model that runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from poolcli.dialects import DIALECTS
+from poolcli.dialects.onnx import Constant, Element, Node, Nodes, nodes_of
+from poolcli.errors import RequestError
+from poolcli.explain.compose import compositions
+from poolcli.explain.convert import convert
+from poolcli.explain.equivalence import same
+from poolcli.formats.checks import tensor_layout
+from poolcli.layouts import converted_shape
+from poolcli.message_fields import field
+from poolcli.plan import Plan
+from poolcli.system.lazy_imports import need
+
+FIRST_OPSET = 11  # from which Pad takes its pads as an input
+DEFAULT_OPSET = 17
+
+
+def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: bool) -> None:
+    """Write the model to an .onnx file, atomically; every refusal is a RequestError."""
+    path = os.fspath(path)
+    if Path(path).suffix.lower() != ".onnx":
+        raise RequestError(f"{path}: a model needs the extension .onnx; write {Path(path).stem}.onnx")
+    if Path(path).exists() and not overwrite:
+        raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
+    (onnx,) = need("onnx", why=f"{path}: writing ONNX models needs onnx")
+    content = onnx_model(plan, opset, onnx).SerializeToString()
+    from poolcli.formats.atomic import byte_stream
+
+    with byte_stream(path, overwrite) as stream:
+        stream.write(content)
+
+
+def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
+    """The model of a plan, from input `x` to output `y`, checked by `onnx`; a RequestError where there is none."""
+    newest = onnx.defs.onnx_opset_version()
+    if not FIRST_OPSET <= opset <= newest:
+        raise RequestError(f"{field('opset')} is {opset}, it must be from {FIRST_OPSET} to {newest}")
+    if plan.output_dtype != plan.dtype:
+        raise RequestError(f"an ONNX model gives the type that it takes; leave out {field('dtype')}")
+    nodes = _nodes(plan, opset, onnx)
+    element = _element(plan.dtype, onnx)
+    graph = onnx.helper.make_graph(
+        [_proto(node, opset, onnx) for node in nodes],
+        "pooling",
+        *([onnx.helper.make_tensor_value_info(name, element, _in_tensor_layout(plan, shape))]
+          for name, shape in (("x", plan.input_shape), ("y", plan.output_shape))),
+    )  # fmt: skip
+    imports = [onnx.helper.make_opsetid("", opset)]
+    version = onnx.helper.find_min_ir_version_for(imports)
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="poolcli")
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _in_tensor_layout(plan: Plan, shape: Sequence[int]) -> tuple[int, ...]:
+    return converted_shape(tuple(shape), plan.layout, tensor_layout(plan.layout))
+
+
+def _element(dtype: str, onnx: Any) -> int:
+    number: int = onnx.TensorProto.DataType.Value(Element(dtype).name)
+    return number
+
+
+def _nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
+    """The plainest nodes that the opset has."""
+    found = convert(plan, "onnx")
+    if found.step is None:
+        raise RequestError(f"no ONNX model: {found.reason}")
+    others = (each.step for each in compositions(plan, DIALECTS["onnx"]) if same(plan, each.plan))
+    refusals = []
+    for nodes in map(nodes_of, (found.step, *others)):
+        why = next((why for node in nodes for why in _lacks(node, plan.dtype, opset, onnx)), None)
+        if why is None:
+            return nodes
+        refusals.append(why)
+    raise RequestError(refusals[0])
+
+
+def _lacks(node: Node, dtype: str, opset: int, onnx: Any) -> Iterator[str]:
+    """What the opset's version of the operator does not take: attributes that are set, and the type."""
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    for name, value in node.attributes.items():
+        if name not in schema.attributes and value:
+            since = next(n for n in range(opset, 100) if name in onnx.defs.get_schema(node.op_type, n, "").attributes)
+            yield f"{node.op_type} has no {name} in opset {opset}; use {field('opset', since)}"
+    takes = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    allowed = takes.get(schema.inputs[0].type_str, ()) if schema.inputs else ()
+    if allowed and f"tensor({Element(dtype).name.lower()})" not in allowed:
+        types = sorted(each.removeprefix("tensor(").removesuffix(")") for each in allowed)
+        yield f"{node.op_type} of ONNX opset {opset} takes no {dtype}, but {', '.join(types)}"
+
+
+def _proto(node: Node, opset: int, onnx: Any) -> Any:
+    known = onnx.defs.get_schema(node.op_type, opset, "").attributes
+    given = {name: _attribute(value, onnx) for name, value in node.attributes.items() if name in known}
+    return onnx.helper.make_node(node.op_type, list(node.inputs), [node.output], **given)
+
+
+def _attribute(value: object, onnx: Any) -> object:
+    """Constants as tensors, types as numbers."""
+    if isinstance(value, Element):
+        return _element(value.dtype, onnx)
+    if not isinstance(value, Constant):
+        return value
+    dims, flat = [], [value.values]
+    while isinstance(flat[0], list):
+        dims.append(len(flat[0]))
+        flat = [each for row in flat for each in row]
+    element = _element(value.dtype, onnx)
+    return onnx.helper.make_tensor("value", element, dims, flat)

@@ -1,0 +1,146 @@
+"""Models of one pooling, held against ONNX Runtime; and exports of what is written for PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli.engine import run
+from poolcli.explain.convert import convert
+from poolcli.plan import Plan, make_plan
+
+
+def _run(model: Any, x: Any) -> Any:
+    content = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+def _saved(plan: Plan, folder: Path, **options: Any) -> Any:
+    plan.save_onnx(folder / "layer.onnx", **options)
+    return onnx.load(folder / "layer.onnx")
+
+
+def _ulp(found: Any, op: Any, x: Any) -> float:
+    """The largest error of averages, in ulp of the mean of the absolute values of a window."""
+    plan = op.plan(x.shape, "float64")
+    exact, scale = (run(plan, each, engine="numpy")[0] for each in (x.astype(np.float64), np.abs(x.astype(np.float64))))
+    return float((np.abs(found - exact) / np.spacing(scale.astype(np.float32))).max())
+
+
+@pytest.mark.parametrize("sizes", [(13,), (57, 53), (17, 12, 8)], ids=["1d", "2d", "3d"])
+def test_adaptive_averages_are_products_with_matrices_within_1_ulp_and_maxima_are_equal(
+    sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, *sizes)).astype(np.float32)
+    average, maximum = AdaptiveAvgPool((5,) * len(sizes)), AdaptiveMaxPool((5,) * len(sizes))
+    model = _saved(average.plan(x.shape), tmp_path)
+    assert sum(node.op_type == "MatMul" for node in model.graph.node) == len(sizes)
+    assert _ulp(_run(model, x), average, x) <= 1
+    model = _saved(maximum.plan(x.shape), tmp_path, overwrite=True)
+    assert [node.op_type for node in model.graph.node if node.op_type != "Constant"] == ["Gather"] * len(sizes) + [
+        "MaxPool"
+    ]
+    np.testing.assert_array_equal(_run(model, x), run(maximum.plan(x.shape), x, engine="numpy")[0])
+
+
+OPS: dict[str, Any] = {
+    "average": AvgPool(3, 2, 1, 1, exclude_pad=False),
+    "ceil": AvgPool(3, 2, 1, 1, rounding_type="ceil"),
+    "dilated": AvgPool(3, 2, 1, 1, 2),
+    "maximum": MaxPool(3, 2, 1, 1, 2, rounding_type="ceil"),
+    "long pads": MaxPool(2, 2, 3, 3),
+    "minimum": MinPool(3, 2),
+    "norm": LpPool(3, 2, p=3),
+    "dilated norm": LpPool(3, 2, dilations=2),
+    "whole": AdaptiveMaxPool(1),
+    "bins": AdaptiveAvgPool((3, 4)),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 17, 22])
+@pytest.mark.parametrize("name", OPS)
+def test_models_of_each_opset_run(name: str, opset: int, tmp_path: Path) -> None:
+    plan: Plan = OPS[name].plan((2, 3, 8, 11))
+    model = _saved(plan, tmp_path, opset=opset)
+    assert [each.version for each in model.opset_import] == [opset]
+    assert [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == list(plan.output_shape)
+    x = np.random.default_rng(0).standard_normal(plan.input_shape).astype(np.float32)
+    np.testing.assert_allclose(_run(model, x), run(plan, x, engine="numpy")[0], 1e-5, 2e-6)
+
+
+def test_models_take_the_type_and_axes_of_tensors(tmp_path: Path) -> None:
+    plan = make_plan(MaxPool(2), (6, 8, 3), "uint8", layout="HWC")
+    model = _saved(plan, tmp_path)
+    x = np.random.default_rng(0).integers(0, 255, (6, 8, 3)).astype(np.uint8)
+    expected = run(plan, x, engine="numpy")[0].transpose(2, 0, 1)[None]
+    np.testing.assert_array_equal(_run(model, x.transpose(2, 0, 1)[None]), expected)
+
+
+@pytest.mark.parametrize(
+    ("plan", "path", "options", "message"),
+    [
+        (AvgPool(2).plan((1, 1, 4)), "there.onnx", {}, "there.onnx exists; use overwrite=True to replace it"),
+        (AvgPool(2).plan((1, 1, 4)), "y.pb", {}, "y.pb: a model needs the extension .onnx; write y.onnx"),
+        (AvgPool(2).plan((1, 1, 4)), "y.onnx", {"opset": 10}, "opset is 10, it must be from 11 to"),
+        (ModePool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "no ONNX model: ONNX has no mode pooling"),
+        (AvgPool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "AveragePool of ONNX opset 17 takes no uint8, but double"),
+        (AvgPool(2, dilations=3, pads=2, exclude_pad=False).plan((1, 1, 2)), "y.onnx", {}, "use opset=19"),
+    ],
+    ids=["exists", "extension", "opset", "operator", "type", "attribute"],
+)
+def test_what_no_model_can_be_is_refused_in_one_line(
+    plan: Plan, path: str, options: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.onnx").write_bytes(b"old")
+    with pytest.raises(RequestError) as error:
+        plan.save_onnx(path, **options)
+    assert message in str(error.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["there.onnx"]
+    assert Path("there.onnx").read_bytes() == b"old"
+
+
+EXPORTED: dict[str, tuple[Any, int]] = {
+    "average": (AvgPool(3, 2, 1, 1, rounding_type="ceil"), 2),
+    "counted": (AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil"), 2),
+    "uneven pads": (AvgPool(2, 2, 1, 0), 3),
+    "dilated": (AvgPool(3, 2, 1, 1, 2), 2),
+    "divisor": (AvgPool(2, 2, divisor_override=3, like="pytorch"), 2),
+    "maximum": (MaxPool(3, 2, 1, 1, 2, rounding_type="ceil"), 2),
+    "uneven pads of maxima": (MaxPool(3, 2, 1, 2), 3),
+    "same": (MaxPool(3, 1, auto_pad="same_upper"), 1),
+    "minimum": (MinPool(3, 2, 1, 1), 2),
+    "norm": (LpPool(3, 2, 1, 1, p=3), 2),
+    "bins": (AdaptiveAvgPool(3), 2),
+    "maxima of bins": (AdaptiveMaxPool(3), 3),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the exporters
+@pytest.mark.parametrize("dynamo", [False, True], ids=["traced", "dynamo"])
+@pytest.mark.parametrize("name", EXPORTED)
+def test_what_is_written_for_pytorch_is_the_same_after_export_to_onnx(name: str, dynamo: bool, tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    op, axes = EXPORTED[name]
+    x = np.random.default_rng(0).standard_normal((2, 3, 12, 9, 6)[: 2 + axes]).astype(np.float32)
+    text = convert(op.plan(x.shape), "pytorch").text
+    assert text is not None
+
+    class Layer(torch.nn.Module):  # type: ignore[misc] # torch is optional
+        def forward(self, x: Any) -> Any:
+            return eval(str(text), {"torch": torch, "x": x})  # noqa: S307
+
+    path = tmp_path / "layer.onnx"
+    torch.onnx.export(Layer(), (torch.from_numpy(x),), path, dynamo=dynamo)
+    expected = run(op.plan(x.shape), x, engine="numpy")[0]
+    np.testing.assert_allclose(_run(str(path), x), expected, 1e-5, 2e-6, err_msg=text)
