@@ -14,7 +14,8 @@ from PIL import Image
 
 import poolcli
 from poolcli import AreaPool, AvgPool, area_pool, fit_size
-from poolcli.engine import run_region
+from poolcli.engine import run, run_region
+from poolcli.engine.choose import engine_notes, refusal
 from poolcli.explain.steps import window
 from poolcli.formats import parse_source, read_header
 from poolcli.plan.region import Region
@@ -66,6 +67,30 @@ def test_every_number_is_the_exact_mean_of_its_cell_rounded_once(dtype: str) -> 
                     assert abs(Fraction(found) - wanted) <= Fraction(2.0 ** (frexp(found)[1] - BITS[dtype])) / 2
                 else:
                     assert found == round(wanted), (shape, sizes)
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "float16", "float32"])
+def test_both_engines_give_the_same_bits(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for layout, shape, sizes in (
+        ("HW", (31, 47), (7, 12)),
+        ("HWC", (31, 47, 3), (9, 47)),
+        ("NCHW", (2, 3, 5, 47), (31, 1)),
+        ("NWC", (2, 300, 5), (97,)),
+    ):
+        x, plan = numbers(rng, shape, dtype), AreaPool(sizes).plan(shape, dtype, layout=layout)
+        x = x * (-1) ** rng.integers(0, 2, shape).astype(dtype) if dtype in BITS else x
+        assert refusal(plan) is None
+        expected = run(plan, x, engine="numpy")[0]
+        for given in (x, np.asfortranarray(x)):
+            assert run(plan, given, engine="numba", threads=2)[0].tobytes() == expected.tobytes()
+
+
+def test_areas_of_three_axes_and_of_float64_are_computed_by_numpy() -> None:
+    for plan in (AreaPool(2).plan((1, 1, 3, 3, 3)), AreaPool(2).plan((1, 1, 3), "float64")):
+        (note,) = engine_notes(plan, "numba")
+        assert note == "computed by numpy: numba computes areas of one or two axes, and not of float64"
 
 
 def test_sums_beyond_64_bits_are_exact() -> None:

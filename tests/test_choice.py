@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, SumPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, RequestError, SumPool
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import choose_engine, engine_notes
@@ -33,6 +33,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "each", {}),
+    "areas": (AreaPool(7), "weighed", {}),
+    "areas at a whole ratio": (AreaPool((6, 7)), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
     "64-bit integers": (AvgPool(3, 2), "slide", {"dtype": "int64"}),

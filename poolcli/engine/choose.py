@@ -47,8 +47,8 @@ def refusal(plan: Plan) -> str | None:
     if len(plan.axes) > 3:
         return f"numba computes up to 3 spatial axes, the plan has {len(plan.axes)}"
     reducer = plan.reducer
-    if plan.is_weighted:
-        return "numba has no areas whose elements count in part"
+    if plan.is_weighted and (len(plan.axes) > 2 or "float64" in (plan.dtype, plan.output_dtype)):
+        return "numba computes areas of one or two axes, and not of float64"
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
         return f"numba divides by numbers below 2**31, the plan by up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):

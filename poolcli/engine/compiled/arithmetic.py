@@ -16,7 +16,7 @@ from poolcli.dtypes import lookup
 from poolcli.engine.choose import largest_divisor
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
-from poolcli.windows import AxisWindows, Bins
+from poolcli.windows import AxisWindows, Bins, Cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,6 +178,8 @@ def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int6
 
     Windows are looked at where they reach over a border, and one of the others: an axis may be long.
     """
+    if isinstance(windows, Cells):
+        return np.array(windows.lengths), np.array([windows.largest_divisor] * 2)
     if isinstance(windows, Bins):
         return np.array(windows.lengths), np.array(windows.lengths)
     inner = windows.interior

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.engine.call import Order
+from poolcli.engine.choose import largest_divisor
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, compute, seen_as, without_division
 from poolcli.engine.compiled.geometry import (
     APART,
@@ -156,9 +157,13 @@ LONGEST_KEPT = 2**13  # outputs along an axis; the tables of longer ones, about 
 @lru_cache(maxsize=16)
 def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) -> Choice:
     plan, view = region.plan, view_of(region, limits.merged, order)
-    computed = compute(plan, prod(axis.entire.longest for axis in view.axes))
+    longest = prod(axis.entire.longest for axis in view.axes)
+    computed = compute(plan, max(longest, largest_divisor(plan)) if plan.is_weighted else longest)
     how, itemsize = without_division(computed.how, plan), computed.how.nothing.itemsize
-    if plan.reducer.votes:
+    if plan.is_weighted:
+        wide = view.axes[1].entire.longest, view.axes[2].entire.longest
+        loops = Loops("weighed", wide, view.rows, view.input_shape[3] + view.output_shape[3])
+    elif plan.reducer.votes:
         loops = _votes(view, itemsize, limits)
     else:
         read = seen_as(plan.dtype).itemsize

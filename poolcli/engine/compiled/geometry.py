@@ -34,7 +34,8 @@ class Geometry(NamedTuple):
     Window o of an axis reads begins[o] + j * step for j < counts[o]; `input` is D, H and W * inner of what is read,
     `output` is D and H of what is made, whose rows are of `size`. An output is divided by the product of its axes'
     divisors. `rows` is the number of output rows, `apart` how far elements of what is read lie apart, `elements` the
-    number of those of a whole kernel where results are multiplied by it.
+    number of those of a whole kernel where results are multiplied by it. `weights` are those of each window along H,
+    and then along W, as many for each as the longest one has elements.
     """
 
     rows: int
@@ -48,6 +49,7 @@ class Geometry(NamedTuple):
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     apart: Apart
     elements: int = 0
+    weights: tuple[NDArray[np.int64], ...] = ()
 
     def reciprocals(self, of_all: bool) -> tuple[NDArray[Any], ...]:
         """Those of the divisors; no product of them is beyond the reciprocal of the product. `of_all`: the exact one of
@@ -92,7 +94,8 @@ def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArra
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
     inverse = geometry.reciprocals(result == "scaled") if result in ("scaled", "byreciprocal") else ()
-    return np.concatenate([head, *geometry.begins, *geometry.counts]), np.concatenate([*geometry.divisors, *inverse])
+    integers: list[Any] = [head, *geometry.begins, *geometry.counts, *geometry.weights]
+    return np.concatenate(integers), np.concatenate([*geometry.divisors, *inverse])
 
 
 class Share(NamedTuple):

@@ -26,7 +26,7 @@ class How(NamedTuple):
     output row. join_elements and join_totals(values, first, count, step) join a run of elements `step` apart, or of
     totals. fills_lanes: whether totals are joined in LANES sums, which fill vectors; is_own_total: whether elements can
     be joined as they are read, or need no lanes; divides: whether results depend on divisors; adds_bytes: whether
-    uint8 are added in int16.
+    uint8 are added in int16. weight(number) is a number that totals are multiplied by.
 
     Where positions are asked for, beats(a, b) says whether a is better than b (NaN is better than every number, and
     zeros are equal), rank(value) is an integer that grows with how good a value is, and is_worse_zero(value) says
@@ -47,6 +47,7 @@ class How(NamedTuple):
     is_own_total: bool
     divides: bool
     adds_bytes: bool
+    weight: Function
 
 
 def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], divisor: np.dtype[Any]) -> How:
@@ -68,6 +69,7 @@ def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], 
         is_own or not steps.sums_floats,
         steps.result not in ("", "element", "negated", "shift", "scaled"),
         steps.total == "sum" and source == np.uint8 and kind is np.int16,
+        inlined(lambda weight: kind(weight)),
     )
 
 

@@ -33,7 +33,7 @@ def prepare(region: Region, indices: bool) -> Pool:
     load_kept(in_order)
     plan = region.plan  # an int16 that wins is a number, also where float16 is wanted
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
-    can_overflow, longest = _can_overflow(in_order), prod(windows.longest for windows in plan.windows)
+    can_overflow, longest = _can_overflow(in_order), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:

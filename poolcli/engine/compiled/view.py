@@ -15,7 +15,7 @@ from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.engine.rounding import storable
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
-from poolcli.windows import AxisWindows, Sliding
+from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class Axis:
 
     Where they are regular they are `windows`, of which the first begins `pad` before what is read. `entire` is of the
     whole axis, whatever the region: everything that chooses a kernel, and with it an order of additions, asks there.
+    `weights` are those of each window where elements count in part, as many as the longest one has elements.
     """
 
     size: int
@@ -40,6 +41,7 @@ class Axis:
     windows: Sliding | None
     pad: int
     entire: Entire
+    weights: NDArray[np.int64] | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -145,6 +147,7 @@ class View:
             (d.step, h.step, w.step),
             (d.divisor.astype(divisor), h.divisor.astype(divisor), across),
             in_order(*self.input_shape[1:]),
+            weights=() if h.weights is w.weights is None else (_flat_weights(h), _flat_weights(w)),
         )
 
 
@@ -159,7 +162,8 @@ def view_of(region: Region, row: int, given: Order | None = None) -> View:
     if override is not None:
         axes = [replace(axis, divisor=np.ones_like(axis.divisor)) for axis in axes]
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
-    while axes[2].is_whole and axes[1].step == 1 and axes[0].entire.size * axes[1].entire.size > 1:
+    unweighted = not plan.is_weighted
+    while unweighted and axes[2].is_whole and axes[1].step == 1 and axes[0].entire.size * axes[1].entire.size > 1:
         axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
     outer, many = prod(input_shape[i] for i in order.outside), prod(input_shape[i] for i in order.inside)
     if many == 1 and all(axis.is_whole for axis in axes):
@@ -192,7 +196,17 @@ def _axis_of(windows: AxisWindows, outputs: range) -> Axis:
     if isinstance(windows, Sliding):
         begin, step, sliding = begin + windows.first_tap(o) * windows.dilation, windows.dilation, windows
     entire = _entire(windows)._replace(is_cut=len(outputs) < windows.output)
-    return Axis(len(reads), len(outputs), begin, windows.inside(o), step, windows.divisor(o), sliding, pad, entire)
+    axis = Axis(len(reads), len(outputs), begin, windows.inside(o), step, windows.divisor(o), sliding, pad, entire)
+    if not isinstance(windows, Cells):
+        return axis
+    elements = windows.start(o)[:, None] + np.arange(windows.longest)
+    return replace(axis, weights=windows.weight(o[:, None], elements))
+
+
+def _flat_weights(axis: Axis) -> NDArray[np.int64]:
+    """The weights of each window, as many as the longest one has elements."""
+    weights = np.ones((axis.output, axis.entire.longest), np.int64) if axis.weights is None else axis.weights
+    return weights.reshape(-1)
 
 
 @lru_cache(maxsize=16)

@@ -30,6 +30,7 @@ from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
+from poolcli.engine.compiled.kernels.weighed import weighed
 from poolcli.engine.compiled.machine import Code, emit
 from poolcli.engine.compiled.numbers import functions_of
 from poolcli.engine.compiled.pointers import KERNEL
@@ -51,6 +52,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     slide_at,
     mode_each,
     mode_few,
+    weighed,
 )
 KERNELS = {make.__name__: make for make in MAKERS}
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long

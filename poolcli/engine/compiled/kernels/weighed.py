@@ -1,0 +1,70 @@
+"""Sums in which elements have weights: of areas, whose elements count in part."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.geometry import ARRAYS
+from poolcli.engine.compiled.kernels.rows import begin_at, finish_row, row_after, row_of, steps_in, unsigned
+from poolcli.engine.compiled.pointers import (
+    behind,
+    geometry_at,
+    looped,
+    more_at,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
+
+
+@looped
+def _weigh_row(work, size, x, at, weight, is_first, how):
+    """Adds a row of x times its weight to that at 0 of `work`, or begins it."""
+    optimise_later()
+    at = unsigned(at)
+    if is_first:
+        for w in range(unsigned(size)):
+            work[w] = how.lift(x[at + w]) * weight
+    else:
+        for w in range(unsigned(size)):
+            work[w] = work[w] + how.lift(x[at + w]) * weight
+
+
+@looped
+def _weigh_columns(work, to, columns, inner, begin, count, weights, longest, how):
+    """The weighted sums along the row at 0 of `work`, a window after the other, with all inner elements."""
+    optimise_later()
+    to, many, most = unsigned(to), unsigned(inner), unsigned(longest)
+    for w in range(unsigned(columns)):
+        first, own = unsigned(begin[w]) * many, w * most
+        for c in range(many):
+            total, at = how.nothing, first + c
+            for j in range(unsigned(count[w])):
+                total = total + work[at + j * many] * how.weight(weights[own + j])
+            work[to + w * many + c] = total
+
+
+def weighed(how, taps):
+    """Windows of any places and lengths along two axes: of each output row first the rows, then along the row, tap by
+    tap, which is the order of the numpy engine.
+    """
+
+    def weighed(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
+        geometry = geometry_at(numbers, divisors)
+        high, wide = more_at(numbers, 0), more_at(numbers, 1)
+        width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
+        columns = size // inner
+        along_h = behind(numbers, ARRAYS + 2 * (shape[0] + shape[1] + columns))
+        along_w = behind(along_h, shape[1] * high)
+        begin_w, (_, count_h, count_w), (_, step) = geometry.begins[2], geometry.counts, steps_in(geometry)
+        o, d, h = row_of(first_task, shape)
+        for t in range(first_task, last_task):
+            first = begin_at(geometry, o, d, h)
+            for row in range(count_h[h]):
+                weight = how.weight(along_h[h * high + row])
+                _weigh_row(work, width, x, first + row * step, weight, row == 0, how)
+            _weigh_columns(work, width, columns, inner, begin_w, count_w, along_w, wide, how)
+            finish_row(out, t * size, size, work, 1, width, 0, 0, share_at(geometry, d, h), 0, how)
+            o, d, h = row_after(o, d, h, shape)
+
+    return weighed
