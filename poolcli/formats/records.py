@@ -113,6 +113,7 @@ class Metadata:
     attributes, groups : attributes of the array and of the groups above it
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
+    scalars : variables of one value that attributes name, such as the grid mapping of netCDF
     notes : on what is left out
     """
 
@@ -123,6 +124,7 @@ class Metadata:
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
+    scalars: Mapping[str, Scale] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

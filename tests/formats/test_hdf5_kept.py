@@ -107,6 +107,39 @@ def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) 
         assert [axis.label for axis in a.dims] == ["", "", "lon", ""]
 
 
+def cf_file(file: Any) -> None:
+    """A field with a grid mapping, a scalar and a two-dimensional coordinate, and bounds of its times."""
+    a = file.create_dataset("g/a", data=X[0])
+    a.attrs["grid_mapping"], a.attrs["coordinates"] = "crs", np.bytes_("height lat missing")
+    for axis, name in enumerate(("time", "y", "x")):
+        file[f"g/{name}"] = np.arange(a.shape[axis], dtype=float)
+        file[f"g/{name}"].make_scale(name)
+        a.dims[axis].attach_scale(file[f"g/{name}"])
+    file["g/time"].attrs["bounds"] = "time_bnds"
+    file["g/time_bnds"], file["g/lat"], file["g/height"] = np.zeros((3, 2)), np.zeros((8, 6)), 2.0
+    file["g/crs"], file["g/height"].attrs["units"] = np.bytes_("x"), "m"
+    file["g/crs"].attrs["grid_mapping_name"] = "latitude_longitude"
+
+
+def test_variables_of_one_value_follow_the_field_whose_attributes_name_them(cli: Cli) -> None:
+    made(cf_file)
+    said = "left out, though attributes name them: the variables /g/lat, /g/time_bnds"
+    assert said in notes_of(cli, "--layout", "NHW")
+    with h5py.File("y.h5") as file:
+        assert sorted(file["g"]) == ["a", "crs", "height", "time", "x", "y"]
+        assert (file["g/crs"][()], file["g/crs"].attrs["grid_mapping_name"]) == (b"x", "latitude_longitude")
+        assert (file["g/height"][()], file["g/height"].attrs["units"]) == (2.0, "m")
+
+
+def test_bounds_are_no_data_of_their_own(cli: Cli) -> None:
+    made(cf_file)
+    result = cli("avg", "x.h5", "--all", "-o", "z.h5", *HALVE, "--json", "--layout", "NHW")
+    assert "left out, though attributes name them: the variables /g/time_bnds" in result.json["notes"]
+    assert not any("/g/crs" in note for note in result.json["notes"])
+    with h5py.File("z.h5") as file:
+        assert sorted(file["g"]) == ["a", "crs", "height", "lat", "time", "x", "y"]
+
+
 def test_attributes_of_scales(cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"], file["lat"] = X, np.arange(8, dtype=np.int16)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import (
     UNREADABLE,
     byte_count,
@@ -59,6 +59,9 @@ MADE_ANEW = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
 
+# Attributes by which CF conventions name other variables, relative to the group.
+BOUNDS, BESIDE = ("bounds", "climatology"), ("grid_mapping", "coordinates")
+
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
@@ -70,30 +73,40 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region."""
-    with open_container(source.path, options) as file:
+    with opened_root(source.path) as root:
+        file = File(source.path, root, options, alone=True)
         yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An open file. The datasets that it returns have passed the checks."""
+    """An open file. The datasets that it returns have passed the checks; `alone` if one of them is all that is read."""
 
     path: str
     root: Any
     options: ReadOptions
+    alone: bool = False
 
     @property
     def headers(self) -> list[Header]:
-        """The numeric datasets, by path, without dimension scales, which belong to other datasets."""
+        """The numeric datasets, by path, without dimension scales and bounds, which belong to other datasets."""
         with reading(self.path):
-            found = [(_header(name, each), each) for name, each in walk(self.root) if each]
-            return [header for header, each in found if header is not None and not h5py.h5ds.is_scale(each)]
+            found = [(name, each) for name, each in walk(self.root) if each]
+            bounds = {place for name, each in found for place in _named_in(each, name, BOUNDS)}
+            headers = [(_header(name, each), each) for name, each in found if name not in bounds]
+            return [header for header, each in headers if header is not None and not h5py.h5ds.is_scale(each)]
 
     @property
     def left_out(self) -> list[str]:
         """The names of links, and of datasets that are not numeric."""
         with reading(self.path):
-            return [name for name, found in walk(self.root) if not found or _header(name, found) is None]
+            found = list(walk(self.root))
+            beside = {place for name, each in found if each for place in _named_in(each, name, BESIDE)}
+            return [
+                name
+                for name, each in found
+                if not each or (_header(name, each) is None and (each.shape or name not in beside))
+            ]
 
     def array(self, key: str) -> Dataset:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
@@ -192,10 +205,37 @@ class Dataset:
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
+            scalars, others = self._scalars(lost)
         if lost:
             notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
         notes += more
-        return Metadata(dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=notes)
+        if others:
+            notes += (f"left out, though attributes name them: the variables {named(others)}",)
+        return Metadata(
+            dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, scalars=scalars, notes=notes
+        )
+
+    def _scalars(self, lost: list[str]) -> tuple[dict[str, Scale], list[str]]:
+        """The variables of one value that attributes name, and the names of others, which would have to be pooled."""
+        scales = [scale for each in self.scales for scale in each]
+        bounds = {place for each in scales for place in _named_in(each._dataset.id, each.name, BOUNDS)}
+        places = dict.fromkeys((*_named_in(self._dataset.id, self.name, BESIDE), *sorted(bounds)))
+        kept, others = dict[str, Scale](), list[str]()
+        for place in places:
+            try:
+                found = find(self.file.root, place, place, False)
+            except FileError:  # it leads to another file
+                others.append(place)
+                continue
+            if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
+                continue
+            if found.shape or found.get_create_plist().get_external_count() or is_virtual(found.get_create_plist()):
+                others += [place] if self.file.alone or place in bounds else []
+            else:
+                dataset = h5py.Dataset(found)
+                attributes = Attributes(dataset.attrs, self.file.path, self.file.options)
+                kept[place] = Scale(dataset[()], "", _own(attributes, place, lost))
+        return kept, others
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
@@ -214,6 +254,20 @@ class Dataset:
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes
+
+
+def _named_in(found: Any, name: str, attributes: Sequence[str]) -> Iterator[str]:
+    """The paths of the variables that these attributes of a dataset name."""
+    for each in attributes:
+        if h5py.h5a.exists(found, each.encode()):
+            stored = h5py.Dataset(found).attrs
+            try:
+                value = "" if stored.get_id(each).shape else stored[each]
+            except UNREADABLE:
+                continue
+            words = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            for word in words.replace(":", " ").split() if isinstance(words, str) else ():
+                yield word if word.startswith("/") else f"{name.rpartition('/')[0]}/{word}"
 
 
 def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:

@@ -176,6 +176,8 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
                 )
             else:
                 axis.attach_scale(made)
+    for key, scalar in metadata.scalars.items():
+        _scalar(file, path, key, scalar, lost)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -226,6 +228,15 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
     made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
     _add(made.attrs, scale.attributes, made.dtype, lost)
     return made
+
+
+def _scalar(file: Any, path: str, key: str, scalar: Scale, lost: list[str]) -> None:
+    """The dataset of one value, which others can share, unless the file has something of that name."""
+    (checked,) = array_names(path, [key])
+    group, name = place_of(file, path, checked)
+    if not group.id.links.exists(name):
+        made = group.create_dataset(name, data=scalar.values)
+        _add(made.attrs, scalar.attributes, made.dtype, lost)
 
 
 def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
