@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "a divisor of 2**31 - 1": (AvgPool(1, divisor_override=2**31 - 1).plan(HUGE, output_dtype="float64"), None),
     "a divisor of 2**31": (
         AvgPool((2**16, 2**15), 1, 2**16, 2**16, exclude_pad=False).plan(HUGE),
-        "numba divides by numbers below 2**31, the plan by up to 2147483648",
+        "numba divides by numbers below 2**31, the plan up to 2147483648",
     ),
     "a maximum of 2**31": (MaxPool((2**16, 2**15), 1, 2**16 - 1, 2**16 - 1).plan(HUGE), None),
     "a power of 6": (Under(AvgPool(1), power(6)).plan(HUGE), None),
@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "a sum": (SumPool(1).plan(HUGE), None),
     "a sum of 2**31": (
         SumPool((2**16, 2**15), 1, 2**16, 2**16).plan(HUGE),
-        "numba divides by numbers below 2**31, the plan by up to 2147483648",
+        "numba adds fewer than 2**31 elements, the plan up to 2147483648",
     ),
     "another comparison": (Under(AvgPool(1), LAST).plan(HUGE), "numba has no last"),
 }  # fmt: skip

@@ -50,7 +50,8 @@ def refusal(plan: Plan) -> str | None:
     if plan.is_weighted and (len(plan.axes) > 2 or "float64" in (plan.dtype, plan.output_dtype)):
         return "numba computes areas of one or two axes, and not of float64"
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
-        return f"numba divides by numbers below 2**31, the plan by up to {largest_divisor(plan)}"
+        what = "adds fewer than 2**31 elements" if reducer.is_sum else "divides by numbers below 2**31"
+        return f"numba {what}, the plan up to {largest_divisor(plan)}"
     if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64"):
         return f"numba computes norms with p up to {LARGEST_POWER}, of types of up to 32 bits"
     if not is_known(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARED):
