@@ -31,7 +31,7 @@ from poolcli.models.layer import (
     in_words_of,
     is_number,
     pooled,
-    without_axes,
+    stored_shape,
     without_indices,
 )
 from poolcli.plan import Plan
@@ -174,7 +174,7 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
     except RequestError as error:
         why = in_words_of(layer.framework, f"{layer.framework} refuses it: {error.message}")
         return Finding(layer, None, "invalid", why, layer.warnings)
-    computed = made.shape if layer.keeps_axes else without_axes(made.shape, layer.layout)
+    computed = stored_shape(layer, made.shape)
     warnings = (*layer.warnings, *_warnings(layer, made, against))
     verdict, reason = _verdict(layer, computed, made.plan)
     return Finding(layer, computed, verdict, reason, warnings)
@@ -205,6 +205,8 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
 
 def _remedy(layer: Layer) -> str:
     """What tells the lengths that are not known."""
+    if layer.stopped and layer.framework != "ONNX Runtime":
+        return f"shapes after {layer.stopped} are not inferred; correct the layer before it that differs"
     if layer.stopped:
         return f"shape inference stops at {layer.stopped}; fold constants (onnxsim) or state it in value_info"
     if layer.framework in ("PyTorch", "TensorFlow Lite"):

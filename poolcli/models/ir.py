@@ -18,18 +18,13 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
 from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
-from poolcli.models.layer import Dim, InvalidError, Layer, Shape
+from poolcli.models.layer import Dim, InvalidError, Layer, Shape, contradict, output_shape
 from poolcli.system.lazy_imports import need
 
 
 def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
     """The layers with the input shapes that follow from lengths of the model's inputs."""
-    (frontend,) = need("openvino.frontend", why=f"{path}: {field('input_shape')} of an IR needs openvino")
-    reader = frontend.FrontEndManager().load_by_framework("ir")  # others would try too, and write what they think of it
-    try:
-        model = reader.convert(reader.load(path))
-    except RuntimeError as error:
-        raise RequestError(f"{path}: OpenVINO cannot read it: {_last(error)}") from None
+    model = _openvino(path, f"{field('input_shape')} of an IR needs openvino")
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
     unknown = [name for name in given if name not in inputs]
     if unknown:
@@ -40,6 +35,38 @@ def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, 
         raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last(error)}") from None
     shapes = dict(_shapes(model, ""))
     return [_moved(layer, shapes.get(layer.name)) for layer in layers]
+
+
+def _flowing(path: str, layers: Sequence[Layer]) -> list[Layer]:
+    """The layers on the shapes that OpenVINO infers when it reads the model, whatever the file states.
+
+    Where a layer contradicts the file and OpenVINO is missing or does not read the model, the others get a warning.
+    """
+    wrong = next((layer for layer in layers if _contradicts(layer)), None)
+    if wrong is None or any(layer.invalid for layer in layers):
+        return list(layers)
+    try:
+        shapes = dict(_shapes(_openvino(path, "it infers what follows a layer that differs"), ""))
+    except RequestError as error:
+        why = f"its input is as stated, although {wrong.name} differs: {error.message.removeprefix(f'{path}: ')}"
+        return [layer if layer is wrong else replace(layer, warnings=(*layer.warnings, why)) for layer in layers]
+    return [replace(layer, input_shape=shapes.get(layer.name, layer.input_shape)) for layer in layers]
+
+
+def _contradicts(layer: Layer) -> bool:
+    """Whether the file states another output than the computed one."""
+    computed, stated = output_shape(layer), layer.declared_shape
+    return computed is not None and stated is not None and contradict(stated, computed)
+
+
+def _openvino(path: str, why: str) -> Any:
+    """The model as OpenVINO reads it."""
+    (frontend,) = need("openvino.frontend", why=f"{path}: {why}")
+    reader = frontend.FrontEndManager().load_by_framework("ir")  # others would try too, and write what they think of it
+    try:
+        return reader.convert(reader.load(path))
+    except RuntimeError as error:
+        raise RequestError(f"{path}: OpenVINO cannot read it: {_last(error)}") from None
 
 
 def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
@@ -110,7 +137,7 @@ def read_ir(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None =
     if not reader.is_model:
         raise RequestError(f"{path}: not an OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
-    return reshaped(path, layers, given) if given else layers
+    return reshaped(path, layers, given) if given else _flowing(path, layers)
 
 
 @dataclass

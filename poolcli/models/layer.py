@@ -104,6 +104,13 @@ def is_number(dim: Dim) -> bool:
     return isinstance(dim, int) and dim > 0
 
 
+def contradict(one: Shape, other: Shape) -> bool:
+    """Whether two shapes cannot be of the same value."""
+    return len(one) != len(other) or any(
+        is_number(a) and is_number(b) and a != b for a, b in zip(one, other, strict=True)
+    )
+
+
 def is_pooling(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> bool:
     """Whether these are the spatial axes of N, C and spatial ones, or of N, spatial ones and C.
 
@@ -220,6 +227,21 @@ def pooled(op: Attributes | Whole, shape: Shape, layout: str | None = None) -> P
     for i, place in enumerate(places):
         found[place] = _length(op, layout, places, shape, i)
     return Pooled(tuple(found), short=short)
+
+
+def output_shape(layer: Layer) -> Shape | None:
+    """The shape that comes out of the layer; None where it cannot be known, or the framework refuses the layer."""
+    if layer.op is None or layer.input_shape is None:
+        return None
+    try:
+        return stored_shape(layer, pooled(layer.op, layer.input_shape, layer.layout).shape)
+    except RequestError:
+        return None
+
+
+def stored_shape(layer: Layer, shape: Shape) -> Shape:
+    """The shape in which the layer gives what it pools to this one."""
+    return shape if layer.keeps_axes else without_axes(shape, layer.layout)
 
 
 def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:

@@ -9,7 +9,6 @@ from sys import intern
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
-from poolcli.errors import RequestError
 from poolcli.models.layer import (
     InvalidError,
     Layer,
@@ -21,7 +20,7 @@ from poolcli.models.layer import (
     is_pooling,
     made,
     meant,
-    pooled,
+    output_shape,
     spatial_layout,
 )
 from poolcli.models.onnx_graph import WHY, Node, key_of, load, text
@@ -145,12 +144,7 @@ def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
     (defs,) = need("onnx.defs", why=WHY)
     values = {proto.input[0]: shape}
     layer = _layer(Node(proto, "", {}, values, values, {}), key_of(proto)[:2], opset, defs, False)
-    if layer is None or layer.op is None:
-        return None
-    try:
-        return pooled(layer.op, shape, layer.layout).shape
-    except RequestError:
-        return None
+    return output_shape(layer) if layer else None
 
 
 def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:

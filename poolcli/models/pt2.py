@@ -13,6 +13,7 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_members
 from poolcli.message_fields import field
+from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same
 from poolcli.models.layer import (
     EXPORT_KERAS,
     EXPORT_SCRIPT,
@@ -36,6 +37,12 @@ REDUCING: dict[str, Attributes | Whole] = {
     "amax": AdaptiveMaxPool(1),
     "sum": Whole(AvgPool, (("divisor_override", 1),)),
 }
+CONVOLVING = re.compile(r"conv[123]d|convolution")
+KEEPING = re.compile(
+    r"((leaky_)?relu6?|sigmoid|silu|mish|gelu|elu|tanh|hard(swish|sigmoid|tanh)|clamp(_min|_max)?|dropout|sqrt|exp|neg|pow)_?"
+    r"|batch_norm|group_norm|layer_norm|instance_norm|_?(log_)?softmax|clone|contiguous|detach_?|alias|to|_to_copy"
+)
+BROADCASTING = re.compile(r"(add|sub|mul|div)_?|maximum|minimum")
 UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 LARGEST = 1 << 28  # bytes of JSON
@@ -60,7 +67,8 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     shapes = {name: _shape(_at(value, "sizes")) for name, value in _items(_at(graph, "tensor_values"))}
     if not isinstance(_at(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    return [layer for node in graph["nodes"] for layer in _layers(node, shapes)]
+    flow = Flow(shapes)
+    return [layer for node in graph["nodes"] for layer in _flowing(node, shapes, flow)]
 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
@@ -125,13 +133,56 @@ def _value(argument: Any) -> Any:
     return None
 
 
-def _layers(node: Any, shapes: Mapping[str, Shape | None]) -> list[Layer]:
-    """The layer of a call, none where it does not pool."""
+def _flowing(node: Any, shapes: Mapping[str, Shape | None], flow: Flow) -> list[Layer]:
+    """The layers of a call on the shapes that flow into it, which flow on."""
     target = TARGET.fullmatch(str(_at(node, "target")))
-    if target is None:
-        return []
-    inputs = _at(node, "inputs")
-    arguments = {str(_at(each, "name")): _at(each, "arg") for each in inputs} if isinstance(inputs, list) else {}
+    arguments = _arguments(node)
+    sources = [name for argument in arguments.values() for name in _tensors(argument)]
+    results = [name for output in _listed(_at(node, "outputs")) for name in _tensors(output)]
+    layers = _layers(node, target, arguments, shapes) if target else []
+    if layers and sources and results:
+        return [flow.pool(layer, sources[0], results[0]) for layer in layers]
+    rule = _rule(target[1], target[2], arguments, shapes) if target else None
+    flow.node(results[0] if results else "", rule, sources, results)
+    return layers
+
+
+def _rule(name: str, overload: str, arguments: Values, shapes: Mapping[str, Shape | None]) -> Rule | None:
+    """How the output shape of a call follows from those of its tensors."""
+    if KEEPING.fullmatch(name):
+        return same
+    if BROADCASTING.fullmatch(name):
+        return broadcast
+    data = {each: _value(argument) for each, argument in arguments.items()}
+    if name == "cat":
+        axis = data.get("dim", 0)
+        return concatenation(axis) if isinstance(axis, int) else None
+    weight = shapes.get(str(_at(arguments.get("weight"), "as_tensor", "name")))
+    if not CONVOLVING.fullmatch(name) or overload != "default" or not weight or data.get("transposed"):
+        return None
+    padding = _numbers(data, "padding", 0)
+    sizes = {"strides": _numbers(data, "stride", 1), "dilations": _numbers(data, "dilation", 1)}
+    return convolution(weight[0], kernel=weight[2:], pads_begin=padding, pads_end=padding, **sizes)
+
+
+def _arguments(node: Any) -> dict[str, Any]:
+    return {str(_at(each, "name")): _at(each, "arg") for each in _listed(_at(node, "inputs"))}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _tensors(argument: Any) -> list[str]:
+    """The names of the tensors of an argument or an output."""
+    many = [_at(each, "name") for each in _listed(_at(argument, "as_tensors"))]
+    return [name for name in (_at(argument, "as_tensor", "name"), *many) if isinstance(name, str)]
+
+
+def _layers(
+    node: Any, target: re.Match[str], arguments: Values, shapes: Mapping[str, Shape | None]
+) -> list[Layer]:  # fmt: skip
+    """The layer of a call, none where it does not pool."""
     data = {name: _value(argument) for name, argument in arguments.items()}
     shape = shapes.get(str(_at(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
     outputs = _at(node, "outputs")
