@@ -1,4 +1,4 @@
-"""The dask graph of a lazy pooling: one task per block of the result and per margin of a neighbour."""
+"""The dask graph of a lazy pooling: one task per block of the result, and one for the margins of each block."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import partial
 from itertools import accumulate, pairwise, product
 from math import prod
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, whole
+from poolcli.plan.region import Region, whole
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -24,13 +24,12 @@ Chunks = tuple[tuple[int, ...], ...]
 Block = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of one block of the input: what of the block it is, and where it lies in what is read."""
+class Piece(NamedTuple):
+    """A part of one block of the input along one axis: what of the block it is, and where it lies in what is read."""
 
-    block: Block
-    taken: tuple[slice, ...]
-    put: tuple[slice, ...]
+    block: int
+    taken: tuple[int, int]
+    put: tuple[int, int]
     share: float  # of the block's elements
 
 
@@ -73,17 +72,24 @@ class Blocks:
         """Where a block of the input begins."""
         return tuple(edges[i] for edges, i in zip(self.inputs, block, strict=True))
 
-    def pieces(self, reads: Ranges) -> Iterator[Piece]:
-        """Of which parts of the input's blocks a range of it is made."""
-        for block in product(*(_touched(edges, read) for edges, read in zip(self.inputs, reads, strict=True))):
-            spans = [
-                (max(edges[i], read.start), min(edges[i + 1], read.stop), edges[i], edges[i + 1], read.start)
-                for edges, i, read in zip(self.inputs, block, reads, strict=True)
-            ]
-            taken = tuple(slice(low - begin, high - begin) for low, high, begin, _, _ in spans)
-            put = tuple(slice(low - start, high - start) for low, high, _, _, start in spans)
-            share = prod((high - low) / max(end - begin, 1) for low, high, begin, end, _ in spans)
-            yield Piece(block, taken, put, share)
+    def pieces(self, axis: int) -> list[list[Piece]]:
+        """For each block of the result along an axis, the parts of the input's blocks that it reads."""
+        edges, ends, found = self.inputs[axis], whole(self.plan), []
+        for outputs in pairwise(self.outputs[axis]):
+            read = ends.cut(axis, range(*outputs)).reads[axis]
+            spans = [(i, max(edges[i], read.start), min(edges[i + 1], read.stop)) for i in _touched(edges, read)]
+            found.append(
+                [
+                    Piece(
+                        i,
+                        (low - edges[i], high - edges[i]),
+                        (low - read.start, high - read.start),
+                        (high - low) / max(edges[i + 1] - edges[i], 1),
+                    )
+                    for i, low, high in spans
+                ]
+            )
+        return found
 
 
 def blocks_of(plan: Plan, chunks: Sequence[Sequence[int]]) -> Blocks:
@@ -114,7 +120,7 @@ dask_array = Lazy("dask.array")
 dask_base = Lazy("dask.base")
 highlevelgraph = Lazy("dask.highlevelgraph")
 
-MARGIN = 0.5  # of a block: where less is read of it, that much is cut out where the block is, and no more is moved
+MARGIN = 0.5  # of a block: where less is read of it, its margins are cut out where the block is, and no more is moved
 
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
@@ -147,27 +153,22 @@ def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
 
 
 def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
-    """The tasks by their keys."""
-    tasks: dict[Any, Any] = {}
+    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input."""
+    tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
+    tables = [blocks.pieces(axis) for axis in range(x.ndim)]
     for place in blocks.places:
-        region, pieces = blocks.region(place), []
-        for piece in blocks.pieces(region.reads):
-            source: Any = (x.name, *piece.block)
-            taken = piece.taken
-            if piece.share < MARGIN:
-                source, taken = _margin(tasks, name, source, piece), tuple(slice(None) for _ in piece.taken)
-            pieces.append([source, taken, piece.put])
-        sources, taken_of, puts = ([piece[i] for piece in pieces] for i in range(3))
-        tasks[(name, *place)] = (partial(_pool_pieces, region, engine, indices, taken_of, puts), sources)
+        along, sources = [table[i] for table, i in zip(tables, place, strict=True)], []
+        for pieces in product(*along):
+            block = tuple(piece.block for piece in pieces)
+            if prod(piece.share for piece in pieces) < MARGIN:
+                margins.setdefault(block, {})[tuple(piece.taken for piece in pieces)] = None
+                sources.append((f"{name}-margins", *block))
+            else:
+                sources.append((x.name, *block))
+        tasks[(name, *place)] = (partial(_pool_pieces, blocks.region(place), engine, indices, along), *sources)
+    for block, spans in margins.items():
+        tasks[(f"{name}-margins", *block)] = (partial(_margins, tuple(spans)), (x.name, *block))
     return tasks
-
-
-def _margin(tasks: dict[Any, Any], name: str, source: Any, piece: Piece) -> Any:
-    """The task that cuts a piece out of its block; several blocks of the result may read the same."""
-    span = "-".join(f"{part.start}:{part.stop}" for part in piece.taken)
-    key = (f"{name}-margin-{span}", *piece.block)
-    tasks[key] = (getitem, source, piece.taken)
-    return key
 
 
 def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any) -> Any:
@@ -196,18 +197,24 @@ def _pool_one(blocks: Blocks, engine: str, x: Array, block_id: Block) -> Array:
     return _pool(region, slab, engine, False)[0]
 
 
-def _pool_pieces(
-    region: Region, engine: str, indices: bool, taken: list[Any], puts: list[Any], sources: list[Array]
-) -> Any:
+def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any, Array]:
+    """On a worker: what is read of a block beside the block of the result that it is the most of, by its spans."""
+    return {taken: x[tuple(slice(*span) for span in taken)].copy() for taken in spans}
+
+
+def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
     """On a worker: a block of the result, and its indices where they are asked for, from what is read of several."""
     import numpy as np
 
-    if len(sources) == 1:
-        slab = sources[0][taken[0]]
-    else:
-        slab = np.empty(region.input_shape, sources[0].dtype)
-        for source, part, put in zip(sources, taken, puts, strict=True):
-            slab[put] = source[part]
+    slab: Any = None
+    for source, pieces in zip(sources, product(*along), strict=True):
+        taken = tuple(piece.taken for piece in pieces)
+        part = source[taken] if isinstance(source, dict) else source[tuple(slice(*span) for span in taken)]
+        if len(sources) == 1:
+            slab = part
+            break
+        slab = np.empty(region.input_shape, part.dtype) if slab is None else slab
+        slab[tuple(slice(*piece.put) for piece in pieces)] = part
     values, at = _pool(region, slab, engine, indices)
     return (values, at) if indices else values
 
