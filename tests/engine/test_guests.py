@@ -146,9 +146,28 @@ CASES = [
 @pytest.mark.parametrize(("name", "when"), CASES)
 def test_code_of_users_and_kernels_leave_each_other_alone(name: str, when: str, tmp_path: Path) -> None:
     torch = "import torch" if when == "beside torch" else ""
-    code = CODE.format(user=USER[name], torch=torch) + STEPS[when].format(name=name)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONWARNINGS": "error::RuntimeWarning"}
+    assert_runs(CODE.format(user=USER[name], torch=torch) + STEPS[when].format(name=name), tmp_path)
+
+
+def assert_runs(code: str, folder: Path) -> None:
+    """The code ends well and silently in a fresh process, with an empty folder of kernels."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "error::RuntimeWarning"}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
     )
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
+
+
+# Single free pages, and 8 GiB that nothing else may use: LLVM places constants and code further apart than 2 GiB.
+FAR_APART = """
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+pages = [mmap(-1, 4096) for _ in range(20_000)]
+between = mmap(-1, 2**33, flags=MAP_PRIVATE | MAP_ANONYMOUS | 0x4000, prot=0)  # 0x4000: MAP_NORESERVE
+for page in pages[::2]: page.close()
+pool(CALLS)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how Linux places what is mapped")
+def test_kernels_are_loaded_where_free_memory_lies_far_apart(tmp_path: Path) -> None:
+    assert_runs(CODE.format(user="", torch="") + FAR_APART, tmp_path)

@@ -105,7 +105,9 @@ def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any, times: int) 
 def loaded(code: Code) -> LoadedKernel | None:
     """The function of some machine code; None where the code does not have it."""
     llvm = binding()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm))
+    # llvmlite's memory manager places code and constants side by side. LLVM's aborts the process where free memory is
+    # further apart than the 2 GiB that addresses in a kernel span, as it may be in large programs.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm), use_lmm=True)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
     engine.finalize_object()
     address = engine.get_function_address(code.symbol)
