@@ -24,7 +24,7 @@ KERNELS = {
     "of three, padded": (ModePool(3, 2, 1, 1), FEW),
     "of two, dilated": (ModePool(2, 1, 1, 1, dilations=2), FEW),
     "of many": (ModePool(4, 3, 1, 1), EACH),
-    "far apart": (ModePool(2, 5), EACH),
+    "far apart": (ModePool(2, 9), EACH),
     "the whole": (ModePool((5, 9, 7)), EACH),
     "ceil": (ModePool(2, 2, rounding_type="ceil"), FEW),
 }
