@@ -195,6 +195,18 @@ def test_a_finished_store_is_not_replaced_by_resume(cli: Cli, bucket: Any) -> No
     )
 
 
+@pytest.mark.parametrize("words", [("avg", *HALVE), ("pyramid", "--levels", "2")])
+def test_objects_that_no_run_has_written_are_not_replaced_by_resume(
+    words: tuple[str, ...], cli: Cli, bucket: Any
+) -> None:
+    stored("s3://bucket/x.zarr")
+    bucket.pipe_file("bucket/y.zarr/precious.txt", b"1")
+    result = cli(words[0], "s3://bucket/x.zarr", *words[1:], "-o", "s3://bucket/y.zarr", "-q", "--resume")
+    assert result.code in (1, 2)
+    assert "s3://bucket/y.zarr: exists; use --overwrite, or another --output" in result.err
+    assert bucket.find("bucket/y.zarr") == ["bucket/y.zarr/precious.txt"]
+
+
 def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
     """Every eleventh request is refused, reset, cut short or slow, in turn."""
     stored("s3://bucket/x.zarr", chunks=(8, 8, 8))

@@ -27,10 +27,10 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
     system, place = filesystem(path)
     journal = RemoteJournal(system, _note(place, identity or "none"))
     try:
-        resumed = identity is not None and bool(journal.read())
-        if not resumed:
-            unfinished = identity is not None and not _is_store(system, place)  # killed before its first note
-            _make_room(system, place, path, overwrite or unfinished)
+        if identity is None or not system.exists(journal.path):
+            _make_room(system, place, path, overwrite)
+            if identity is not None:
+                journal.write([])  # before the first chunk: without it, what lies there is not a run's to continue
         try:
             yield journal
             check_stopped()
@@ -84,7 +84,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
     if not system.exists(place):
         return
     if not overwrite:
-        raise FileError(f"{path}: exists; it was created during this run")
+        raise FileError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
     for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
