@@ -104,7 +104,7 @@ class Windows:
     )] = None
     fit: Annotated[str | None, option(
         "--fit", metavar="WxH", panel=USUAL, example="200x150",
-        help="Output size of images: what fits into these pixels, aspect kept, never enlarged.",
+        help="Fit images into these pixels; aspect kept.",
     )] = None
     strides: Annotated[str | None, option(
         "-s", "--strides", metavar="S", panel=USUAL, example="2", numbers=True,
@@ -146,7 +146,7 @@ class Windows:
     )] = None
     ddof: Annotated[float | None, option(
         "--ddof", metavar="N", panel=WINDOWS, example="1",
-        help="Standard deviations divide by the number of elements less N. Default: 0.",
+        help="Divide by count - N. Default: 0.",
     )] = None
     like: Like = None
     axis: Annotated[int | None, option(

@@ -42,7 +42,7 @@ class ShapeOptions(Windows, ReadsHeaders):
         "--windows", panel=EXPLAIN, help="List the windows (of many, the first and last): start, stop, divisor.",
     )] = False
     compare: Annotated[bool, option(
-        "--compare", panel=EXPLAIN, help="Compare the results of all frameworks, with the reasons.",
+        "--compare", panel=EXPLAIN, help="Compare all frameworks, with reasons.",
     )] = False
     picture: Annotated[str | None, option(
         "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",

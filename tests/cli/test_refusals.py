@@ -156,7 +156,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "adaptive pooling in ONNX",
         ["adaptive-avg", SHAPE, "--output-size", "7", "--like", "onnx"],
-        "ONNX has no adaptive pooling; use --like openvino or --like pytorch",
+        "ONNX has no adaptive pooling; use --like openvino or --like pytorch or --like tensorflow",
     ),
     (
         "divisor 0",

@@ -183,9 +183,9 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(kernel=2, rounding_type="ceil", like="onnx"), avg(kernel=2, rounding_type="ceil_torch", like="onnx"),
         "ONNX has no rounding_type ceil_torch; use floor or ceil, or another like",
     ),
-    "TensorFlow has averages, and no adaptive ones": (
-        avg(kernel=2, like="tensorflow"), bins(output_size=2, like="tensorflow"),
-        "TensorFlow has no adaptive pooling; use like='openvino' or like='pytorch'",
+    "ONNX has averages, and no adaptive ones": (
+        avg(kernel=2, like="onnx"), bins(output_size=2, like="onnx"),
+        "ONNX has no adaptive pooling; use like='openvino' or like='pytorch' or like='tensorflow'",
     ),
     "a divisor_override of 2**31 - 1, and of 2**31": (
         avg(kernel=2, divisor_override=BIG - 1), avg(kernel=2, divisor_override=BIG),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run, run_region
-from poolcli.engine.numpy.statistics import STATISTICS
 from poolcli.errors import RequestError
 from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
@@ -341,6 +340,8 @@ class _Search:
 
 def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer) -> bool:
     """Whether an output may be the statistic of its window; whether it is, engines tell."""
+    from poolcli.engine.numpy.statistics import STATISTICS
+
     spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
     elements = x[np.ix_(*map(list, spans))].reshape(1, -1)
     if not elements.size:
