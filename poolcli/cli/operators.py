@@ -118,7 +118,7 @@ OPERATOR_WORDS = {
         (
             "poolcli area samples/astronaut.png -o small.png --output-size 100,150",
             "poolcli area samples/features.npy -o y.npy --output-size 12",
-            "poolcli area samples -o small/ --fit 100x80",
+            "poolcli area 'samples/*.png' -o small/ --fit 100x80",
         ),
         ("inter-area", "box"),
     ),

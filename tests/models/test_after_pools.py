@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from poolcli.models.check import Finding, check
 from tests.models.onnxs import model, node, value
+from tests.profiles import sized
 
 # Ceil poolings of an axis of 7 or 9 elements: the last window of all but one starts beyond the input, and is dropped.
 DROPS: dict[str, dict[str, Any]] = {
@@ -123,7 +124,8 @@ def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", range(7, 23))
 def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(opset: int, tmp_path: Path) -> None:
-    assert disagreements([case for case in combinations(full=True) if case[4] == opset], tmp_path) == []
+    cases = [case for case in combinations(full=True) if case[4] == opset]
+    assert disagreements(cases[opset % 7 :: sized(7, 1)], tmp_path) == []
 
 
 def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
