@@ -65,7 +65,8 @@ def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
-        array = file.array(source.key or file.only(options.axes))
+        level = first_level(file.root, source.key) if options.first_level else None
+        array = file.array(level or source.key or file.only(options.axes))
         most = options.limit or HIGHEST_CHUNK
         if options.allowed is None:
             most = min(most, HIGHEST_CHUNK)
@@ -95,9 +96,7 @@ class Stored:
             return [str(key) for key, array in found if not _is_of_numbers(array)]
 
     def only(self, axes: int | None) -> str:
-        """The key of the root array, of the largest level if asked for, or of the only array of so many axes."""
-        if self.options.first_level and (found := first_level(self.root)):
-            return found
+        """The key of the root array, or of the only array of so many axes."""
         return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:

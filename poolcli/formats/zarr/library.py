@@ -274,14 +274,15 @@ def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]
 
 
 def groups_above(root: Any, key: str | None) -> Iterator[tuple[str, Any]]:
-    """The groups above an array, by name, from the root on."""
+    """The groups above an array, by name, from the root on, without those that have no metadata."""
     if key is None or not is_group(root):
         return
-    here, place = root, "/"
-    yield place, here
+    place = "/"
+    yield place, root
     for name in [part for part in key.split("/") if part][:-1]:
-        here, place = here[name], f"{place}{name}/"
-        yield place, here
+        place += f"{name}/"
+        with suppress(KeyError):
+            yield place, root[place.strip("/")]
 
 
 def _names(path: str, group: Any, follow: bool) -> list[str]:

@@ -137,11 +137,13 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
     return {}
 
 
-def first_level(root: Any) -> str | None:
-    """The path of the largest level of a multiscale group; None for other groups."""
+def first_level(root: Any, key: str | None) -> str | None:
+    """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
     with suppress(*KNOWN):
-        found = dict(root.attrs)
-        return "/" + str(found.get("ome", found)["multiscales"][0]["datasets"][0]["path"])
+        group = root[below(key)] if key and key.strip("/") else root
+        found = dict(group.attrs) if is_group(group) else {}
+        level = found.get("ome", found)["multiscales"][0]["datasets"][0]["path"]
+        return f"/{group.path}/{level}" if group.path else f"/{level}"
     return None
 
 

@@ -1,0 +1,47 @@
+"""Pyramids of images in larger stores, and what such images hold beside their levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from tests.conftest import Cli
+from tests.pyramids import X, levels, places
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def image(path: str, version: str, x: Any, own: dict[str, Any], beside: dict[str, Any]) -> None:
+    """An image of one level; `own` are attributes of its group, `beside` what is written beside `multiscales`."""
+    axes = [{"name": name, "type": "space", "unit": "micrometer"} for name in "zyx"]
+    place = [{"type": "scale", "scale": [4, 0.5, 0.5]}]
+    scales = [{"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": place}], "name": "mine"}]
+    if version == "0.5":
+        attributes = {"ome": {"version": "0.5", "multiscales": scales, **beside}, **own}
+    else:
+        attributes = {"multiscales": [{"version": "0.4", **scales[0]}], **beside, **own}
+    group = zarr.open_group(path, mode="w", zarr_format=3 if version == "0.5" else 2, attributes=attributes)
+    names = {"dimension_names": "zyx"} if version == "0.5" else {"chunk_key_encoding": {"name": "v2", "separator": "/"}}
+    group.create_array("0", shape=x.shape, dtype=x.dtype, chunks=(4, 8, 8), **names)[:] = x
+
+
+@pytest.mark.parametrize("version", ["0.5", "0.4"])
+def test_an_image_in_a_store_is_named_by_its_group(version: str, cli: Cli) -> None:
+    zarr.open_group("x.zarr", mode="w", zarr_format=3 if version == "0.5" else 2)
+    image("x.zarr/A/1/0", version, X, {}, {})
+    for number, source in enumerate(("x.zarr:/A/1/0", "x.zarr/A/1/0", "x.zarr:/A/1/0/0")):
+        assert cli("pyramid", source, "-o", f"{number}.zarr", "--levels", "2", "-q").err == ""
+    first = levels("1.zarr")
+    np.testing.assert_array_equal(first[0], X)
+    np.testing.assert_array_equal(places("1.zarr")[1][0], [8, 1, 1])
+    for number in (0, 2):
+        np.testing.assert_array_equal(places(f"{number}.zarr"), places("1.zarr"))
+        for found, expected in zip(levels(f"{number}.zarr"), first, strict=True):
+            np.testing.assert_array_equal(found, expected)
