@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from ome_zarr_models import open_ome_zarr
 
 from tests.conftest import Cli
-from tests.pyramids import X, levels, places
+from tests.pyramids import X, attributes, levels, places
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +46,30 @@ def test_an_image_in_a_store_is_named_by_its_group(version: str, cli: Cli) -> No
         np.testing.assert_array_equal(places(f"{number}.zarr"), places("1.zarr"))
         for found, expected in zip(levels(f"{number}.zarr"), first, strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+OWN = {"microscope": {"lens": "63x"}, "taken": "2026-01-05"}
+COLOURS = {"colors": [{"label-value": 1, "rgba": [255, 0, 0, 255]}], "source": {"image": "../../"}}
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata:zarr.errors.ZarrUserWarning")
+@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
+@pytest.mark.parametrize("version", ["0.5", "0.4"])
+def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff: str, cli: Cli) -> None:
+    image("x.zarr", version, X, OWN, {"_creator": {"name": "me"}, "image-label": COLOURS})
+    zarr.open_array("x.zarr/0").attrs["gain"] = 2.5
+    zarr.consolidate_metadata("x.zarr")
+    run = ("pyramid", "x.zarr", "--levels", "2", "--ngff", ngff)
+    said = cli(*run, "-o", "y.zarr", "--op", "mode").out
+    kept = zarr.open_group("y.zarr", mode="r").attrs.asdict()
+    assert {name: kept[name] for name in OWN} == OWN
+    assert [zarr.open_array(f"y.zarr/{level}").attrs["gain"] for level in "01"] == [2.5, 2.5]
+    found = kept if version == "0.4" else attributes("y.zarr")
+    assert found["_creator"] == {"name": "me"}
+    label = {"colors": COLOURS["colors"]} | ({"version": "0.4"} if ngff == "0.4" else {})
+    assert attributes("y.zarr")["image-label"] == label
+    assert "left out: consolidated metadata" in said
+    assert "left out: the source in image-label" in said
+    assert "left out: image-label, as means are no labels" in cli(*run, "-o", "z.zarr").out
+    assert "image-label" not in attributes("z.zarr")
+    open_ome_zarr(zarr.open_group("y.zarr", mode="r"))

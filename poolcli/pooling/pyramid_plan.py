@@ -15,10 +15,21 @@ from poolcli.arguments import one_of, per_axis
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
+from poolcli.formats.checks import named
 from poolcli.formats.files import check_apart
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
-from poolcli.formats.zarr.ome import AXES, KNOWN_UNITS, VERSIONS, colours, multiscale, names_of_axes, ordered, unit_of
+from poolcli.formats.zarr.ome import (
+    AXES,
+    KNOWN_UNITS,
+    VERSIONS,
+    colours,
+    multiscale,
+    names_of_axes,
+    ordered,
+    plain,
+    unit_of,
+)
 from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.nodata import MinCount, Missing
@@ -163,14 +174,15 @@ def prepare(
     scales = tuple(tuple(level.scale(scale)) for level in levels)
     translations = tuple(tuple(level.translation(scale, origin)) for level in levels)
     highest = DTYPES[header.dtype].limits[1] if DTYPES[header.dtype].is_integer else None
-    group = multiscale(
+    beside, own, attributes, lost = _carried(request, metadata, known.get("omero") or colours(header.mode, highest))
+    group = own | multiscale(
         layout,
         units,
         [(str(i), scales[i], translations[i]) for i in range(len(levels))],
         version=request.ngff,
         name=str(known.get("name") or Path(output).name.split(".")[0]),
         method=_method(request, missing),
-        omero=known.get("omero") or colours(header.mode, highest),
+        beside=beside,
     )
     dimensions = tuple(Dimension(name, {}) for name in names_of_axes(layout))
     stored = Metadata(store=kept or {"version": version, "chunks": grid.chunks, **_fresh(header.dtype, version)})
@@ -180,12 +192,39 @@ def prepare(
             header.dtype,
             layout,
             f"/{number}",
-            Metadata(store=stored.store, dimensions=dimensions, groups={"/": group}),
+            Metadata(store=stored.store, dimensions=dimensions, attributes=attributes, groups={"/": group}),
         )
         for number, level in enumerate(levels)
     )
-    notes = (*header.notes, *_said(given, layout, header), *grid.notes)
+    notes = (*header.notes, *_said(given, layout, header), *grid.notes, *lost)
     return Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, specs, grid, notes)
+
+
+def _carried(
+    request: Request, metadata: Metadata, omero: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
+    """What stands beside `multiscales`, other attributes of the group and of the levels, and notes on what is lost."""
+    known, notes, lost = metadata.ome, list[str](), list[str]()
+    beside = dict(known.get("beside", {})) | ({"omero": dict(omero)} if omero else {})
+    nearest = list(metadata.groups)[-1:]
+    own = plain(metadata.groups[nearest[0]] if nearest else {}, "", lost)
+    attributes = plain(metadata.attributes, "", lost)
+    own.pop("image-label", None)  # of OME-Zarr 0.4
+    label = dict(known.get("image-label", {}))
+    if label and OPERATORS[request.reduction.op].reducer.result != "element":
+        notes.append(f"left out: image-label, as means are no labels; {field('operator', 'mode')} keeps them")
+    elif label:
+        if label.pop("source", None) is not None:
+            notes.append("left out: the source in image-label, as the image is not in this store")
+        label.pop("version", None)
+        beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
+    if known.get("labels"):
+        notes.append(f"left out: the labels {named(list(known['labels']))}")
+    if known.get("consolidated"):
+        notes.append("left out: consolidated metadata")
+    if lost:
+        notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
+    return beside, own, attributes, notes
 
 
 def _refuse_output(output: str, settings: Settings, version: int) -> None:

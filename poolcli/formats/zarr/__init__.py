@@ -37,7 +37,7 @@ from poolcli.formats.zarr.library import (
     stored_bytes,
     walk,
 )
-from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metadata_of
+from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metadata_of, of_image
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 
@@ -116,7 +116,7 @@ class Stored:
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
-            return _Array(header, where, self.root, node)
+            return _Array(header, where, self.root, node, self.options.first_level)
 
     def _check_stored(self, where: str, array: Any) -> None:
         """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
@@ -179,6 +179,7 @@ class _Array:
     where: str
     root: Any
     array: Any
+    of_image: bool  # whether its metadata tell of the whole image
     streams: bool = True
 
     @property
@@ -189,7 +190,9 @@ class _Array:
     @property
     def metadata(self) -> Metadata:
         with opening(self.where):
-            return metadata_of(self.root, self.header.key, self.array)
+            found = metadata_of(self.root, self.header.key, self.array)
+            more = of_image(self.root, self.header.key) if self.of_image else {}
+            return replace(found, ome={**found.ome, **more})
 
     def read(self, region: Ranges) -> NDArray[Any]:
         return read_region(self.where, self.array, region)

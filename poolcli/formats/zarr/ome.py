@@ -32,6 +32,7 @@ KNOWN_UNITS = (
     "inch", "kilometer", "megameter", "meter", "micrometer", "mile", "millimeter", "nanometer", "parsec", "petameter",
     "picometer", "terameter", "yard", "yoctometer", "yottameter", "zeptometer", "zettameter",
 )  # fmt: skip
+KNOWN_WORDS = ("version", "multiscales", "omero", "image-label")  # of the attribute `ome` of an image
 COLOURS = {"RGB": ("FF0000", "00FF00", "0000FF")}
 
 
@@ -71,7 +72,7 @@ def multiscale(
     version: str,
     name: str,
     method: Mapping[str, Any],
-    omero: Mapping[str, Any] | None,
+    beside: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5 and 0.4.
 
@@ -83,7 +84,7 @@ def multiscale(
     version : of OME-NGFF
     name : of the image
     method : how the levels were made
-    omero : rendering settings
+    beside : what stands beside `multiscales`, such as rendering settings (`omero`)
     """
     axes = [
         {"name": name_of, "type": kind} | ({"unit": units[name_of]} if name_of in units else {})
@@ -100,10 +101,9 @@ def multiscale(
         for path, scale, translation in levels
     ]
     scales = {"name": name, "axes": axes, "datasets": datasets, **method}
-    rendering = {"omero": dict(omero)} if omero else {}
     if version == "0.4":
-        return {"multiscales": [{"version": "0.4", **scales}], **rendering}
-    return {"ome": {"version": version, "multiscales": [scales], **rendering}}
+        return {"multiscales": [{"version": "0.4", **scales}], **beside}
+    return {"ome": {"version": version, "multiscales": [scales], **beside}}
 
 
 def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
@@ -120,7 +120,8 @@ def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
 
 
 def described(root: Any, key: str | None) -> dict[str, Any]:
-    """The OME-Zarr metadata of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`.
+    """The OME-Zarr metadata of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`,
+    `image-label`, and `beside`, what else the attribute `ome` has.
 
     Empty if there is none, or it is invalid.
     """
@@ -128,23 +129,50 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
         return {}
     *_, (_, group) = groups_above(root, key)
     with suppress(*KNOWN):
-        found = dict(group.attrs)
-        found = found.get("ome", found)
+        found = _about(group)
         for each in found["multiscales"]:
             for data in each["datasets"]:
                 if data["path"] == key.rpartition("/")[2]:
-                    return _described(found, each, data)
+                    others = found.items() if "ome" in group.attrs else ()
+                    beside = {name: value for name, value in others if name not in KNOWN_WORDS}
+                    return _described(found, each, data) | {"beside": beside}
     return {}
 
 
 def first_level(root: Any, key: str | None) -> str | None:
     """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
     with suppress(*KNOWN):
-        group = root[below(key)] if key and key.strip("/") else root
-        found = dict(group.attrs) if is_group(group) else {}
-        level = found.get("ome", found)["multiscales"][0]["datasets"][0]["path"]
-        return f"/{group.path}/{level}" if group.path else f"/{level}"
+        return _levels(root[below(key)] if key and key.strip("/") else root)[0]
     return None
+
+
+def of_image(root: Any, key: str | None) -> dict[str, Any]:
+    """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; and whether
+    its metadata is `consolidated`.
+    """
+    if key is None:
+        return {}
+    labels: dict[str, str] = {}
+    *_, (_, image) = groups_above(root, key)
+    with suppress(*KNOWN):
+        group = image["labels"]
+        for name in _about(group)["labels"]:
+            labels[str(name)] = ""
+            with suppress(*KNOWN):
+                labels[str(name)] = _levels(group[below(name)])[_levels(image).index(key)]
+    return {"labels": labels, "consolidated": image.metadata.consolidated_metadata is not None}
+
+
+def _about(group: Any) -> Any:
+    """What OME-Zarr has in the attributes of a group."""
+    found = dict(group.attrs) if is_group(group) else {}
+    return found.get("ome", found)
+
+
+def _levels(image: Any) -> list[str]:
+    """The keys of the levels of an image."""
+    start = f"/{image.path}/" if image.path else "/"
+    return [start + data["path"] for data in _about(image)["multiscales"][0]["datasets"]]
 
 
 def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +185,8 @@ def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[
             translation = [a * float(b) for a, b in zip(translation, step["scale"], strict=True)]
         elif step["type"] == "translation":
             translation = [a + float(b) for a, b in zip(translation, step["translation"], strict=True)]
-    kept = {name: source[name] for source, name in ((found, "omero"), (each, "name")) if name in source}
+    kept = {name: found[name] for name in ("omero", "image-label") if isinstance(found.get(name), Mapping)}
+    kept |= {"name": each["name"]} if "name" in each else {}
     return {"axes": axes, "scale": scale, "translation": translation, **kept}
 
 
