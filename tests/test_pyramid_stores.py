@@ -11,7 +11,7 @@ import zarr
 from ome_zarr_models import open_ome_zarr
 
 from tests.conftest import Cli
-from tests.pyramids import X, attributes, levels, places
+from tests.pyramids import X, attributes, levels, places, pooled
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ COLOURS = {"colors": [{"label-value": 1, "rgba": [255, 0, 0, 255]}], "source": {
 @pytest.mark.parametrize("ngff", ["0.5", "0.4"])
 @pytest.mark.parametrize("version", ["0.5", "0.4"])
 def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff: str, cli: Cli) -> None:
-    image("x.zarr", version, X, OWN, {"_creator": {"name": "me"}, "image-label": COLOURS})
+    image("x.zarr", version, X, OWN, {"_creator": {"name": "me"}, "image-label": {**COLOURS, "version": version}})
     zarr.open_array("x.zarr/0").attrs["gain"] = 2.5
     zarr.consolidate_metadata("x.zarr")
     run = ("pyramid", "x.zarr", "--levels", "2", "--ngff", ngff)
@@ -73,3 +73,49 @@ def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff
     assert "left out: image-label, as means are no labels" in cli(*run, "-o", "z.zarr").out
     assert "image-label" not in attributes("z.zarr")
     open_ome_zarr(zarr.open_group("y.zarr", mode="r"))
+
+
+def with_labels(path: str, version: str, wrong: str = "absent") -> Any:
+    """An image with labels of smaller chunks, and some that are listed only; returns the labels' elements."""
+    cells = (X // 32).astype(np.uint32)
+    image(path, version, X, {}, {})
+    names: Any = {"labels": ["cells", wrong]}
+    zarr.open_group(
+        f"{path}/labels",
+        mode="w",
+        zarr_format=3 if version == "0.5" else 2,
+        attributes=names if version == "0.4" else {"ome": {"version": version, **names}},
+    )
+    image(f"{path}/labels/cells", version, cells, OWN, {"image-label": {**COLOURS, "version": version}})
+    return cells
+
+
+@pytest.mark.parametrize(("version", "ngff"), [("0.5", "0.5"), ("0.4", "0.4"), ("0.4", "0.5")])
+def test_labels_are_pooled_with_mode_into_the_labels_of_the_output(version: str, ngff: str, cli: Cli) -> None:
+    cells = with_labels("x.zarr/A", version)
+    said = cli("pyramid", "x.zarr/A", "-o", "y.zarr", "--levels", "3", "--ngff", ngff, "--scale", "y=2").out
+    for path, x, op in (("y.zarr", X, "avg"), ("y.zarr/labels/cells", cells, "mode")):
+        first, second, third = levels(path)
+        np.testing.assert_array_equal(first, x)
+        np.testing.assert_array_equal(second, pooled(x, (2, 2, 2), "ceil", op))
+        np.testing.assert_array_equal(third, pooled(second, (2, 2, 2), "ceil", op))
+        np.testing.assert_array_equal(places(path)[1][0], [8, 4, 1])
+    assert attributes("y.zarr/labels")["labels"] == ["cells"]
+    label = attributes("y.zarr/labels/cells")["image-label"]
+    assert label == COLOURS | ({"version": "0.4"} if ngff == "0.4" else {})
+    kept = zarr.open_group("y.zarr/labels/cells", mode="r").attrs.asdict()
+    assert {name: kept[name] for name in OWN} == OWN
+    assert "pooled with mode: the labels cells" in said
+    assert "left out: the labels absent" in said
+    for path in ("y.zarr", "y.zarr/labels", "y.zarr/labels/cells"):
+        assert open_ome_zarr(zarr.open_group(path, mode="r")) is not None
+
+
+@pytest.mark.parametrize("wrong", ["../../out", "zarr.json", "cells/0", ""])
+def test_labels_of_a_name_that_no_group_can_have_are_left_out(wrong: str, cli: Cli) -> None:
+    cells = with_labels("x.zarr", "0.5", wrong)
+    image("out", "0.5", cells, {}, {})
+    said = cli("pyramid", "x.zarr", "-o", "deep/er/y.zarr", "--levels", "2").out
+    assert "left out: the labels " + wrong in said
+    assert attributes("deep/er/y.zarr/labels")["labels"] == ["cells"]
+    assert sorted(path.name for path in Path().iterdir()) == ["deep", "out", "x.zarr"]

@@ -7,17 +7,18 @@ second. Further levels are read from what was written, or from the source again 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from math import gcd, lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
-from poolcli.formats import ArrayReader
+from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.zarr.documents import encoded, new_arrays
@@ -125,57 +126,82 @@ def make(
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
+    path, every = pyramid.source.path, (pyramid, *pyramid.labels)
+    before, clock = fingerprint_of(path), Clock()
+    identity = _identity(pyramid, before) if settings.resume else None
+    finished, total = 0, sum(bytes_of(level.plan) for each in every for level in each.levels if level.plan)
+    made: list[Made] = []
+
+    def step(done: int, of_level: int) -> None:
+        progress(finished + done, total)
+
+    with open_writers(pyramid.output, pyramid.every_spec, pyramid.options(settings.overwrite, identity)) as writers:
+        left = iter(writers)
+        for each in every:
+            own = list(islice(left, len(each.levels)))
+            with nullcontext(file) if each is pyramid else open_array(each.source, settings.read_options) as opened:
+                made.append(_make_levels(each, opened, own, settings, clock, step, spread))
+            finished += sum(bytes_of(level.plan) for level in each.levels if level.plan)
+        check_unchanged(path, before)
+    notes = dict.fromkeys(note for each in made for note in each.notes)
+    return Made(made[0].engine, clock.seconds, tuple(notes))
+
+
+def _make_levels(
+    pyramid: Pyramid,
+    file: ArrayReader,
+    levels: Sequence[ZarrWriter],
+    settings: Settings,
+    clock: Clock,
+    progress: Progress,
+    spread: Spread | None,
+) -> Made:
+    """Writes the levels of the image or of one of its labels."""
     room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
     most = LARGEST if room is None else max(1, min(LARGEST, room // HELD))
     if not file.streams:
         held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
         check_fits(held, settings.max_memory)
-    path = pyramid.source.path
-    before, clock = fingerprint_of(path), Clock()
-    identity = _identity(pyramid, before) if settings.resume else None
     at_url = settings.resume and is_url(pyramid.output)
-    finished, total = 0, sum(bytes_of(level.plan) for level in pyramid.levels if level.plan)
+    engine, notes, finished = "none", dict[str, None](), 0
+    opening = FileReading(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
+    read = transposed(file.read, pyramid.read_layout, pyramid.layout)
 
     def step(done: int, of_level: int) -> None:
-        progress(finished + done, total)
+        progress(finished + done, of_level)
 
-    engine, notes = "none", dict[str, None]()
-    opening = FileReading(pyramid.source, settings.read_options)
-    read = transposed(file.read, pyramid.read_layout, pyramid.layout)
-    with open_writers(pyramid.output, pyramid.specs, pyramid.options(settings.overwrite, identity)) as levels:
-        for number, level in enumerate(pyramid.levels):
-            if level.plan is None:
-                continue
-            work = work_of(level.plan, settings.engine, settings.threads, clock, step)
-            engine = work.engine
-            copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
-            chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
-            largest = min(most, largest_block(level.plan, at_url))
-            blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
-            room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
-            if spread is not None and (base or file.streams):
-                below, first = (each.writer if each else None for each in (base, copy))
-                for each in (levels[number], *([copy] if copy else [])):
-                    each.is_shared = True
-                reading = LevelReading(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
-                pool_spread(spread, work, reading, [levels[number]], blocks, room)
-            else:
-                source = base.read if base else copying(read, copy, level.plan) if copy else read
-                _pool(work, source, levels[number], blocks, room)
-            finished += bytes_of(level.plan)
-            engine = "numpy" if work.reasons else engine
-            notes |= dict.fromkeys(work.notes)
-        if len(pyramid.levels) == 1:
-            _copy(pyramid, read, levels[0], most, at_url)
-        check_unchanged(path, before)
-    return Made(engine, clock.seconds, tuple(notes))
+    for number, level in enumerate(pyramid.levels):
+        if level.plan is None:
+            continue
+        work = work_of(level.plan, settings.engine, settings.threads, clock, step)
+        engine = work.engine
+        copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
+        chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
+        largest = min(most, largest_block(level.plan, at_url))
+        blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
+        room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
+        if spread is not None and (base or file.streams):
+            below, first = (each.writer if each else None for each in (base, copy))
+            for each in (levels[number], *([copy] if copy else [])):
+                each.is_shared = True
+            reading = LevelReading(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
+            pool_spread(spread, work, reading, [levels[number]], blocks, room)
+        else:
+            source = base.read if base else copying(read, copy, level.plan) if copy else read
+            _pool(work, source, levels[number], blocks, room)
+        finished += bytes_of(level.plan)
+        engine = "numpy" if work.reasons else engine
+        notes |= dict.fromkeys(work.notes)
+    if len(pyramid.levels) == 1:
+        _copy(pyramid, read, levels[0], most, at_url)
+    return Made(engine, {}, tuple(notes))
 
 
 def is_made(pyramid: Pyramid) -> bool:
     """Whether the output is this very pyramid, and the source has not changed since it was made."""
     if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
         return False
-    planned = new_arrays(pyramid.output, pyramid.specs, pyramid.options(False, None))
+    planned = new_arrays(pyramid.output, pyramid.every_spec, pyramid.options(False, None))
     wanted = encoded({name: content for making in planned for name, content in making.documents.items()})
     try:
         alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
@@ -186,7 +212,8 @@ def is_made(pyramid: Pyramid) -> bool:
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    text = repr((__version__, pyramid.source, state[:2], pyramid.specs, pyramid.grid, pyramid.levels))
+    levels = [(each.source, each.grid, each.levels) for each in (pyramid, *pyramid.labels)]
+    text = repr((__version__, state[:2], pyramid.every_spec, levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from math import prod
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any
 from poolcli import __version__
 from poolcli.arguments import one_of, per_axis
 from poolcli.dtypes import DTYPES, lookup
-from poolcli.errors import RequestError
-from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
+from poolcli.errors import PoolError, RequestError
+from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of, open_array
 from poolcli.formats.checks import named
 from poolcli.formats.files import check_apart
+from poolcli.formats.names import array_names
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
 from poolcli.formats.zarr.ome import (
@@ -96,7 +97,7 @@ class Reduction:
 class Request:
     """What is asked of a pyramid: how many `levels` (None: until the smallest is small), how each is computed, where
     the elements of the first lie (`scale` by the axis' name, and `unit`; what the input says otherwise), and the
-    version of OME-NGFF.
+    version of OME-NGFF. `place` is the group in the output.
     """
 
     reduction: Reduction
@@ -104,11 +105,12 @@ class Request:
     scale: Mapping[str, float] = default(default_factory=dict)
     unit: str | None = None
     ngff: str = "0.5"
+    place: str = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """What is made: the levels, where their elements lie, and how they are stored."""
+    """What is made: the levels, where their elements lie, how they are stored, and the pyramids of its labels."""
 
     source: Source
     header: Header
@@ -122,6 +124,12 @@ class Pyramid:
     specs: tuple[Spec, ...]
     grid: Grid
     notes: tuple[str, ...]
+    labels: tuple[Pyramid, ...] = ()
+
+    @property
+    def every_spec(self) -> tuple[Spec, ...]:
+        """The arrays of the store: those of the image and of its labels."""
+        return (*self.specs, *(spec for each in self.labels for spec in each.specs))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,14 +138,59 @@ class Pyramid:
 
     def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
         """How the store is written."""
-        return WriteOptions(overwrite, identity=identity, chunks=self.grid.chunks, shards=self.grid.shards)
+        return WriteOptions(overwrite, identity=identity)
 
 
 def prepare(
     request: Request, source: Source, header: Header, metadata: Metadata | None, output: str, settings: Settings
 ) -> Pyramid:
-    """The pyramid of an input; every refusal is a RequestError."""
+    """The pyramid of an input and of its labels; every refusal of the input is a RequestError."""
     metadata = metadata or Metadata()
+    image = _planned(request, source, header, metadata, output, settings)
+    labels: Mapping[str, str] = metadata.ome.get("labels", {})
+    return _with_labels(request, image, labels, settings) if labels else image
+
+
+def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:
+    """The pyramid with those of its labels, stored as they were; notes name those that cannot be pooled."""
+    settings = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
+    reduction, keys = replace(request.reduction, op="mode"), [spec.key for spec in image.specs]
+    found, notes = dict[str, Pyramid](), [*image.notes]
+    for name, key in labels.items():
+        asked = replace(request, reduction=reduction, levels=len(image.levels), place=f"/labels/{name}/")
+        source = replace(image.source, key=key)
+        try:
+            if not key:
+                raise RequestError("the store has no such level of them")
+            with open_array(source, settings.read_options) as file:
+                each = _planned(asked, source, file.header, file.metadata, image.output, settings)
+            array_names(image.output, [*keys, *(spec.key for spec in each.specs)])
+        except PoolError as error:
+            notes.append(f"left out: the labels {name}: {error}")
+            continue
+        keys += [spec.key for spec in each.specs]
+        found[name] = each
+        notes += [f"labels {name}: {note}" for note in each.notes]
+    if not found:
+        return replace(image, notes=tuple(notes))
+    notes.append(f"pooled with mode: the labels {named(list(found))}")
+    listed = {"labels": list(found)}
+    groups: dict[str, Any] = {
+        "/labels/": listed if request.ngff == "0.4" else {"ome": {"version": request.ngff, **listed}}
+    }
+    for each in (image, *found.values()):
+        groups |= each.specs[0].metadata.groups
+    image, *pooled = (replace(each, specs=_in_groups(each.specs, groups)) for each in (image, *found.values()))
+    return replace(image, labels=tuple(pooled), notes=tuple(notes))
+
+
+def _in_groups(specs: Sequence[Spec], groups: Mapping[str, Any]) -> tuple[Spec, ...]:
+    return tuple(replace(spec, metadata=replace(spec.metadata, groups=groups)) for spec in specs)
+
+
+def _planned(
+    request: Request, source: Source, header: Header, metadata: Metadata, output: str, settings: Settings
+) -> Pyramid:
     version = VERSIONS[one_of("ngff", request.ngff, tuple(VERSIONS))]
     _refuse_output(output, settings, version)
     _refuse_type(request.reduction.op, header)
@@ -180,19 +233,20 @@ def prepare(
         units,
         [(str(i), scales[i], translations[i]) for i in range(len(levels))],
         version=request.ngff,
-        name=str(known.get("name") or Path(output).name.split(".")[0]),
+        name=str(known.get("name") or Path(request.place).name or Path(output).name.split(".")[0]),
         method=_method(request, missing),
         beside=beside,
     )
     dimensions = tuple(Dimension(name, {}) for name in names_of_axes(layout))
-    stored = Metadata(store=kept or {"version": version, "chunks": grid.chunks, **_fresh(header.dtype, version)})
+    store = kept or {"version": version, **_fresh(header.dtype, version)}
+    store |= {"chunks": grid.chunks, "shards": grid.shards}
     specs = tuple(
         Spec(
             level.shape,
             header.dtype,
             layout,
-            f"/{number}",
-            Metadata(store=stored.store, dimensions=dimensions, attributes=attributes, groups={"/": group}),
+            f"{request.place}{number}",
+            Metadata(store=store, dimensions=dimensions, attributes=attributes, groups={request.place: group}),
         )
         for number, level in enumerate(levels)
     )
@@ -214,12 +268,10 @@ def _carried(
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
         notes.append(f"left out: image-label, as means are no labels; {field('operator', 'mode')} keeps them")
     elif label:
-        if label.pop("source", None) is not None:
+        if request.place == "/" and label.pop("source", None) is not None:
             notes.append("left out: the source in image-label, as the image is not in this store")
         label.pop("version", None)
         beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
-    if known.get("labels"):
-        notes.append(f"left out: the labels {named(list(known['labels']))}")
     if known.get("consolidated"):
         notes.append("left out: consolidated metadata")
     if lost:
@@ -282,9 +334,10 @@ def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, 
     found = _turned(known.get("scale") or [1.0] * len(layout), read_layout, layout)
     names = names_of_axes(layout)
     for name, step in request.scale.items():
-        if name not in names:
+        if name in names:
+            found[names.index(name)] = step
+        elif request.place == "/":  # labels need not have every axis
             raise RequestError(f"{field('scale')} names {name}; the axes are {', '.join(names)}")
-        found[names.index(name)] = step
     return found
 
 
