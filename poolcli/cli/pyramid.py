@@ -19,7 +19,8 @@ from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import Made, is_made, make
-from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Reduction, Request, prepare
+from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
+from poolcli.pooling.pyramid_plan import Pyramid, Request, prepare
 from poolcli.runs.executors.dask import spreading
 
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")

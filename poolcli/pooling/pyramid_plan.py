@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poolcli import __version__
-from poolcli.arguments import one_of, per_axis
+from poolcli.arguments import one_of
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of, open_array
@@ -31,66 +31,15 @@ from poolcli.formats.zarr.ome import (
     plain,
     unit_of,
 )
-from poolcli.layouts import converted_shape, spatial_axes
+from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
-from poolcli.nodata import MinCount, Missing
 from poolcli.ops import OPERATORS
-from poolcli.plan import Plan, make_plan
 from poolcli.pooling.outcome import Settings
+from poolcli.pooling.pyramid_levels import Level, Reduction, levels_of
 from poolcli.pooling.tiles import HELD, LARGEST
-from poolcli.windows import ceil_div
 
 GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
-BASES = ("previous", "source")
-EDGES = ("ceil", "floor")
-MOST_LEVELS = 64  # of which each is at least half as long as the one before: 2**63 to 1
 ENOUGH = 256  # the longest spatial axis of the smallest level, where their number is not given
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One level: its shape, how many elements of the source one of its own stands for along each axis, and its plan.
-
-    The plan of the first level is None: it is the source. Others are planned from level `base`.
-    """
-
-    shape: tuple[int, ...]
-    factors: tuple[int, ...]
-    plan: Plan | None = None
-    base: int = 0
-
-    def scale(self, first: Sequence[float]) -> list[float]:
-        """The distance of its elements along each axis, where that of the source is `first`."""
-        return [step * factor for step, factor in zip(first, self.factors, strict=True)]
-
-    def translation(self, first: Sequence[float], origin: Sequence[float]) -> list[float]:
-        """Where the middle of its first element is, which is the middle of the elements that it stands for: half of
-        `factor - 1` of the source's steps behind that of the source.
-        """
-        places = zip(first, origin, self.factors, strict=True)
-        return [start + step * (factor - 1) / 2 for step, start, factor in places]
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """How each level comes from the one before: an operator, and its kernel, which is the stride, for each spatial
-    axis.
-
-    From the `source`, every level is computed from the first, with the whole factor as its kernel; so it is rounded
-    once. At an end of which a window finds only a part, `ceil` keeps the window, of what there is, and `floor` drops
-    it.
-    """
-
-    op: str
-    kernel: tuple[int, ...]
-    base: str = "previous"
-    edge: str = "ceil"
-
-    def __post_init__(self) -> None:
-        if max(self.kernel) < 2 or min(self.kernel) < 1:
-            raise RequestError(
-                f"{field('kernel', self.kernel)}: must be 2 or more for some axis, and 1 or more for all"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,77 +335,3 @@ def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
             "kwargs": kwargs | ({"missing": [str(number) for number in missing]} if missing else {}),
         },
     }
-
-
-def levels_of(
-    reduction: Reduction,
-    shape: tuple[int, ...],
-    dtype: str,
-    layout: str,
-    *,
-    count: int | None,
-    enough: int,
-    missing: Missing = (),
-    min_count: MinCount | None = None,
-) -> tuple[Level, ...]:
-    """`count` levels, the first of which is the source; without a number, until no spatial axis is longer than
-    `enough`.
-
-    An axis that is shorter than the kernel stays as it is. A RequestError where there are not so many levels.
-    """
-    if count is not None and count < 1:
-        raise RequestError(f"{field('levels')} is {count}, it must be at least 1")
-    spatial = spatial_axes(layout)
-    kernel = _by_axis(reduction.kernel, layout)
-    levels = [Level(shape, (1,) * len(shape))]
-    while len(levels) < (count or MOST_LEVELS):
-        last = levels[-1]
-        if count is None and max(last.shape[i] for i in spatial) <= enough:
-            break
-        steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernel, strict=True))
-        if max(steps) == 1:
-            if count is not None:
-                raise RequestError(
-                    f"{field('levels')} is {count}, but after {len(levels)} no axis is as long as the kernel; "
-                    f"use at most {field('levels', len(levels))}"
-                )
-            break
-        levels.append(_next(reduction, levels, steps, dtype, layout, (missing, min_count)))
-    return tuple(levels)
-
-
-def _by_axis(numbers: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    spatial = spatial_axes(layout)
-    found = [1] * len(layout)
-    for axis, number in zip(spatial, per_axis("kernel", numbers, [layout[i] for i in spatial]), strict=True):
-        found[axis] = number
-    return tuple(found)
-
-
-def _next(
-    reduction: Reduction,
-    levels: list[Level],
-    steps: tuple[int, ...],
-    dtype: str,
-    layout: str,
-    gone: tuple[Missing, MinCount | None],
-) -> Level:
-    factors = tuple(factor * step for factor, step in zip(levels[-1].factors, steps, strict=True))
-    base = len(levels) - 1 if reduction.base == "previous" else 0
-    kernels = steps if base else factors
-    lengths = levels[base].shape
-    spatial = spatial_axes(layout)
-    ceil = reduction.edge == "ceil"
-    record: Any = OPERATORS[reduction.op]
-    op = record(
-        tuple(kernels[i] for i in spatial),
-        tuple(kernels[i] for i in spatial),
-        pads_end=tuple(-lengths[i] % kernels[i] if ceil else 0 for i in spatial),
-    )
-    # Each level has the nodata value of the first, so that the next one leaves it out too.
-    missing, least = gone
-    nodata = next(iter(missing), None)
-    plan = make_plan(op, lengths, dtype, layout=layout, missing=missing, min_count=least, nodata=nodata)
-    expected = (ceil_div(n, k) if ceil else n // k for n, k in zip(lengths, kernels, strict=True))
-    assert plan.output_shape == tuple(expected)  # noqa: S101  # the padding makes it so
-    return Level(plan.output_shape, factors, plan, base)
