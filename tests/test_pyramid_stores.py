@@ -119,3 +119,19 @@ def test_labels_of_a_name_that_no_group_can_have_are_left_out(wrong: str, cli: C
     assert "left out: the labels " + wrong in said
     assert attributes("deep/er/y.zarr/labels")["labels"] == ["cells"]
     assert sorted(path.name for path in Path().iterdir()) == ["deep", "out", "x.zarr"]
+
+
+@pytest.mark.parametrize("base", ["previous", "source"])
+def test_every_level_has_factors_of_its_own(base: str, cli: Cli) -> None:
+    cells = with_labels("x.zarr", "0.5")
+    factors, kernels = "y=2,x=3; z=3,x=2 ;z=1,y=5", [(1, 2, 3), (3, 1, 2), (1, 5, 1)]
+    assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--factors", factors, "--from", base, "-q").err == ""
+    for path, x, op in (("y.zarr", X, "avg"), ("y.zarr/labels/cells", cells, "mode")):
+        found, total = levels(path), np.ones(3, int)
+        np.testing.assert_array_equal(found[0], x)
+        assert len(found) == 4
+        for number, kernel in enumerate(kernels, 1):
+            total *= kernel
+            before = (found[number - 1], kernel) if base == "previous" else (x, tuple(total))
+            np.testing.assert_array_equal(found[number], pooled(*before, "ceil", op))
+            np.testing.assert_array_equal(places(path)[number], ([4, 0.5, 0.5] * total, [2, 0.25, 0.25] * (total - 1)))

@@ -25,6 +25,8 @@ from poolcli.runs.executors.dask import spreading
 
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
+_FACTOR = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
+
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +45,14 @@ class PyramidOptions(MakesArrays):
         "--operator", "--op", metavar="OP", panel=USUAL, words=LEVELLING,
         help="Operator: avg (default), max, min, or mode for labels.",
     )] = "avg"
-    kernel: Annotated[str, option(
+    kernel: Annotated[str | None, option(
         "-k", "--kernel", metavar="K", panel=USUAL, example="2", numbers=True,
         help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
-    )] = "2"
+    )] = None
+    factors: Annotated[str | None, option(
+        "--factors", metavar="F", panel=USUAL, example="z=1,y=2,x=2;y=2,x=2",
+        help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
+    )] = None
     levels_from: Annotated[str, option(
         "--levels-from", "--from", metavar="BASE", panel=WINDOWS, words=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
@@ -113,9 +119,27 @@ def _made(
 
 
 def _asked(request: PyramidOptions) -> Request:
-    kernel = parse_numbers(field("kernel"), request.kernel)
-    reduction = Reduction(request.operator, kernel, request.levels_from, request.edge)
+    for name in ("kernel", "levels"):
+        if request.factors is not None and getattr(request, name) is not None:
+            raise RequestError(f"{field('factors')} and {field(name)} contradict each other; give one")
+    kernel = parse_numbers(field("kernel"), request.kernel or "2")
+    factors = () if request.factors is None else tuple(map(_factors, request.factors.split(";")))
+    reduction = Reduction(request.operator, kernel, request.levels_from, request.edge, factors)
     return Request(reduction, request.levels, _scale(request.scale), request.unit, request.ngff)
+
+
+def _factors(text: str) -> dict[str, int]:
+    """`z=1,y=2` of one level by the names of axes."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        match = _FACTOR.fullmatch(part)
+        if match is None or match[1].lower() in found:
+            raise RequestError(
+                f"{field('factors')} has {part.strip()[:30]!r}{' twice' if match else ''}; "
+                "write it as 'z=1,y=2,x=2;z=2,y=2,x=2', a level each"
+            )
+        found[match[1].lower()] = int(match[2])
+    return found
 
 
 def _scale(text: str | None) -> dict[str, float]:

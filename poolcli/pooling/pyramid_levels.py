@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from poolcli.arguments import per_axis
 from poolcli.errors import RequestError
+from poolcli.formats.zarr.ome import names_of_axes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.nodata import MinCount, Missing
@@ -47,7 +48,7 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class Reduction:
     """How each level comes from the one before: an operator, and its kernel, which is the stride, for each spatial
-    axis.
+    axis; or, of each level in turn, `factors` by the names of axes.
 
     From the `source`, every level is computed from the first, with the whole factor as its kernel; so it is rounded
     once. At an end of which a window finds only a part, `ceil` keeps the window, of what there is, and `floor` drops
@@ -58,8 +59,14 @@ class Reduction:
     kernel: tuple[int, ...]
     base: str = "previous"
     edge: str = "ceil"
+    factors: tuple[Mapping[str, int], ...] = ()
 
     def __post_init__(self) -> None:
+        for number, level in enumerate(self.factors, 1):
+            if max(level.values()) < 2 or min(level.values()) < 1:
+                raise RequestError(
+                    f"{field('factors')} of level {number} must be 2 or more for some axis, and 1 or more for all"
+                )
         if max(self.kernel) < 2 or min(self.kernel) < 1:
             raise RequestError(
                 f"{field('kernel', self.kernel)}: must be 2 or more for some axis, and 1 or more for all"
@@ -78,21 +85,29 @@ def levels_of(
     min_count: MinCount | None = None,
 ) -> tuple[Level, ...]:
     """`count` levels, the first of which is the source; without a number, until no spatial axis is longer than
-    `enough`.
+    `enough`. Factors of each level are a number of levels, too.
 
     An axis that is shorter than the kernel stays as it is. A RequestError where there are not so many levels.
     """
     if count is not None and count < 1:
         raise RequestError(f"{field('levels')} is {count}, it must be at least 1")
     spatial = spatial_axes(layout)
-    kernel = _by_axis(reduction.kernel, layout)
+    names = names_of_axes(layout)
+    given = [tuple(level.get(name, 1) for name in names) for level in reduction.factors]
+    count = len(given) + 1 if given else count
+    kernels = given or [_by_axis(reduction.kernel, layout)] * MOST_LEVELS
     levels = [Level(shape, (1,) * len(shape))]
     while len(levels) < (count or MOST_LEVELS):
         last = levels[-1]
         if count is None and max(last.shape[i] for i in spatial) <= enough:
             break
-        steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernel, strict=True))
+        steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernels[len(levels) - 1], strict=True))
         if max(steps) == 1:
+            if given:
+                raise RequestError(
+                    f"{field('factors')}: no axis of level {len(levels) - 1} is as long as its factor in the next: it "
+                    f"has {','.join(f'{name}={n}' for name, n in zip(names, last.shape, strict=True))}"
+                )
             if count is not None:
                 raise RequestError(
                     f"{field('levels')} is {count}, but after {len(levels)} no axis is as long as the kernel; "

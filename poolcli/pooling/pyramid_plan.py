@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as default
@@ -31,7 +31,7 @@ from poolcli.formats.zarr.ome import (
     plain,
     unit_of,
 )
-from poolcli.layouts import converted_shape
+from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.pooling.outcome import Settings
@@ -149,6 +149,11 @@ def _planned(
     layout = ordered(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
+    if request.place == "/":  # labels need not have every axis
+        names = names_of_axes(layout)
+        _refuse_others("scale", request.scale, names)
+        spatial = [names[i] for i in spatial_axes(layout)]
+        _refuse_others("factors", [name for level in request.reduction.factors for name in level], spatial)
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(
         request.reduction,
@@ -242,6 +247,12 @@ def _refuse_type(op: str, header: Header) -> None:
         )
 
 
+def _refuse_others(option: str, found: Iterable[str], names: Sequence[str]) -> None:
+    for name in found:
+        if name not in names:
+            raise RequestError(f"{field(option)} names {name}; the axes are {', '.join(names)}")
+
+
 def _guessed(header: Header) -> str:
     found = GUESSED.get(len(header.shape))
     if found is None:
@@ -285,8 +296,6 @@ def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, 
     for name, step in request.scale.items():
         if name in names:
             found[names.index(name)] = step
-        elif request.place == "/":  # labels need not have every axis
-            raise RequestError(f"{field('scale')} names {name}; the axes are {', '.join(names)}")
     return found
 
 
@@ -326,7 +335,8 @@ def _most(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
     reduction = request.reduction
-    kwargs = {"kernel": list(reduction.kernel), "from": reduction.base, "edge": reduction.edge}
+    sizes = {"factors": list(map(dict, reduction.factors))} if reduction.factors else {"kernel": list(reduction.kernel)}
+    kwargs = {**sizes, "from": reduction.base, "edge": reduction.edge}
     return {
         "type": OPERATORS[reduction.op].reducer.name,
         "metadata": {
