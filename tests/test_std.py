@@ -12,6 +12,9 @@ import pytest
 
 from poolcli import StdPool, std_pool
 from poolcli.arguments import DTypeName
+from poolcli.engine import run
+from poolcli.engine.choose import engine_notes
+from tests.engine.watched import watched
 from tests.test_sum import numbers
 
 OPS = (StdPool(2, 2), StdPool(3, 2, 1, 1, ddof=1), StdPool((2, 3, 1), 1, (1, 2, 0), 0, dilations=2, ddof=0.5))
@@ -59,6 +62,52 @@ def test_what_is_far_from_zero_or_near_the_ends_of_a_type_has_its_deviation(x: A
     assert std_pool(x[None, None], x.size).item() == pytest.approx(
         expected, rel=1e-15, abs=1e-17 if expected == 0 else 0
     )
+
+
+KERNELS = dict.fromkeys(("uint8", "int16"), "moments") | dict.fromkeys(("float32", "float64", "int32"), "deviations")
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("dtype", KERNELS)
+def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
+    for op, layout, shape in (
+        (StdPool(3, 1, 1, 1), "HW", (9, 3000)),
+        (StdPool(3, 2, 2, 1, 2, rounding_type="ceil", ddof=1), "HWC", (31, 47, 3)),
+        (StdPool((2, 4, 9), (1, 2, 3), 1, 1, ddof=0.5), "NCDHW", (1, 2, 5, 6, 41)),
+        (StdPool((31, 47), ddof=3), "CHW", (5, 31, 47)),
+        (StdPool(1, 1, 1, 1), "NCW", (2, 3, 7)),
+    ):
+        plan = op.plan(shape, dtype, layout=layout)
+        for x in of_all_kinds(dtype, shape):
+            with watched() as taken:
+                found = run(plan, x, engine="numba", threads=2)[0]
+            assert {one.kernel for one in taken} <= {KERNELS[dtype]}
+            assert bool(taken) == (not far_from_one(x)), op
+            assert found.tobytes() == run(plan, x, engine="numpy")[0].tobytes(), op
+
+
+def of_all_kinds(dtype: DTypeName, shape: tuple[int, ...]) -> list[Any]:
+    """Arrays of the whole range of a type: of floats also with NaN and infinities, and near the ends of the range."""
+    rng = np.random.default_rng(5)
+    if dtype[0] in "iu":
+        ends = np.iinfo(dtype)
+        x = rng.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+        return [x, np.asfortranarray(x)]
+    x = rng.standard_normal(shape).astype(dtype)
+    special = np.where(rng.random(shape) < 0.01, rng.choice([np.nan, -np.nan, np.inf, -np.inf, -0.0], shape), x)
+    return [x, np.asfortranarray(x), special.astype(dtype), x * (np.finfo(dtype).max / 8), x * np.finfo(dtype).tiny]
+
+
+def far_from_one(x: Any) -> bool:
+    """Whether squares of its numbers leave the range of float64, or its normal numbers."""
+    sizes = abs(x[np.isfinite(x) & (x != 0)].astype(np.float64))
+    return bool(x.dtype == np.float64 and (sizes.max() > 1e150 or sizes.min() < 1e-150))
+
+
+@pytest.mark.parametrize("plan", [StdPool(2).plan((1, 1, 7), "int64"), StdPool(2**15).plan((1, 1, 2**15), "uint8")])
+def test_what_no_kernel_has_exactly_is_computed_by_numpy(plan: Any) -> None:
+    what = "deviations of floats, 32-bit integers, and fewer than 32768 shorter ones in a window"
+    assert engine_notes(plan, "numba") == (f"computed by numpy: numba computes {what}",)
 
 
 @pytest.mark.slow

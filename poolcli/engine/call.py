@@ -132,8 +132,11 @@ class Order(NamedTuple):
 
 def is_exact(plan: Plan) -> bool:
     """Whether values are the same in whatever order elements are joined."""
-    sums_integers = lookup(plan.dtype).kind != "float" and plan.reducer.power is None
-    return sums_integers or plan.reducer.better is not None
+    source, reducer = lookup(plan.dtype), plan.reducer
+    if reducer.statistic == "deviation":
+        return plan.has_exact_squares
+    sums_integers = source.kind != "float" and reducer.power is None
+    return sums_integers or reducer.better is not None
 
 
 def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:

@@ -16,9 +16,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
+from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError, said_by
 from poolcli.plan import Plan
 from poolcli.plan.attributes import is_known
+from poolcli.plan.plan import EXACT
 from poolcli.windows import Sliding
 
 if TYPE_CHECKING:
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
 
 # The fields of a reducer that each engine reads: one that learns to read a new field adds it to its own.
 READ_BY_NUMBA = frozenset(
-    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds"]
+    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds", "statistic", "ddof"]
 )
-READ_BY_NUMPY = READ_BY_NUMBA | {"statistic", "ddof"}
+READ_BY_NUMPY = READ_BY_NUMBA
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
+LONG = 32  # bits of integers that float64 holds
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
 
 
@@ -56,7 +59,16 @@ def refusal(plan: Plan) -> str | None:
         return f"numba computes norms with p up to {LARGEST_POWER}, of types of up to 32 bits"
     if not is_known(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARED):
         return f"numba has no {reducer.noun}"
-    return None
+    return _refused_statistic(plan) if reducer.statistic else None
+
+
+def _refused_statistic(plan: Plan) -> str | None:
+    source = lookup(plan.dtype)
+    if plan.reducer.statistic != "deviation":
+        return f"numba has no {plan.reducer.noun}"
+    if source.kind == "float" or plan.has_exact_squares or source.bits == LONG:
+        return None
+    return f"numba computes deviations of floats, {LONG}-bit integers, and fewer than {EXACT} shorter ones in a window"
 
 
 def largest_divisor(plan: Plan) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from poolcli.dialects import IndexBase
+from poolcli.dtypes import lookup
 from poolcli.layouts import named_shape, other_layouts
 from poolcli.message_fields import field as shown
 from poolcli.message_fields import in_python
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from poolcli.explain.convert import Conversion
     from poolcli.explain.picture import Picture
     from poolcli.explain.steps import Explanation
+
+SHORT = 16  # bits of integers whose standard deviations are computed from exact sums,
+EXACT = 1 << 15  # in windows of fewer elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +256,12 @@ class Plan:
     def is_weighted(self) -> bool:
         """Whether elements count in part."""
         return any(isinstance(axis.windows, Cells) for axis in self.axes)
+
+    @property
+    def has_exact_squares(self) -> bool:
+        """Whether sums of the squares of a window's elements are exact in 64 bits."""
+        source, elements = lookup(self.dtype), prod(windows.longest for windows in self.windows)
+        return source.kind != "float" and source.bits <= SHORT and elements < EXACT
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

@@ -30,7 +30,8 @@ class Arithmetic(NamedTuple):
     read, write: "float16" or "bfloat16", which kernels see by their bits.
     term: "negated", "size" (without its sign), "square", "power" or "powerofsize".
     total: "sum"; "sumwitherror", of float64, whose total is a complex number of the sum and of the errors of the
-    additions; "largest", "smallest", of integers; "smallestbits", of floats; "mostoften".
+    additions; "largest", "smallest", of integers; "smallestbits", of floats; "mostoften"; "moments" and "deviations",
+    which make standard deviations.
     nothing: what a window of no elements gives, of the type of totals.
     result: "element" or "negated", with one NaN for all; "quotient"; "byreciprocal", the quotient from a product with
     the reciprocal of the divisor, put right by what is left over; "scaled", the quotient by the one divisor of all
@@ -39,6 +40,7 @@ class Arithmetic(NamedTuple):
     float64 may not hold, rounded to the nearest or to odd (`engine/rounding.py`); "ofkernel", the quotient times the
     elements of a whole kernel.
     power: that of terms; root: that of the root which is taken of the result, 1 for none.
+    ddof: how much less than the number of elements a standard deviation is divided by.
     """
 
     total: str
@@ -50,12 +52,13 @@ class Arithmetic(NamedTuple):
     power: float = 1
     root: float = 1
     bits: int = 0
+    ddof: float = 0
 
     @property
     def words(self) -> list[str]:
         """What tells it from others, as parts of a kernel's name."""
         steps = self.read, self.term, self.total, self.nothing.dtype.name, self.result, self.write
-        numbers = ("power", self.power, 1), ("root", self.root, 1), ("bits", self.bits, 0)
+        numbers = ("power", self.power, 1), ("root", self.root, 1), ("bits", self.bits, 0), ("ddof", self.ddof, 0)
         return [*filter(None, steps), *(f"{name}{value}" for name, value, none in numbers if value != none)]
 
     @property
@@ -90,6 +93,8 @@ def compute(plan: Plan, longest: int) -> Computed:
     """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
     if plan.reducer.better is not None or plan.reducer.votes:
         return _element(plan)
+    if plan.reducer.statistic == "deviation":
+        return _deviation(plan, longest)
     if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
     if not plan.reducer.adds:
@@ -186,6 +191,18 @@ def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int6
     first, behind = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
     outputs = np.concatenate([np.arange(first), behind])
     return windows.inside(outputs), windows.divisor(outputs)
+
+
+def _deviation(plan: Plan, longest: int) -> Computed:
+    """Standard deviations: of short integers from exact sums, of others in two passes in float64."""
+    total: str = "deviations"
+    nothing: Scalar = np.float64(0)
+    if plan.has_exact_squares:
+        largest = longest * max(map(abs, lookup(plan.dtype).limits))
+        total, nothing = "moments", np.int32(0) if largest**2 < 2**31 else np.int64(0)
+    write, ddof = _stored(plan.output_dtype), float(plan.reducer.ddof)
+    how = Arithmetic(total, nothing, _stored(plan.dtype), write=write, ddof=ddof)
+    return Computed(how, seen_as(plan.output_dtype), NONE)
 
 
 def _root(plan: Plan) -> Computed:

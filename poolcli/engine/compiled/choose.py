@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from poolcli.dtypes import lookup
 from poolcli.engine.call import Order
 from poolcli.engine.choose import largest_divisor
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, compute, seen_as, without_division
@@ -165,6 +166,8 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
         loops = Loops("weighed", wide, view.rows, view.input_shape[3] + view.output_shape[3])
     elif plan.reducer.votes:
         loops = _votes(view, itemsize, limits)
+    elif plan.reducer.statistic:
+        loops = _statistic(view, how.total, itemsize, lookup(plan.dtype).kind != "float", limits)
     else:
         read = seen_as(plan.dtype).itemsize
         loops = _best_at(view, limits) if indices else _loops(view, itemsize, read, limits, how.sums_floats)
@@ -310,6 +313,14 @@ def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
         return Loops("mode_each", (), view.rows, elements)
     piece = max(VECTORS, limits.row // itemsize // (elements + 3))
     return Loops("mode_few", (piece,), view.rows, piece * (elements + 3), taps=taps)
+
+
+def _statistic(view: View, kernel: str, itemsize: int, is_integer: bool, limits: Limits) -> Loops:
+    """The loops of statistics, which a word names; rows of `piece` windows lie side by side in a row buffer."""
+    rows, whole = (3, 2 * view.input_shape[3]) if kernel == "moments" else (5, 0)
+    piece = max(1, max(VECTORS, limits.row // itemsize // rows) // view.inner)
+    more = view.axes[2].entire.longest, piece, int(is_integer)
+    return Loops(kernel, more, view.rows, whole + rows * piece * view.inner)
 
 
 def constant_taps(view: View, limits: Limits) -> Taps | None:

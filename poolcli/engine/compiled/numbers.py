@@ -26,7 +26,8 @@ class How(NamedTuple):
     output row. join_elements and join_totals(values, first, count, step) join a run of elements `step` apart, or of
     totals. fills_lanes: whether totals are joined in LANES sums, which fill vectors; is_own_total: whether elements can
     be joined as they are read, or need no lanes; divides: whether results depend on divisors; adds_bytes: whether
-    uint8 are added in int16. weight(number) is a number that totals are multiplied by.
+    uint8 are added in int16. weight(number) is a number that totals are multiplied by; ddof is how much
+    less than the number of elements a standard deviation is divided by.
 
     Where positions are asked for, beats(a, b) says whether a is better than b (NaN is better than every number, and
     zeros are equal), rank(value) is an integer that grows with how good a value is, and is_worse_zero(value) says
@@ -48,6 +49,7 @@ class How(NamedTuple):
     divides: bool
     adds_bytes: bool
     weight: Function
+    ddof: float
 
 
 def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], divisor: np.dtype[Any]) -> How:
@@ -70,6 +72,7 @@ def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], 
         steps.result not in ("", "element", "negated", "shift", "scaled"),
         steps.total == "sum" and source == np.uint8 and kind is np.int16,
         inlined(lambda weight: kind(weight)),
+        steps.ddof,
     )
 
 
@@ -126,7 +129,7 @@ def _join(steps):
         "sumwitherror": _two_sum,
         "largest": inlined(lambda a, b: a if a > b else b),
         "smallest": inlined(lambda a, b: a if a < b else b),
-        "mostoften": None,  # joins no totals: `kernels/votes.py`
+        **dict.fromkeys(("mostoften", "moments", "deviations")),  # which join no totals
     }
     return joins[steps.total]
 

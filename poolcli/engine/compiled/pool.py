@@ -24,6 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _NOTHING = ctypes.create_string_buffer(64)
 NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
 _totals = Buffers()
+LARGEST_EXPONENT = 400  # in size
 SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
 
 
@@ -35,9 +36,10 @@ def prepare(region: Region, indices: bool) -> Pool:
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     can_overflow, longest = _can_overflow(in_order), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
+    squares_64_bits = plan.dtype == "float64" and plan.reducer.statistic == "deviation"
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-        if sums_64_bits and not _fits(x, longest):
+        if (sums_64_bits and not _fits(x, longest)) or (squares_64_bits and not _squares_fit(x)):
             from poolcli.engine.numpy.pool import prepare as prepare_numpy
 
             return prepare_numpy(region, indices)(x, out, threads)
@@ -91,6 +93,11 @@ def _fits(x: Array, longest: int) -> bool:
     """Whether no sum of that many of its integers leaves 64 bits."""
     most = LARGEST_SUM // max(longest, 1)
     return x.size == 0 or (-most <= int(x.min()) and int(x.max()) <= most)
+
+
+def _squares_fit(x: Array) -> bool:
+    """Whether squares of its numbers stay so far from the ends of the range that deviations need no scaling."""
+    return int(abs(np.frexp(x)[1]).max(initial=0)) <= LARGEST_EXPONENT
 
 
 def _rescued(choice: Choice, in_order: Choice, x: Array, values: Array, threads: int | None) -> Array:

@@ -12,6 +12,7 @@ from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.sums import float_of_integers, quotient
 from poolcli.engine.rounding import storable
 from poolcli.plan.attributes import Reducer
+from poolcli.plan.plan import EXACT
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from poolcli.engine.choose import Pool
 
 ELEMENTS = 1 << 18  # of windows that are taken at once
-EXACT = 1 << 15  # elements of a window, below which sums of 16-bit numbers and their squares are exact in int64
 
 
 def statistic_of(region: Region, gone: NDArray[np.bool_] | None = None) -> Pool:
@@ -125,7 +125,8 @@ def deviation(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> A
         numbers = np.ldexp(numbers, -scale[:, None])
         rest = np.where(inside, numbers - (_in_turn(numbers) / counts)[:, None], 0.0)
         variance = (_in_turn(rest * rest) - _in_turn(rest) ** 2 / counts) / divisor
-    return np.where(divisor > 0, np.ldexp(np.sqrt(np.maximum(variance, 0.0)), scale), np.nan)
+    known = (divisor > 0) & ~np.isnan(variance)
+    return np.where(known, np.ldexp(np.sqrt(np.maximum(variance, 0.0)), scale), np.nan)
 
 
 def _in_turn(rows: Array) -> Array:
