@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, RequestError, SumPool
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AreaPool,
+    AvgPool,
+    MaxPool,
+    MedianPool,
+    RequestError,
+    StdPool,
+    SumPool,
+)
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import choose_engine, engine_notes
@@ -34,6 +44,9 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "each", {}),
     "areas": (AreaPool(7), "weighed", {}),
+    "medians": (MedianPool(3, 1, 1, 1), "median", {}),
+    "deviations of short integers": (StdPool(3, 2), "moments", {"dtype": "int16"}),
+    "deviations of other numbers": (StdPool(3, 2), "deviations", {"dtype": "uint32"}),
     "areas at a whole ratio": (AreaPool((6, 7)), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
@@ -100,6 +113,14 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "a sum of 2**31": (
         SumPool((2**16, 2**15), 1, 2**16, 2**16).plan(HUGE),
         "numba adds fewer than 2**31 elements, the plan up to 2147483648",
+    ),
+    "a median of 49": (MedianPool(7).plan((1, 1, 9, 9)), None),
+    "a median of 50": (
+        MedianPool((5, 10)).plan((1, 1, 10, 10)), "numba computes medians of up to 49 elements, the windows have 50"
+    ),
+    "a median of long integers as a float": (
+        MedianPool(1).plan(HUGE, "int64", output_dtype="float64"),
+        "numba computes medians of 64-bit integers as integers only",
     ),
     "another comparison": (Under(AvgPool(1), LAST).plan(HUGE), "numba has no last"),
 }  # fmt: skip

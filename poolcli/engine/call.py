@@ -133,8 +133,8 @@ class Order(NamedTuple):
 def is_exact(plan: Plan) -> bool:
     """Whether values are the same in whatever order elements are joined."""
     source, reducer = lookup(plan.dtype), plan.reducer
-    if reducer.statistic == "deviation":
-        return plan.has_exact_squares
+    if reducer.statistic:
+        return reducer.statistic == "median" or plan.has_exact_squares
     sums_integers = source.kind != "float" and reducer.power is None
     return sums_integers or reducer.better is not None
 

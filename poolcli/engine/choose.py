@@ -42,6 +42,7 @@ READ_BY_NUMPY = READ_BY_NUMBA
 COMPARED = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LONG = 32  # bits of integers that float64 holds
+LARGEST_MEDIAN = 49  # elements of a window; the time grows with their square
 LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
 
 
@@ -63,7 +64,12 @@ def refusal(plan: Plan) -> str | None:
 
 
 def _refused_statistic(plan: Plan) -> str | None:
-    source = lookup(plan.dtype)
+    source, elements = lookup(plan.dtype), prod(windows.longest for windows in plan.windows)
+    if plan.reducer.statistic == "median":
+        if elements > LARGEST_MEDIAN:
+            return f"numba computes medians of up to {LARGEST_MEDIAN} elements, the windows have {elements}"
+        is_long = source.bits > LONG and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
+        return "numba computes medians of 64-bit integers as integers only" if is_long else None
     if plan.reducer.statistic != "deviation":
         return f"numba has no {plan.reducer.noun}"
     if source.kind == "float" or plan.has_exact_squares or source.bits == LONG:

@@ -31,7 +31,7 @@ class Arithmetic(NamedTuple):
     term: "negated", "size" (without its sign), "square", "power" or "powerofsize".
     total: "sum"; "sumwitherror", of float64, whose total is a complex number of the sum and of the errors of the
     additions; "largest", "smallest", of integers; "smallestbits", of floats; "mostoften"; "moments" and "deviations",
-    which make standard deviations.
+    which make standard deviations; "median".
     nothing: what a window of no elements gives, of the type of totals.
     result: "element" or "negated", with one NaN for all; "quotient"; "byreciprocal", the quotient from a product with
     the reciprocal of the divisor, put right by what is left over; "scaled", the quotient by the one divisor of all
@@ -95,6 +95,8 @@ def compute(plan: Plan, longest: int) -> Computed:
         return _element(plan)
     if plan.reducer.statistic == "deviation":
         return _deviation(plan, longest)
+    if plan.reducer.statistic == "median":
+        return _median(plan)
     if plan.reducer.adds and plan.reducer.power is not None:
         return _root(plan)
     if not plan.reducer.adds:
@@ -191,6 +193,12 @@ def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int6
     first, behind = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
     outputs = np.concatenate([np.arange(first), behind])
     return windows.inside(outputs), windows.divisor(outputs)
+
+
+def _median(plan: Plan) -> Computed:
+    dtype = np.dtype(np.float32) if _stored(plan.dtype) else seen_as(plan.dtype)
+    how = Arithmetic("median", dtype.type(0), _stored(plan.dtype), write=_stored(plan.output_dtype))
+    return Computed(how, seen_as(plan.output_dtype), NONE)
 
 
 def _deviation(plan: Plan, longest: int) -> Computed:

@@ -317,10 +317,12 @@ def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
 
 def _statistic(view: View, kernel: str, itemsize: int, is_integer: bool, limits: Limits) -> Loops:
     """The loops of statistics, which a word names; rows of `piece` windows lie side by side in a row buffer."""
-    rows, whole = (3, 2 * view.input_shape[3]) if kernel == "moments" else (5, 0)
+    held = prod(axis.entire.longest for axis in view.axes) // 2 + 2  # elements at once, of which a median is one
+    rows = {"moments": 3, "deviations": 5, "median": held + 1}[kernel]
+    whole, own = 2 * view.input_shape[3] if kernel == "moments" else 0, held if kernel == "median" else int(is_integer)
     piece = max(1, max(VECTORS, limits.row // itemsize // rows) // view.inner)
-    more = view.axes[2].entire.longest, piece, int(is_integer)
-    return Loops(kernel, more, view.rows, whole + rows * piece * view.inner)
+    more = view.axes[2].entire.longest, piece, own
+    return Loops(kernel, more, view.rows, whole + rows * piece * view.inner, lines=rows)
 
 
 def constant_taps(view: View, limits: Limits) -> Taps | None:

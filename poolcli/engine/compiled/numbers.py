@@ -15,7 +15,7 @@ import numpy as np
 from poolcli.engine.compiled.arithmetic import Arithmetic, Scalar
 from poolcli.engine.compiled.geometry import LANES
 from poolcli.engine.compiled.pointers import behind, inlined, sum_of_lanes
-from poolcli.engine.compiled.results import Function, finish_of
+from poolcli.engine.compiled.results import Function, finish_of, rounded_to_odd
 
 
 class How(NamedTuple):
@@ -27,7 +27,8 @@ class How(NamedTuple):
     totals. fills_lanes: whether totals are joined in LANES sums, which fill vectors; is_own_total: whether elements can
     be joined as they are read, or need no lanes; divides: whether results depend on divisors; adds_bytes: whether
     uint8 are added in int16. weight(number) is a number that totals are multiplied by; ddof is how much
-    less than the number of elements a standard deviation is divided by.
+    less than the number of elements a standard deviation is divided by. middle(a, b, is_known) is
+    the mean of two elements, or NaN, which `finish` rounds once.
 
     Where positions are asked for, beats(a, b) says whether a is better than b (NaN is better than every number, and
     zeros are equal), rank(value) is an integer that grows with how good a value is, and is_worse_zero(value) says
@@ -50,6 +51,7 @@ class How(NamedTuple):
     adds_bytes: bool
     weight: Function
     ddof: float
+    middle: Function
 
 
 def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], divisor: np.dtype[Any]) -> How:
@@ -73,6 +75,7 @@ def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], 
         steps.total == "sum" and source == np.uint8 and kind is np.int16,
         inlined(lambda weight: kind(weight)),
         steps.ddof,
+        _middle(steps, made),
     )
 
 
@@ -129,7 +132,7 @@ def _join(steps):
         "sumwitherror": _two_sum,
         "largest": inlined(lambda a, b: a if a > b else b),
         "smallest": inlined(lambda a, b: a if a < b else b),
-        **dict.fromkeys(("mostoften", "moments", "deviations")),  # which join no totals
+        **dict.fromkeys(("mostoften", "moments", "deviations", "median")),  # which join no totals
     }
     return joins[steps.total]
 
@@ -192,6 +195,31 @@ def _parts_of(number):
     """Of a float: its class, that of integers of its size, the place of its sign, the largest such integer."""
     kind, bits = (np.float32, np.int32) if number.dtype.itemsize == 4 else (np.float64, np.int64)
     return kind, bits, bits(8 * number.dtype.itemsize - 1), bits(np.iinfo(bits).max)
+
+
+def _middle(steps, made):
+    """The mean of two elements: integers to the nearest, halves to even, and floats so that they are rounded once."""
+    kind, one = type(steps.nothing), type(steps.nothing)(1)
+    is_float = steps.nothing.dtype.kind == "f"
+    is_exact = not is_float or (made == np.float64 and not steps.write)  # rounded to the type of the output here
+
+    @inlined
+    def of_integers(a, b, is_known):
+        below = kind(kind(a & b) + kind(kind(a ^ b) >> one))
+        return kind(below + kind(kind(a ^ b) & below & one))
+
+    @inlined
+    def of_floats(a, b, is_known):
+        low, high = np.float64(a) + 0.0, np.float64(b) + 0.0
+        total = low + high
+        back = total - low
+        error = (low - (total - back)) + (high - back)
+        half = 0.5 * (total if is_exact or error != error else rounded_to_odd(total, error))
+        overflows = (abs(total) == np.inf) & (abs(low) < np.inf) & (abs(high) < np.inf)
+        found = low / 2 + high / 2 if overflows else half
+        return found if is_known else np.nan
+
+    return of_floats if is_float or made.kind == "f" or steps.write else of_integers
 
 
 def _run_over(take, join, steps, in_sums):

@@ -80,7 +80,7 @@ def _nearest_of(residue_of):
 
 
 @inlined
-def _to_odd(near, rest):
+def rounded_to_odd(near, rest):
     """The same rounded to odd: of the neighbours of an inexact quotient the one whose last bit is set."""
     bits = np.float64(near).view(np.int64)
     if rest != 0.0 and bits & 1 == 0:
@@ -202,7 +202,7 @@ def _division(result, total, divisor):
     def to_odd(total, divisor):
         high, low = parts(total)
         near, rest = nearest(high, low, divisor)
-        return _to_odd(near, rest)
+        return rounded_to_odd(near, rest)
 
     @inlined
     def rounded(total, divisor):

@@ -61,7 +61,7 @@ def _places(region: Region) -> Iterator[NDArray[np.int64]]:
             yield np.arange(length)[:, None] * unit
             continue
         spans, low = [spatial[position].span(o) for o in outputs], region.reads[position].start
-        places = np.full((len(spans), max(map(len, spans))), nowhere)
+        places = np.full((len(spans), max([1, *map(len, spans)])), nowhere)
         for row, span in zip(places, spans, strict=True):
             row[: len(span)] = (np.arange(span.start, span.stop, span.step) - low) * unit
         yield places

@@ -29,7 +29,7 @@ from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
 from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
-from poolcli.engine.compiled.kernels.statistics import deviations, moments
+from poolcli.engine.compiled.kernels.statistics import deviations, median, moments
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.weighed import weighed
 from poolcli.engine.compiled.machine import Code, emit
@@ -56,6 +56,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     weighed,
     moments,
     deviations,
+    median,
 )
 KERNELS = {make.__name__: make for make in MAKERS}
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long

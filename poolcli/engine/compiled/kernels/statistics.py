@@ -190,3 +190,103 @@ def deviations(how, taps):
             o, d, h = row_after(o, d, h, geometry.output)
 
     return deviations
+
+
+@looped
+def _exchange(work, a, b, size):
+    """Of each pair of elements of the rows at `a` and `b` the smaller goes to the first row."""
+    optimise_later()
+    low, high = behind(work, a), behind(work, b)
+    for w in range(unsigned(size)):
+        one, two = low[w], high[w]
+        low[w] = one if one < two else two
+        high[w] = two if one < two else one
+
+
+@looped
+def _keep_inner(work, first, low, high, last, size):
+    """Leaves in the rows at `low` and `high`, which may be one, what lies inside of the elements of the other two."""
+    optimise_later()
+    smallest, smaller, larger, largest = behind(work, first), behind(work, low), behind(work, high), behind(work, last)
+    for w in range(unsigned(size)):
+        one, two = smallest[w], smaller[w]
+        smaller[w] = two if one < two else one
+    for w in range(unsigned(size)):
+        one, two = larger[w], largest[w]
+        larger[w] = one if one < two else two
+
+
+@looped
+def _inner(work, places, first, last, size):
+    """Leaves the smallest and the largest elements of the rows from `first` to `last` out: the others are in the rows
+    between. Where rows are is read from `places`: LLVM would otherwise ask of all at once whether any two overlap.
+    """
+    optimise_later()
+    half = (last - first) // 2
+    for i in range((last - first + 1) // 2):
+        _exchange(work, places[first + i], places[last - i], size)
+    for i in range(1, half):
+        _exchange(work, places[first], places[first + i], size)
+        _exchange(work, places[last - i], places[last], size)
+    _keep_inner(work, places[first], places[first + half], places[last - half], places[last], size)
+
+
+@looped
+def _mind(work, nan, row, size):
+    """Notes in the row at `nan` which elements of another are NaN."""
+    optimise_later()
+    to, at = unsigned(nan), unsigned(row * size)
+    for w in range(unsigned(size)):
+        value = work[at + w]
+        work[to + w] = work[to + w] if value == value else value
+
+
+def median(how, taps):
+    """Medians, by leaving out the smallest and the largest of more than half of the elements, and taking the next one
+    instead, until the middle ones are left.
+    """
+    minds_nan = how.nothing.dtype.kind == "f"
+
+    def median(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
+        geometry = geometry_at(numbers, divisors)
+        longest, piece, nan_row = more_at(numbers, 0), more_at(numbers, 1), more_at(numbers, 2)
+        inner, (count_d, count_h, count_w) = geometry.inner, geometry.counts
+        columns = geometry.size // inner
+        low, high = _whole(geometry, columns, longest)
+        o, d, h = row_of(first_task, geometry.output)
+        for t in range(first_task, last_task):
+            share, first = share_at(geometry, d, h), 0
+            while first < columns:
+                many = min(piece, high - first) if (low <= first) & (first < high) else 1
+                count, size, stride = (
+                    count_d[d] * count_h[h] * count_w[first],
+                    many * inner,
+                    _stride(geometry, first, many),
+                )
+                begin, end, nan = 0, min(count, count // 2 + 2), nan_row * size
+                for row in range(end):
+                    lines[row] = row * size
+                for w in range(unsigned(size)):
+                    work[unsigned(nan) + w] = how.nothing
+                for tap in range(count):
+                    row = min(tap, end - 1)
+                    if tap >= end:
+                        _inner(work, lines, begin, end - 1, size)
+                        begin += 1
+                    _take(work, row * size, x, _tap_at(geometry, o, d, h, first, tap), stride, many, inner, how)
+                    if minds_nan:
+                        _mind(work, nan, row, size)
+                while end - begin > 2 - count % 2:
+                    _inner(work, lines, begin, end - 1, size)
+                    begin, end = begin + 1, end - 1
+                one, two = unsigned(begin * size), unsigned(max(end - 1, begin) * size)
+                target, invalid = unsigned(t * geometry.size + first * inner), behind(work, nan)
+                for w in range(unsigned(size)):
+                    is_known = (count > 0) & (invalid[w] == invalid[w])
+                    out[target + w] = how.finish(how.middle(work[one + w], work[two + w], is_known), share, w)
+                first += many
+            o, d, h = row_after(o, d, h, geometry.output)
+
+    return median
