@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS
@@ -22,14 +23,13 @@ from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
-    from poolcli.windows import AxisWindows
 
 WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An array: rows of numbers, or a number, and how numpy makes it."""
+    """An array: rows of numbers, a number, or a function that makes them, and how numpy makes it."""
 
     values: Any
     dtype: str
@@ -120,39 +120,29 @@ def _power(step: Power, nodes: Nodes) -> Nodes:
 
 def _matrices(step: Matrices, nodes: Nodes) -> Nodes:
     """One product for each axis: from the left for the last but one, from the right for the last; another axis changes
-    places with the last before and after. The rows are means, or sums of which the first are divided.
+    places with the last before and after.
 
     Products of float32 would be off by 3 to 5 ulp for windows of 30 elements and more.
     """
     plan, rank = step.plan, len(step.plan.axes) + 2
     nodes = _then(nodes, "Cast", _value(nodes), to=Element("float64"))
-    for number, w in enumerate(plan.windows):
+    for number in range(len(plan.axes)):
         position = number + 2
-        if plan.divisor_override is None:
-            divisors = [w.divisor(o) for o in range(w.output)]
-        else:
-            divisors = [1 if number else plan.divisor_override] * w.output
         places = [*range(rank)]
         places[position], places[-1] = places[-1], places[position]
-        if position == rank - 2:
-            nodes = _with(nodes, "MatMul", _matrix(w, divisors, rows=True), first=True)
-            continue
-        turned = position != rank - 1
+        left = position == rank - 2
+        matrix = Constant(partial(_matrix, step, number, left), "float64", step.text(number, rows=left))
+        turned = not left and position != rank - 1
         nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
-        nodes = _with(nodes, "MatMul", _matrix(w, divisors, rows=False))
+        nodes = _with(nodes, "MatMul", matrix, first=left)
         nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
     return _then(nodes, "Cast", _value(nodes), to=Element(plan.dtype))
 
 
-def _matrix(w: AxisWindows, divisors: list[int], rows: bool) -> Constant:
-    """What each window divides each element by, or 0: a row for each window, or a column."""
-    spans = [w.span(o) for o in range(w.output)]
-    pairs = [*zip(spans, divisors, strict=True)]
-    if rows:
-        text = f"[[(j in r) / d for j in range({w.size})] for r, d in {pairs}]"
-        return Constant([[(j in r) / d for j in range(w.size)] for r, d in pairs], "float64", text)
-    text = f"[[(j in r) / d for r, d in {pairs}] for j in range({w.size})]"
-    return Constant([[(j in r) / d for r, d in pairs] for j in range(w.size)], "float64", text)
+def _matrix(step: Matrices, number: int, rows: bool) -> list[list[float]]:
+    """The matrix of an axis, which may be large: made where a model is saved, not where it is written as text."""
+    found = step.rows(number)
+    return found if rows else [*map(list, zip(*found, strict=True))]
 
 
 def _gathered(step: Gathered, nodes: Nodes) -> Nodes:

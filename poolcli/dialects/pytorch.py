@@ -16,7 +16,7 @@ from poolcli.dialects.dialect import (
     numbers,
     too_many_axes,
 )
-from poolcli.dialects.steps import Dilated, Negate, Ones, Pad, Pool, Power, Ratio, Scale
+from poolcli.dialects.steps import Dilated, Matrices, Negate, Ones, Pad, Pool, Power, Ratio, Scale
 from poolcli.message_fields import field, hint_other_dialect
 
 
@@ -54,6 +54,13 @@ def _pad(step: Pad, x: str) -> str:
     return f"torch.nn.functional.pad({x}, ({ends}), value={literal(step.value)})"
 
 
+def _matrices(step: Matrices, x: str) -> str:
+    inputs, between, outputs = step.subscripts()
+    texts = (step.text(number) for number in range(len(step.plan.axes)))
+    matrices = ", ".join(f"torch.tensor({text}, dtype=torch.float64, device=x.device)" for text in texts)
+    return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
+
+
 def refuses(call: Call) -> str | None:
     """Limits of the functions for one axis and for three axes that the ones for two axes do not have."""
     if call.operator == "avg" and len(call.axes) == 3:
@@ -83,6 +90,7 @@ PYTORCH = Dialect(
         Dilated: _dilated,
         Pad: _pad,
         Scale: lambda step, x: f"{x} * {step.factor!r}",
+        Matrices: _matrices,
         Negate: lambda _, x: f"-{x}",
         Power: lambda step, x: f"torch.pow(torch.abs({x}), {step.exponent!r})",
         Ones: lambda _, x: f"torch.ones_like({x})",

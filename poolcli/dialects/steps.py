@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from poolcli.windows import Cells
+
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
@@ -41,7 +43,38 @@ class Dilated(Pool):
 
 @dataclass(frozen=True, slots=True)
 class Matrices(Pool):
-    """Any windows of averages: a product with a constant matrix for each axis."""
+    """Any windows of averages or areas: a product with a constant matrix for each axis."""
+
+    def rows(self, number: int) -> list[list[float]]:
+        """What each window of an axis takes of each element: means, or sums that the first axis divides."""
+        w = self.plan.windows[number]
+        if isinstance(w, Cells):
+            spans = [w.span(i) for i in range(w.output)]
+            return [[w.weight(i, j) / w.parts[0] if j in r else 0 for j in range(w.size)] for i, r in enumerate(spans)]
+        return [[(j in r) / d for j in range(w.size)] for r, d in self._divided(number)]
+
+    def text(self, number: int, rows: bool = False) -> str:
+        """How Python makes the matrix: a column for each window, or a row."""
+        w = self.plan.windows[number]
+        share, windows, elements = "(j in r) / d", f"r, d in {self._divided(number)}", f"j in range({w.size})"
+        if isinstance(w, Cells):
+            cell, one = w.parts
+            part = f"min((i + 1) * {cell}, (j + 1) * {one}) - max(i * {cell}, j * {one})"
+            share, windows = f"max(0, {part}) / {cell}", f"i in range({w.output})"
+        inner, outer = (elements, windows) if rows else (windows, elements)
+        return f"[[{share} for {inner}] for {outer}]"
+
+    def _divided(self, number: int) -> list[tuple[range, int]]:
+        """What each window reads, and what it is divided by."""
+        w, override = self.plan.windows[number], self.plan.divisor_override
+        divisors = (w.divisor(o) if override is None else 1 if number else override for o in range(w.output))
+        return [(w.span(o), divisor) for o, divisor in enumerate(divisors)]
+
+    def subscripts(self) -> tuple[str, str, str]:
+        """Letters for `einsum`: the axes of the input, those of the matrices, and the axes of the output."""
+        count = len(self.plan.windows)
+        inputs, outputs = "abcdefghijk"[:count], "mnopqrstuvw"[:count]
+        return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.dialects.dialect import Call, Dialect, Support, literal, numbers, too_many_axes
-from poolcli.dialects.steps import Dilated, Gathered, Negate, Ones, Pad, Pool, Power, Ratio, Scale, Whole, side_by_side
+from poolcli.dialects.steps import (
+    Dilated,
+    Gathered,
+    Matrices,
+    Negate,
+    Ones,
+    Pad,
+    Pool,
+    Power,
+    Ratio,
+    Scale,
+    Whole,
+    side_by_side,
+)
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
@@ -47,6 +60,13 @@ def _gathered(step: Gathered, x: str) -> str:
         x = f"tf.gather({x}, {chosen}, axis={number + 1})"
     longest = [length for length, _ in every]
     return f'tf.nn.max_pool{len(every)}d({x}, {longest}, {longest}, "VALID", data_format={ORDERS[len(every)]})'
+
+
+def _matrices(step: Matrices, x: str) -> str:
+    inputs, between, outputs = step.subscripts()
+    texts = (step.text(number) for number in range(len(step.plan.axes)))
+    matrices = ", ".join(f"tf.constant({text}, tf.float64)" for text in texts)
+    return f'tf.cast(tf.einsum("y{inputs}z,{between}->y{outputs}z", tf.cast({x}, tf.float64), {matrices}), x.dtype)'
 
 
 def _whole(step: Whole, x: str) -> str:
@@ -100,6 +120,7 @@ TENSORFLOW = Dialect(
         Negate: lambda _, x: f"-{x}",
         Power: lambda step, x: f"tf.pow(tf.abs({x}), {step.exponent!r})",
         Gathered: _gathered,
+        Matrices: _matrices,
         Ones: lambda _, x: f"tf.ones_like({x})",
         Ratio: lambda _, x, by: f"{x} / {by}",
     },

@@ -29,7 +29,7 @@ from poolcli.explain.equivalence import planned
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MAXIMUM, MEAN, DividingAttributes, Reducer, SlidingAttributes
-from poolcli.windows import Cells, Counted, Sliding
+from poolcli.windows import Counted, Sliding
 
 Ends = tuple[tuple[int, int], ...]
 
@@ -82,8 +82,8 @@ def _core(plan: Plan) -> Core | None:
 
 def _spelled_out(plan: Plan, reducer: Reducer, override: int | None, x: Step | None) -> Iterator[Composition]:
     """What each window reads as a constant, for one size."""
-    if plan.empty_windows or any(isinstance(w, Cells) for w in plan.windows):
-        return
+    if plan.empty_windows or (reducer.divides and lookup(plan.dtype).kind != "float"):
+        return  # casts to integers would not round
     if reducer.divides or len(plan.axes) <= MOST_AXES:
         core = replace(plan, reducer=reducer, divisor_override=override)
         yield Composition((Gathered if reducer.picks else Matrices)(x, core), plan, None)

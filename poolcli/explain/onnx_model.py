@@ -110,7 +110,7 @@ def _attribute(value: object, onnx: Any) -> object:
         return _element(value.dtype, onnx)
     if not isinstance(value, Constant):
         return value
-    dims, flat = [], [value.values]
+    dims, flat = [], [value.values() if callable(value.values) else value.values]
     while isinstance(flat[0], list):
         dims.append(len(flat[0]))
         flat = [each for row in flat for each in row]

@@ -10,7 +10,17 @@ import onnx
 import onnxruntime
 import pytest
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AreaPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MinPool,
+    ModePool,
+    RequestError,
+)
 from poolcli.engine import run
 from poolcli.explain.convert import convert
 from poolcli.plan import Plan, make_plan
@@ -43,6 +53,8 @@ def test_adaptive_averages_are_products_with_matrices_within_1_ulp_and_maxima_ar
     model = _saved(average.plan(x.shape), tmp_path)
     assert sum(node.op_type == "MatMul" for node in model.graph.node) == len(sizes)
     assert _ulp(_run(model, x), average, x) <= 1
+    area = AreaPool(tuple(range(4, 4 + len(sizes))))
+    assert _ulp(_run(_saved(area.plan(x.shape), tmp_path, overwrite=True), x), area, x) <= 1
     model = _saved(maximum.plan(x.shape), tmp_path, overwrite=True)
     assert [node.op_type for node in model.graph.node if node.op_type != "Constant"] == ["Gather"] * len(sizes) + [
         "MaxPool"

@@ -131,8 +131,8 @@ CASES = {
         "none: nGraph has no dilation in max pooling; use --dilations 1",
         "axes H,W: kernel 3, stride 1, dilation 2, padding 0 at the beginning and as much as fits at the end",
     ],
-    "area 1,1,5 --output-size 3 --to onnx": [
-        "none: cells of 5 into 3 count elements in part, which no pooling of ONNX does",
+    "area 1,1,5 --output-size 3 --to openvino": [
+        "none: cells of 5 into 3 count elements in part, which no pooling of OpenVINO does",
     ],
     "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
     "avg 1,1,9 -k 3 --divisor-override 5 --to ngraph": [
