@@ -16,6 +16,7 @@ from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.conversion_search import told
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
+from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import Window, explain, facts, window
@@ -24,13 +25,15 @@ from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
+from poolcli.plan.attributes import MEAN
 from poolcli.report.as_json import SCHEMA_VERSION, options_of
 from poolcli.report.console import grid, plain_table
-from poolcli.windows import Sliding
+from poolcli.windows import Cells, Sliding, cells
 
 FOLDED = 24  # windows, above which the middle of a table is left out
 DRAWN = 48  # positions of an axis, padding included, up to which its windows are drawn in the terminal
 DRAWN_WINDOWS = 12
+IMAGE_DTYPES = ("uint8", "uint16")
 
 
 def explanation_view(plan: Plan) -> RenderableType:
@@ -218,7 +221,19 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             lines.append(Text(on_command_line(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
     told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
-    return Group(Text(heading + told), "", table, *_distinctions(found))
+    return Group(Text(heading + told), "", table, *_elsewhere(first.plan), *_distinctions(found))
+
+
+def _elsewhere(plan: Plan) -> list[RenderableType]:
+    """Programs for images that shrink these in the same way: to equal parts of each axis."""
+    parts = [(w, cells(w.size, w.output)) for w in plan.windows]
+    shrinks = all(reads_same_elements(w, part) and w.output <= w.size for w, part in parts)
+    if not shrinks or plan.reducer != MEAN or plan.divisor_override is not None or len(parts) != 2:
+        return []
+    if plan.dtype not in IMAGE_DTYPES or all(w.output == w.size for w, _ in parts):
+        return []
+    whole = "" if any(isinstance(w, Cells) or w.size % w.output for w, _ in parts) else "Pillow BOX and reduce, "
+    return ["", Text(f"up to rounding also OpenCV INTER_AREA, {whole}GDAL average")]
 
 
 def off(deviation: Deviation) -> str:

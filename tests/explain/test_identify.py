@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from poolcli import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
+    AreaPool,
     AvgPool,
     LpPool,
     MaxPool,
@@ -25,6 +26,7 @@ from poolcli import (
     identify,
     max_pool,
 )
+from poolcli.engine import run
 from poolcli.explain.equivalence import same
 from poolcli.plan import make_plan
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
@@ -372,3 +374,24 @@ def test_files_that_were_swapped_are_answered_with_the_command_that_works(cli: C
     said = f"no pooling turns {small} into {large}, but max turns {large} into {small}: {command}"
     assert swapped.err == f"poolcli: {said}\n"
     assert cli(*command.split()[1:]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (AreaPool((5, 4)), "up to rounding also OpenCV INTER_AREA, GDAL average"),
+        (AreaPool((4, 5)), "up to rounding also OpenCV INTER_AREA, Pillow BOX and reduce, GDAL average"),
+        (AreaPool((13, 11)), None),
+        (AvgPool(2, 2, divisor_override=5), None),
+    ],
+    ids=["area", "whole ratios", "enlarged", "another divisor"],
+)
+def test_programs_that_shrink_images_in_the_same_way_are_named(
+    op: Any, expected: str | None, cli: Cli, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (1, 1, 12, 10), np.uint8)
+    plan = op.plan(x.shape, "uint8")
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", run(plan, x, engine="numpy")[0])
+    lines = cli("identify", str(tmp_path / "x.npy"), str(tmp_path / "y.npy")).out.splitlines()
+    assert next((line for line in lines if "also" in line), None) == expected
