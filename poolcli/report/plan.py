@@ -11,6 +11,7 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, on_command_line, printable
+from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
 from poolcli.report.console import grid, plain_table
 from poolcli.windows import Bins, Cells
@@ -36,8 +37,8 @@ def spaced(heading: RenderableType, *parts: RenderableType) -> Group:
 
 
 def title(plan: Plan) -> str:
-    """Operator and dialect: `avg pooling, as OpenVINO`."""
-    return f"{plan.op} pooling, as {DIALECTS[plan.like].title}"
+    """Operator and dialect, where any has it: `avg pooling, as OpenVINO`."""
+    return f"{plan.op} pooling" + (f", as {DIALECTS[plan.like].title}" if OPERATORS[plan.op].rules_of is None else "")
 
 
 def axes_table(plan: Plan) -> Table:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from PIL import Image
 
-from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AreaPool, AvgPool, MaxPool
 from poolcli.explain.picture.axis_breaks import CELL, line_of_input, marked
 from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Role, Words, wide
 from poolcli.explain.picture.drawing import draw
@@ -93,6 +93,13 @@ def test_borders_stand_out_from_every_shade_and_hide_no_other() -> None:
     assert [box.stroke for box in drawn] == ["page"] * 3 + ["first", "second", "last"]
     places = [(box.x, box.y, box.width, box.height) for box in drawn]
     assert places[:3] == places[3:]
+
+
+def test_only_what_a_framework_has_is_as_a_framework(cli: Cli) -> None:
+    for command, expected in (("avg -k 2", "avg pooling, as ONNX"), ("min -k 2", "min pooling")):
+        name, *options = command.split()
+        assert cli("shape", name, "1,1,6,7", *options, "--like", "onnx").out.splitlines()[0] == expected
+    assert words(draw(AreaPool(3).plan((1, 1, 6, 7))))[0] == "area pooling: H=6 W=7 to H=3 W=3"
 
 
 def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:

@@ -11,6 +11,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain.picture.axis_breaks import CELL, Line, line_of_input, line_of_output, marked
 from poolcli.explain.picture.canvas import LETTER, READ, Arrow, Box, Canvas, Dot, Role, Shape, Words, wide
 from poolcli.explain.steps import Window, window
+from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Sliding, ceil_div
 
@@ -18,9 +19,10 @@ SIDES = {"D": ("front", "back"), "H": ("top", "bottom"), "W": ("left", "right")}
 
 
 def title(plan: Plan) -> str:
-    """Operator, dialect and sizes: `avg pooling, as OpenVINO: H=6 W=7 to H=3 W=4`."""
+    """Operator, dialect if any has it, and sizes: `avg pooling, as OpenVINO: H=6 W=7 to H=3 W=4`."""
     sizes = " to ".join((input_sizes(plan.axes), output_sizes(plan.axes)))
-    return f"{plan.op} pooling, as {DIALECTS[plan.like].title}: {sizes}"
+    like = f", as {DIALECTS[plan.like].title}" if OPERATORS[plan.op].rules_of is None else ""
+    return f"{plan.op} pooling{like}: {sizes}"
 
 
 def input_sizes(axes: Iterable[AxisPlan]) -> str:
