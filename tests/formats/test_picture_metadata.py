@@ -339,3 +339,12 @@ def test_a_damaged_directory_is_said_in_a_few_notes(cli: Cli) -> None:
     notes = cli("avg", "x.tif", "-o", "y.png", "-k", "2", "--json").json["notes"]
     assert len([note for note in notes if "too many entries" in note]) == 3
     assert "and 1 more warnings of the image" in notes
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_resolution_without_a_unit_is_scaled_and_gets_none(deep: bool, cli: Cli) -> None:
+    tiff(deep, resolution=(2, 1), resolutionunit=1)
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        tags = first(file).tags
+        assert (tags[282].value, tags[283].value, tags[296].value) == ((1, 1), (1, 2), 1)

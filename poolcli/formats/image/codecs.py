@@ -252,25 +252,36 @@ def refuse_wide_gif_frames(path: str, stream: BinaryIO) -> int:
 
 def gif_frames(stream: BinaryIO) -> Iterator[tuple[int, int]]:
     """The right and bottom end of each frame, up to any damage."""
+    for kind, head in _gif_parts(stream):
+        if kind == FRAME:
+            left, top, width, height = struct.unpack("<HHHH", head[:8])
+            yield left + width, top + height
+
+
+def _gif_parts(stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """The kind and the first bytes of each frame and extension, up to any damage; its blocks come next."""
     stream.seek(SCREEN - 3)
     (flags,) = stream.read(1) or b"\0"
     stream.seek(SCREEN + _colours(flags))
     while kind := stream.read(1):
-        if kind == EXTENSION:
-            stream.read(1)
-        elif kind == FRAME:
-            data = stream.read(9)
-            if len(data) < 9:
-                return
-            left, top, width, height, flags = struct.unpack("<HHHHB", data)
-            yield left + width, top + height
-            stream.seek(_colours(flags) + 1, 1)
-        else:
+        if kind not in (EXTENSION, FRAME):
             return
-        while size := stream.read(1):
-            if size == b"\0":
-                break
-            stream.seek(size[0], 1)
+        head = stream.read(1 if kind == EXTENSION else 9)
+        if kind == FRAME:
+            if len(head) < 9:
+                return
+            stream.seek(_colours(head[8]) + 1, 1)
+        place = stream.tell()
+        yield kind, head
+        stream.seek(place)
+        for size in _gif_sizes(stream):
+            stream.seek(size, 1)
+
+
+def _gif_sizes(stream: BinaryIO) -> Iterator[int]:
+    """The size of each block up to the one that ends them; the stream stands behind it."""
+    while size := int.from_bytes(stream.read(1)):
+        yield size
 
 
 def _colours(flags: int) -> int:
@@ -284,18 +295,22 @@ XMP_END = b"\x01" + bytes(range(255, -1, -1)) + b"\0"  # by which a reader of bl
 
 def gif_profiles(path: str) -> dict[str, bytes]:
     """The ICC profile and the XMP data of a GIF, which Pillow does not read."""
+    found: dict[str, bytes] = {}
     with open(path, "rb") as stream:
-        data = stream.read()
-    found, at = dict[str, bytes](), data.find(ICC_SIGN) + len(ICC_SIGN)
-    if at >= len(ICC_SIGN):
-        blocks = []
-        while size := int.from_bytes(data[at : at + 1]):
-            blocks.append(data[at + 1 : at + 1 + size])
-            at += 1 + size
-        found["icc_profile"] = b"".join(blocks)
-    at = data.find(XMP_SIGN) + len(XMP_SIGN)
-    end = data.find(XMP_END[:3], at)
-    return found | ({"xmp": data[at:end]} if at >= len(XMP_SIGN) and end > at else {})
+        for kind, head in _gif_parts(stream):
+            if kind + head != ICC_SIGN[:2]:
+                continue
+            sign, begin = ICC_SIGN[:2] + stream.read(len(ICC_SIGN) - 2), stream.tell()
+            if sign == ICC_SIGN and "icc_profile" not in found:
+                found["icc_profile"] = b"".join(stream.read(size) for size in _gif_sizes(stream))
+            elif sign == XMP_SIGN and "xmp" not in found:  # text, of which any byte may be taken for a size
+                for size in _gif_sizes(stream):
+                    stream.seek(size, 1)
+                length = stream.tell() - begin
+                stream.seek(begin)
+                text, end, _ = stream.read(length).partition(XMP_END[:3])
+                found |= {"xmp": text} if text and end else {}
+    return found
 
 
 def with_gif_profiles(data: bytes, kept: Mapping[str, Any]) -> bytes:
