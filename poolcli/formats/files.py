@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -17,6 +18,8 @@ from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query as in signed URLs
 S3_TRIES = 4  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of botocore, in seconds
+HTTP_WAITS = (0.5, 1, 2, 4, 8)  # seconds before a request to a web server is repeated
+BUSY = (429, 500, 502, 503, 504)  # what it answers if it may answer later
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -83,11 +86,36 @@ def filesystem(url: str) -> tuple[Any, str]:
 def patient(system: Any) -> Any:
     """The same file system, which gives up within a minute or so if a store keeps asking for fewer requests: by default
     s3fs repeats each request five times, after botocore has repeated it. An object is read by one request: s3fs would
-    ask for its size before, to read parts of more than 50 MB at once.
+    ask for its size before, to read parts of more than 50 MB at once. Requests to a web server are not repeated at all
+    by default.
     """
     if "s3" in system.protocol:
         system.retries, system.max_concurrency = S3_TRIES, 1
+    if "https" in system.protocol and "middlewares" not in system.client_kwargs:
+        import aiohttp
+
+        if hasattr(aiohttp, "ClientMiddlewareType"):  # from 3.12 on
+            system.client_kwargs = {**system.client_kwargs, "middlewares": (repeated,)}  # of the session to come
     return system
+
+
+async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
+    """The answer of a web server to a request that reads; if it is too busy or breaks off, to later ones."""
+    import aiohttp
+
+    for wait in HTTP_WAITS if request.method in ("GET", "HEAD") else ():
+        try:
+            response = await answer(request)
+        except aiohttp.ClientConnectorError:  # there is no such server
+            raise
+        except aiohttp.ClientConnectionError:
+            pass
+        else:
+            if response.status not in BUSY:
+                return response
+            response.release()
+        await asyncio.sleep(wait)
+    return await answer(request)
 
 
 def unreachable(path: str, error: BaseException) -> FileError:

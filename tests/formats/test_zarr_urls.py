@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import numpy as np
@@ -71,6 +72,34 @@ def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
         Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_port}/x.zarr/a"
         result = cli("avg", url, "-o", "y.npy", *HALVE, "-q")
+        server.shutdown()
+    assert result.err == ""
+    np.testing.assert_array_equal(np.load("y.npy"), halved())
+
+
+class _Busy(_WithoutRanges):
+    """Asks for patience twice for each file, then closes the connection without an answer, and then answers."""
+
+    asked: ClassVar[Counter[str]] = Counter()
+
+    def send_head(self) -> Any:
+        self.asked[self.path] += 1
+        if self.asked[self.path] < 3:
+            self.send_error(503)
+        elif self.asked[self.path] == 3:
+            self.close_connection = True
+        else:
+            return super().send_head()
+        return None
+
+
+@pytest.mark.slow
+def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.formats.files.HTTP_WAITS", (0.01,) * 5)
+    made("x.zarr", key="a", chunks=(4, 4, 4), dimension_names=("z", "y", "x"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Busy) as server:
+        Thread(target=server.serve_forever).start()
+        result = cli("avg", f"http://127.0.0.1:{server.server_port}/x.zarr/a", "-o", "y.npy", *HALVE, "-q")
         server.shutdown()
     assert result.err == ""
     np.testing.assert_array_equal(np.load("y.npy"), halved())
