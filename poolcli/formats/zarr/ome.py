@@ -172,7 +172,7 @@ def _about(group: Any) -> Any:
 def _levels(image: Any) -> list[str]:
     """The keys of the levels of an image."""
     start = f"/{image.path}/" if image.path else "/"
-    return [start + data["path"] for data in _about(image)["multiscales"][0]["datasets"]]
+    return [start + str(data["path"]) for data in _about(image)["multiscales"][0]["datasets"]]
 
 
 def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
