@@ -62,7 +62,7 @@ OPERATOR_WORDS = {
     "median": Words(
         "Median of every window; integers round half to even.",
         (
-            "poolcli median samples/astronaut.png -o calm.png -k 3 -p 1",
+            "poolcli median samples/astronaut.png -o calm.png -k 3 -s 2 -p 1",
             "poolcli median samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
             "poolcli median samples/features.npy -o y.npy -k 3 -s 2 -p 1",
         ),

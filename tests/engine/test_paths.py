@@ -44,19 +44,22 @@ def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
     return TYPES if reducer == "mean" else FOR_MAXIMA
 
 
-def _in_turn(number: int, path: Path, types: tuple[str, ...]) -> list[str]:
-    """All types in full runs. Otherwise one of those the path names and a sixteenth of the others, since building
-    kernels takes most of the time.
+def _in_turn(number: int, path: Path, reducer: str, types: tuple[str, ...]) -> list[str]:
+    """All types in full runs. Otherwise one of those the path names, for means and maxima by turns, and a sixteenth of
+    the others, since building kernels takes most of the time.
     """
-    every, own = sized(False, True), path.quick[number % len(path.quick)] if path.quick else None
-    return [dtype for i, dtype in enumerate(types) if every or (number + i) % 16 == 0 or dtype == own]
+    if sized(False, True):
+        return list(types)
+    turn = number // 2 + (reducer == "max")
+    own = path.quick[number % len(path.quick)] if path.quick and (reducer == "at" or turn % 2 == 0) else None
+    return [dtype for i, dtype in enumerate(types) if (number + i) % 16 == 0 or dtype == own]
 
 
 ROWS = [
     (name, reducer, dtype)
     for number, (name, path) in enumerate(PATHS.items())
     for reducer in path.reducers
-    for dtype in _in_turn(number, path, _types(name, path, reducer))
+    for dtype in _in_turn(number, path, reducer, _types(name, path, reducer))
 ]
 
 
