@@ -50,8 +50,9 @@ def _in_turn(number: int, path: Path, reducer: str, types: tuple[str, ...]) -> l
     """
     if sized(False, True):
         return list(types)
-    turn = number // 2 + (reducer == "max")
-    own = path.quick[number % len(path.quick)] if path.quick and (reducer == "at" or turn % 2 == 0) else None
+    named = path.quick or types
+    has_turn = reducer == path.reducers[number // 2 % len(path.reducers)]
+    own = named[number % len(named)] if has_turn else None
     return [dtype for i, dtype in enumerate(types) if (number + i) % 16 == 0 or dtype == own]
 
 
