@@ -39,7 +39,7 @@ from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MEAN, Reducer
 from poolcli.plan.region import whole
-from tests.profiles import sized, slow
+from tests.profiles import by_engine, sized
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -253,13 +253,15 @@ LOCAL: dict[str, tuple[Any, dict[str, Any]]] = {
     "lp 3, signed": (LpPool(4, 4, p=3, like="pytorch"), {}),
     "lp 7": (LpPool(2, 1, p=7), {}),
 }
+QUICK_LOCAL = (("avg", "float32"), ("max", "uint8"), ("lp 3, signed", "float64"), ("avg to a divisor", "uint8"))
 STRANGE = (0.0, -0.0, 1.0, -6.0, np.nan, np.inf, -np.inf, 1e-300, -1e-300, 5e-324, 1e300, -1.7e308)
 LONG = 12  # elements of a line
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", slow("int64"), slow("bfloat16"), slow("float16")])
-@pytest.mark.parametrize("name", LOCAL)
+LOCAL_TYPES = ("float64", "float32", "uint8", "int64", "bfloat16", "float16")
+
+
+@pytest.mark.parametrize(("name", "dtype", "engine"), by_engine(*product(LOCAL, LOCAL_TYPES), compiled=QUICK_LOCAL))
 def test_no_element_outside_of_a_window_changes_its_output(name: str, dtype: str, engine: str) -> None:
     op, more = LOCAL[name]
     is_float = lookup(dtype).kind == "float"

@@ -11,7 +11,7 @@ import pytest
 import poolcli
 from poolcli.arguments import DTypeName, Engine
 from poolcli.engine.compiled.geometry import LINE
-from tests.profiles import slow
+from tests.profiles import sized, slow
 
 pytestmark = pytest.mark.compiles
 
@@ -108,7 +108,7 @@ ALL_SHIFTS = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "kernel"), [row if row in SHIFTS else slow(*row) for row in ALL_SHIFTS])
+@pytest.mark.parametrize(("dtype", "kernel"), sized(SHIFTS, ALL_SHIFTS))
 def test_integer_means_over_powers_of_two_are_half_even(dtype: DTypeName, kernel: tuple[int, int]) -> None:
     limits = np.iinfo(dtype)
     ends = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 1, 2, 3, 5], dtype)

@@ -125,7 +125,7 @@ def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime(tmp_path: Path) ->
 @pytest.mark.parametrize("opset", range(7, 23))
 def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(opset: int, tmp_path: Path) -> None:
     cases = [case for case in combinations(full=True) if case[4] == opset]
-    assert disagreements(cases[opset % 7 :: sized(7, 1)], tmp_path) == []
+    assert disagreements(cases[opset % sized(21, 1) :: sized(21, 1)], tmp_path) == []
 
 
 def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
