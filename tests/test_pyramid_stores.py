@@ -52,7 +52,7 @@ OWN = {"microscope": {"lens": "63x"}, "taken": "2026-01-05"}
 COLOURS = {"colors": [{"label-value": 1, "rgba": [255, 0, 0, 255]}], "source": {"image": "../../"}}
 
 
-@pytest.mark.filterwarnings("ignore:Consolidated metadata:zarr.errors.ZarrUserWarning")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("ngff", ["0.5", "0.4"])
 @pytest.mark.parametrize("version", ["0.5", "0.4"])
 def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff: str, cli: Cli) -> None:
