@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -101,6 +100,8 @@ def patient(system: Any) -> Any:
 
 async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
     """The answer of a web server to a request that reads; if it is too busy or breaks off, to later ones."""
+    import asyncio
+
     import aiohttp
 
     for wait in HTTP_WAITS if request.method in ("GET", "HEAD") else ():
