@@ -7,12 +7,12 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, said_by
@@ -359,11 +359,8 @@ def _is_worded(error: Exception) -> bool:
         return False
     if type(error).__module__ not in ("builtins", "struct"):
         return True
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    last = trace.tb_frame.f_code.co_code[trace.tb_lasti : trace.tb_lasti + 1] if trace else b""
-    return last == bytes([opmap["RAISE_VARARGS"]])  # and not called or computed
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return (last.line or "").startswith("raise")  # and not called or computed
 
 
 MOST_BYTES = 10_000  # of standard error that are read
