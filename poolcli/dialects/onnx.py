@@ -91,8 +91,11 @@ def _pool(step: Pool, nodes: Nodes) -> Nodes:
     """The framework's own operator."""
     plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
     given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
-    if auto_pad == "explicit":
-        given["pads"] = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
+    pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
+    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil(plan):
+        given["auto_pad"] = "VALID"  # ONNX Runtime 1.25 to 1.31 would move the padding here and refuse a long one
+    elif auto_pad == "explicit":
+        given["pads"] = pads
     else:
         given["auto_pad"] = WORDS[auto_pad]
     if is_dilated(plan):
