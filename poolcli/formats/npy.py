@@ -164,8 +164,9 @@ def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
     import numpy as np
 
     stream.write(_header(array.shape, array.dtype))
-    flags: Any = ["external_loop", "buffered", "zerosize_ok"]  # no buffer is filled where elements are in C order
-    for piece in np.nditer(array, flags, order="C", buffersize=max(1, AT_ONCE // array.itemsize)):
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    contiguous: Any = [["readonly", "contig"]]  # fills the buffer only where elements are not in C order
+    for piece in np.nditer(array, flags, contiguous, order="C", buffersize=max(1, AT_ONCE // array.itemsize)):
         stream.write(np.asarray(piece).view(np.uint8).data)
 
 

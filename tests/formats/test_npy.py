@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from poolcli.formats import Source, read
-from poolcli.formats.npy import LONGEST_HEADER
+from poolcli.formats.npy import LONGEST_HEADER, write_to
 from tests.formats.npy_headers import fields, npy
 
 
@@ -36,3 +37,14 @@ def test_a_header_as_long_as_is_allowed_is_read() -> None:
     text = fields("(2,)").rstrip("\n").ljust(LONGEST_HEADER - 1) + "\n"
     Path("x.npy").write_bytes(npy(text, b"\0" * 8, b"\x02\x00"))
     assert read(Source("x.npy")).array.shape == (2,)
+
+
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 3, 2, 1), (0, 1, 2, 3)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_arrays_in_any_order_of_memory_are_written(order: tuple[int, ...], dtype: str) -> None:
+    """More than is written at once; the channels of images lie next to each other."""
+    x = np.arange(700 * 800 * 3).astype(dtype).reshape(1, 700, 800, 3).transpose(order)
+    stream = io.BytesIO()
+    write_to(stream, x)
+    stream.seek(0)
+    np.testing.assert_array_equal(np.load(stream), x)
