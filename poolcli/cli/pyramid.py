@@ -106,7 +106,7 @@ def _made(
     asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes, cluster: str | None
 ) -> tuple[Pyramid, Made | None]:
     """What was planned, and how it was made: None where nothing had to be."""
-    with open_array(source, replace(settings.read_options, first_level=True)) as file:
+    with open_array(source, replace(settings.read_options, first_level=True, masks=False)) as file:
         metadata = file.metadata if file.streams else None
         found = prepare(asked, source, file.header, metadata, output, settings)
         if settings.dry_run or (settings.resume and is_made(found)):

@@ -58,15 +58,24 @@ def run_region(
     engine: str = "auto",
     threads: int | None = None,
     tell: Tell | None = None,
+    hidden: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
     """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads;
-    `tell` as in `call_of`.
+    `tell` and `hidden` as in `call_of`.
     """
-    return call_of(region, indices=indices, engine=engine, tell=tell)(slab, out, threads)
+    return call_of(region, indices=indices, engine=engine, tell=tell, hidden=hidden)(slab, out, threads)
 
 
-def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell: Tell | None = None) -> Call:
-    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it.
+def call_of(
+    region: Region,
+    *,
+    indices: bool = False,
+    engine: str = "auto",
+    tell: Tell | None = None,
+    hidden: NDArray[np.bool_] | None = None,
+) -> Call:
+    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it. Elements of
+    what it reads that are `hidden` are missing, whatever they are.
 
     Where no kernel can be had, numpy computes instead and `tell` is told why; without `tell`, `auto` warns, and an
     engine asked for by name is refused (KernelError).
@@ -83,23 +92,25 @@ def call_of(region: Region, *, indices: bool = False, engine: str = "auto", tell
         raise too_large(shapes[1], dtype)
     tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool: Pool = _pool_of(chosen, region, indices, tell) if prod(shapes[1]) else _nothing
+        pool: Pool = _pool_of(chosen, region, indices, tell, hidden) if prod(shapes[1]) else _nothing
     except MemoryError as error:  # of what goes along an axis of the output
         raise too_large(shapes[1], dtype) from error
     return Call(region, indices, pool, *shapes, dtype)
 
 
-def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None) -> Pool:
+def _pool_of(
+    engine: Engine, region: Region, indices: bool, tell: Tell | None, hidden: NDArray[np.bool_] | None
+) -> Pool:
     def made_by(one: Engine) -> Pool:
         pieces = _pieces_of(region, one)
         return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
 
     pool = made_by(engine) if tell is None else with_fallback(partial(made_by, engine), partial(made_by, NUMPY), tell)
-    if not region.plan.missing:
+    if not region.plan.missing and hidden is None:
         return pool
     from poolcli.engine.numpy.missing import without_missing
 
-    return without_missing(region, pool)
+    return without_missing(region, pool, hidden)
 
 
 def _pieces_of(region: Region, engine: Engine) -> list[Region]:

@@ -27,7 +27,7 @@ def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan) -> 
     """Indices by the plan's rule from positions inside a plane, which are overwritten; -1 stays -1."""
     plan = region.plan
     count = size_of("C", plan.layout, plan.input_shape)
-    nowhere = flat < 0 if plan.empty_windows or plan.missing else None
+    nowhere = flat < 0 if flat.min(initial=0) < 0 else None
     if region.input_shape != plan.input_shape:
         flat = in_slab(flat, plan, region.reads, tuple(map(range, plan.input_shape)))
     plane = prod(windows.size for windows in plan.windows)

@@ -38,6 +38,7 @@ class ReadOptions:
     axes : the number of axes of the array, if it is known
     first_level : for a pyramid: whether a multiscale group stands for its largest level, and a stack has its own axes
     raw : the array of a file without a header
+    masks : whether pages that are masks of others hide pixels of those
     """
 
     pages: str | None = None
@@ -48,6 +49,7 @@ class ReadOptions:
     axes: int | None = None
     first_level: bool = False
     raw: Raw | None = None
+    masks: bool = True
 
 
 class Axis(NamedTuple):
@@ -69,6 +71,7 @@ class Header:
     missing : nodata values that the file declares
     beside : bytes of memory that reading takes beside the array or the region read
     curve : of images, how numbers stand for light
+    masked : of images, whether masks hide some of the pixels
     axes : those that an image describes, if it is read as a stack
     """
 
@@ -83,6 +86,7 @@ class Header:
     missing: Missing = ()
     beside: int = 0
     curve: Curve | None = None
+    masked: bool = False
     axes: tuple[Axis, ...] = ()
 
 
@@ -107,7 +111,7 @@ class Dimension:
 class Metadata:
     """What a file holds beside its array.
 
-    image : of images, by the names of Pillow's `save`
+    image : of images, by the names of Pillow's `save`; `mask` is true for pixels that are missing
     dataset : the storage of an HDF5 dataset, as arguments of `create_dataset`
     store : the storage of a Zarr array, as `poolcli.formats.zarr.ome.stored` returns it
     attributes, groups : attributes of the array and of the groups above it

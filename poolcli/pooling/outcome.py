@@ -95,7 +95,9 @@ class Settings:
         """What of the settings is about reading."""
         axes = len(self.layout.strip()) if self.layout else None
         limits = self.max_memory, self.allowed
-        return ReadOptions(self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw)
+        return ReadOptions(
+            self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw, masks=self.missing != ()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
-from poolcli.nodata import Missing
-from poolcli.plan import Plan, make_plan
+from poolcli.nodata import Missing, min_count_from
+from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours
@@ -67,7 +67,7 @@ from poolcli.pooling.tiles import (
     tile_for,
     work_of,
 )
-from poolcli.pooling.write import Writer, scaled_metadata
+from poolcli.pooling.write import Writer, hidden_from, scaled_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,6 +116,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
                 f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
             )
         plan = _plan(op, header, layout, settings, ())
+    if header.masked:
+        plan = _masked(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
         check_rescale(plan, job.output)
@@ -132,11 +134,24 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_input(job, header)
     least = f"{field('min_count')} has no effect: no nodata value is known"
-    unused = (least,) if settings.min_count is not None and not plan.missing else ()
+    unused = (least,) if settings.min_count is not None and not (plan.missing or header.masked) else ()
     ran = (*_voting(header, plan), *unused, *engine_notes(plan, settings.engine))
     renamed = (job.note,) if job.note else ()
     notes = (*header.notes, *renamed, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
+
+
+def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
+    """The plan of a picture with a mask, and a note on it."""
+    nothing = plan.nodata
+    if not plan.missing and lookup(plan.output_dtype).kind != "float":
+        nothing = 0
+    least = min_count_from(settings.min_count)
+    few = "without others" if least is None else f"with fewer than {least} others"
+    again = ", hidden again" if job.output and format_of(job.output).nodata == "tags" else ""
+    left = "nan" if nothing is None else nothing
+    fact = Fact("missing", f"pixels that a mask hides are missing and excluded; windows {few} give {left}{again}")
+    return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
 
 
 def _refuse_input(job: Job, header: Header) -> None:
@@ -327,13 +342,14 @@ def _pool_whole(
     with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
+    mask = file.metadata.image.get("mask")
+
+    def pool(region: Region, slab: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        return pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
+
     if outcome.colour.is_plain:
-        return pool_part(work, whole(work.plan), x)
-
-    def pool(region: Region, slab: NDArray[Any]) -> NDArray[Any]:
-        return pool_part(work, region, slab)[0]
-
-    return pool_colours(pool, work.plan, x, outcome.colour), None
+        return pool(whole(work.plan), x)
+    return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:

@@ -239,15 +239,17 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
     return None if part is None else (part, reader.submit(read, part.aligned.reads))
 
 
-def pool_part(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
-    """The values and positions of a part, or of the whole, from what it reads."""
+def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
+    """The values and positions of a part, or of the whole, from what it reads, of which a mask hides some."""
     from poolcli.engine import run_region
     from poolcli.engine.compiled import seconds_spent
 
     before = seconds_spent()
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
-        results = run_region(region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell)
+        results = run_region(
+            region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, hidden=hidden
+        )
     work.clock.move("compute", "compile", seconds_spent() - before)
     return results
 

@@ -17,7 +17,7 @@ from poolcli.formats.files import Fingerprint, is_url
 from poolcli.formats.records import CallbackWriter, Dimension, slices
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges
+from poolcli.plan.region import Ranges, Region, whole
 from poolcli.pooling.colour import rescaled
 from poolcli.pooling.outcome import Outcome, Settings, Stored
 from poolcli.pooling.tiles import HELD, LARGEST, TILE, bytes_of
@@ -39,6 +39,8 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     What there is for each axis is in the order of `layout`, in which the output is stored.
     """
     windows = {axis.name: axis.windows for axis in plan.axes}
+    if "mask" in metadata.image:
+        metadata = replace(metadata, image={**metadata.image, "mask": _pooled(metadata.image["mask"], plan, layout)})
     if metadata.image and {"H", "W"} <= windows.keys():
         metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
     if metadata.dimensions:
@@ -51,6 +53,25 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         note = f"{named(copied)} {were} copied unchanged; update {them} the resolution"
         metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
+
+
+def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
+    """Which results are missing, as the mask of a picture says it, in the layout in which the output is stored."""
+    from poolcli.engine.numpy.missing import are_hidden
+
+    region = whole(plan)
+    return convert_layout(are_hidden(region, hidden_from(mask, region)), plan.layout, layout)
+
+
+def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
+    """Which elements of what a region reads a mask hides, in which all channels have one."""
+    import numpy as np
+
+    own = (
+        slice(0, 1) if length == 1 else slice(r.start, r.stop)
+        for length, r in zip(mask.shape, region.reads, strict=True)
+    )
+    return np.broadcast_to(mask[tuple(own)], region.input_shape)
 
 
 def _turned(metadata: Metadata, source: str, target: str) -> Metadata:

@@ -145,15 +145,6 @@ def test_a_mask_that_pillow_does_not_know_keeps_it_from_no_other_page(cli: Cli) 
     np.testing.assert_array_equal(np.load("y.npy")[0], stored.transpose(2, 0, 1))
 
 
-def test_a_mask_that_is_not_applied_is_said(cli: Cli) -> None:
-    with tifffile.TiffWriter("x.tif") as file:
-        file.write(np.ones((4, 4), np.float32), metadata=None)
-        file.write(np.zeros((4, 4), bool), photometric="mask", subfiletype=4)
-    said = "page 2 is a mask, and not applied: the pixels that it hides count"
-    assert said in cli("avg", "x.tif", "-o", "y.npy", "-k", "2", "--json").json["notes"]
-    assert said in cli("avg", "x.tif", "-o", "z.npy", "-k", "2", "--json", "--pages", "1").json["notes"]
-
-
 def test_a_file_of_smaller_copies_alone_says_so(cli: Cli) -> None:
     tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), subfiletype=1)
     result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")

@@ -34,17 +34,22 @@ if TYPE_CHECKING:
 PART = 2**21  # bytes of input and output that are pooled again at once
 
 
-def without_missing(region: Region, pool: Pool) -> Pool:
-    """What pools as `pool` does, of the elements that are there."""
+def without_missing(region: Region, pool: Pool, hidden: Array | None = None) -> Pool:
+    """What pools as `pool` does, of the elements that are there: those of the slab that are `hidden` are not."""
+
+    def gone_of(slab: Array, place: tuple[slice, ...]) -> Array:
+        found = _are_missing(slab, region.plan.missing)
+        return found if hidden is None else found | hidden[place]
 
     def pool_present(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         taken = x
         if region.plan.reducer.is_sum:  # which is refused where it is too large
-            taken = np.where(_are_missing(x, region.plan.missing), x.dtype.type(0), x)
+            taken = np.where(gone_of(x, ()), x.dtype.type(0), x)
         positions = pool(taken, out, threads)
         for part in parts_of(region, PART):
-            slab = x[_within(part.reads, region.reads)]
-            gone = _are_missing(slab, region.plan.missing)
+            inside = _within(part.reads, region.reads)
+            slab = x[inside]
+            gone = gone_of(slab, inside)
             if region.plan.min_count is not None or gone.any():
                 place = _within(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
@@ -63,8 +68,8 @@ def _pool_again(
     part: Region, slab: Array, gone: Array, out: Array, at: NDArray[np.int64] | None, reads: Ranges
 ) -> None:
     """Pools the windows that hold what is `gone` into `out`, and their positions, in a slab that `reads`, into `at`."""
-    plan, reducer, steps = part.plan, part.plan.reducer, steps_of(part)
-    present, lost = reduce(steps, ((~gone).astype(np.int64), gone.astype(np.int64)), add)
+    plan, reducer = part.plan, part.plan.reducer
+    present, lost = _counts(part, gone)
     again = lost > 0
     with np.errstate(all="ignore"):
         if reducer.better is not None:
@@ -84,6 +89,20 @@ def _pool_again(
     out[few] = _nothing(part)
     if at is not None:
         at[few] = -1
+
+
+def are_hidden(region: Region, hidden: Array) -> Array:
+    """Which windows of a region are missing themselves, where these elements of what it reads are missing."""
+    found = np.empty(region.output_shape, np.bool_)
+    for part in parts_of(region, PART):
+        counts = _counts(part, hidden[_within(part.reads, region.reads)])
+        found[_within(part.outputs, region.outputs)] = _are_few(part.plan, *counts)
+    return found
+
+
+def _counts(part: Region, gone: Array) -> tuple[Array, ...]:
+    """How many elements of each window are there, and how many are not."""
+    return reduce(steps_of(part), ((~gone).astype(np.int64), gone.astype(np.int64)), add)
 
 
 def _are_few(plan: Plan, present: Array, lost: Array) -> Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
@@ -12,7 +13,7 @@ from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
 from poolcli.formats.image import deep, pillow, stacks, tiff, tiff_write
 from poolcli.formats.image.modes import MODES
-from poolcli.formats.image.pages import Picture, choose_pages, refuse_many_pixels, refuse_memory
+from poolcli.formats.image.pages import Picture, choose_pages, masks_of, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
 from poolcli.system.lazy_imports import loading
@@ -32,44 +33,51 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     path = source.path
     with ExitStack() as stack:
         with pillow.translated(path):
-            header, picture, pages = _inspect(stack, path, options)
+            header, picture, pages, masks = _inspect(stack, path, options)
 
         def load() -> tuple[NDArray[Any], Metadata]:
             with pillow.translated(path):
-                return _load(path, header, picture, pages, options)
+                array, metadata = _load(path, header, picture, pages, options)
+                if header.masked:
+                    planes = header.shape if picture.channels == 1 else (*header.shape[:-1], 1)
+                    hidden = tiff.hidden_by(path, masks, pages, array.shape[-picture.axes :][:2], options.limit)
+                    metadata = replace(metadata, image={**metadata.image, "mask": hidden.reshape(planes)})
+                return array, metadata
 
         yield InMemoryReader(header, load)
 
 
-def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header, Picture, range]:
+def _inspect(
+    stack: ExitStack, path: str, options: ReadOptions
+) -> tuple[Header, Picture, Sequence[int], Sequence[int | None]]:
     most = options.max_pixels or MOST_PIXELS
     image, said = pillow.open_image(stack, path, most, options.limit)
     known = pillow.known_pages(path, image, options.limit) if image is not None else None
     pages = tiff.open_file(stack, path, options.limit)[2] if known is None else known
-    taken, notes = choose_pages(path, pages, options.pages)
+    taken, notes = choose_pages(path, pages, options.pages, options.masks)
     if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
         image = None
     if image is None or (
         image.format == "TIFF" and (deep.loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
     ):
         file, stream, pages = tiff.open_file(stack, path, options.limit)
-        taken, notes = choose_pages(path, pages, options.pages)
-        picture = tiff.picture_of(path, file, stream, taken.start)
+        taken, notes = choose_pages(path, pages, options.pages, options.masks)
+        picture = tiff.picture_of(path, file, stream, taken[0])
     elif not deep.loses_bits(image):
-        picture = pillow.picture_of(path, image, pages[taken.start], len(taken) > 1)
+        picture = pillow.picture_of(path, image, pages[taken[0]], len(taken) > 1)
     elif deep.is_read(image):
-        if taken.start:
+        if taken[0]:
             raise FileError(
                 f"{path}: has more than 8 bits a channel, and of such a {image.format} only page 1 can be read"
             )
-        picture, taken = deep.picture_of(path, image), range(1)
+        picture, taken = deep.picture_of(path, image), [0]
     else:
         raise FileError(
             f"{path}: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"
         )
     for page in taken:
         refuse_many_pixels(path, pages[page].pixels, most)
-    shape: tuple[int, ...] = (pages[taken.start].height, pages[taken.start].width)
+    shape: tuple[int, ...] = (pages[taken[0]].height, pages[taken[0]].width)
     layout = "HW"
     if picture.channels > 1:
         shape, layout = (*shape, picture.channels), "HWC"
@@ -82,23 +90,25 @@ def _inspect(stack: ExitStack, path: str, options: ReadOptions) -> tuple[Header,
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*said, *picture.notes, *notes)
-    decoding = pages[taken.start].pixels * picture.memory + os.path.getsize(path)
+    by_page = masks_of(pages) if options.masks and not pages[taken[0]].is_mask else {}
+    masks = [by_page.get(page) for page in taken]
+    masked = any(mask is not None for mask in masks)
+    decoding = pages[taken[0]].pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(path)
     header = Header(
         picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
-        picture.curve,
-        axes,
+        picture.curve, masked, axes,
     )  # fmt: skip
-    return header, picture, taken
+    return header, picture, taken, masks
 
 
 def _load(
-    path: str, header: Header, picture: Picture, pages: range, options: ReadOptions
+    path: str, header: Header, picture: Picture, pages: Sequence[int], options: ReadOptions
 ) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, with N in front for several pages, and the metadata."""
     needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
     refuse_memory(path, needed + header.beside, options.limit)
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
-    first = _decode(path, picture, pages.start, header.shape[-picture.axes :])
+    first = _decode(path, picture, pages[0], header.shape[-picture.axes :])
     with loading():
         import numpy as np
 

@@ -70,6 +70,7 @@ WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
     "colour": "colour space of the PNG chunks", "nodata": "nodata value",
+    "mask": "mask of missing pixels",
 }  # fmt: skip
 DAMAGED = "damaged in the input"
 XMP_TEXT = "XML:com.adobe.xmp"

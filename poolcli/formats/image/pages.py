@@ -104,36 +104,61 @@ class Page(NamedTuple):
         return f"{self.width} x {self.height}{f' ({self.kind})' if self.kind else ''}"
 
 
-def choose_pages(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range, tuple[str, ...]]:
-    """The pages that are read, counted from 0, and a note if these are not all.
+def choose_pages(
+    path: str, pages: Sequence[Page], wanted: str | None, masked: bool = True
+) -> tuple[list[int], tuple[str, ...]]:
+    """The pages that are read, counted from 0, and notes if these are not all, or have masks.
 
     Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
-    pages differ or some are copies of others. Masks are not applied, which another note says.
+    pages differ or some are copies of others. Masks are read with their pages, and by themselves only if no other page
+    is wanted.
     """
-    chosen, notes = _chosen(path, pages, wanted)
-    masks = [i + 1 for i, page in enumerate(pages) if page.is_mask]
-    if not masks or all(pages[i].is_mask for i in chosen):
+    pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(len(pages)))
+    chosen, notes = _chosen(path, pages, pictures, wanted)
+    if pages[chosen[0]].is_mask:
         return chosen, notes
-    one = len(masks) == 1
-    which = f"page {masks[0]} is a mask" if one else f"pages {named([str(each) for each in masks])} are masks"
-    return chosen, (*notes, f"{which}, and not applied: the pixels that {'it hides' if one else 'they hide'} count")
+    masks = masks_of(pages)
+    applied, known = [masks[page] for page in chosen if page in masks], {*masks.values()}
+    others = [i for i, page in enumerate(pages) if page.is_mask and i not in known]
+    count = "" if masked else ", and not applied: hidden pixels count"
+    for numbers, more in ((applied, count), (others, ", and not applied: no page of that size precedes")):
+        if numbers:
+            one = len(numbers) == 1
+            which = f"page {numbers[0] + 1}" if one else f"pages {named([str(i + 1) for i in numbers])}"
+            notes = (*notes, f"{which} {'is a mask' if one else 'are masks'}{more}")
+    return chosen, notes
 
 
-def _chosen(path: str, pages: Sequence[Page], wanted: str | None) -> tuple[range, tuple[str, ...]]:
+def masks_of(pages: Sequence[Page]) -> dict[int, int]:
+    """The masks by the pages that they belong to: each to the last page of its size before it."""
+    last, found = dict[tuple[int, int], int](), dict[int, int]()
+    for number, page in enumerate(pages):
+        size = page.width, page.height
+        if not page.is_mask:
+            last[size] = number
+        elif size in last:
+            found.setdefault(last[size], number)
+    return found
+
+
+def _chosen(
+    path: str, pages: Sequence[Page], pictures: Sequence[int], wanted: str | None
+) -> tuple[list[int], tuple[str, ...]]:
     count = len(pages)
     if wanted is not None:
-        chosen = range(count) if wanted == "all" else _asked(path, count, wanted)
+        asked = pictures if wanted == "all" else _asked(path, count, wanted)
+        chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
         _refuse_unlike(path, pages, chosen)
-        return chosen, (f"page {chosen.start + 1} of {count} is read",) if len(chosen) == 1 < count else ()
-    full = [page for page in pages if not page.is_copy]
+        return chosen, (f"page {chosen[0] + 1} of {count} is read",) if len(asked) == 1 < count else ()
+    full = [i for i in pictures if not pages[i].is_copy]
     if not full:
-        return range(1), (f"page 1 of {count} is read, a smaller copy of an image that is not read",)
-    if len(full) == count and all(page == pages[0] for page in pages):
-        return range(count), ()
-    most = max(page.pixels for page in full)
-    first = next(i for i, page in enumerate(pages) if page in full and page.pixels == most)
+        first = pictures[0]
+        return [first], (f"page {first + 1} of {count} is read, a smaller copy of an image that is not read",)
+    if len(full) == len(pictures) and all(pages[i] == pages[full[0]] for i in full):
+        return full, ()
+    first = max(full, key=lambda i: pages[i].pixels)
     note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
-    return range(first, first + 1), (note,)
+    return [first], (note,)
 
 
 def _asked(path: str, count: int, wanted: str) -> range:
@@ -148,8 +173,8 @@ def _asked(path: str, count: int, wanted: str) -> range:
     return pages
 
 
-def _refuse_unlike(path: str, pages: Sequence[Page], chosen: range) -> None:
-    first = chosen.start
+def _refuse_unlike(path: str, pages: Sequence[Page], chosen: Sequence[int]) -> None:
+    first = chosen[0]
     for i in chosen:
         if pages[i][:3] != pages[first][:3]:
             raise FileError(

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -156,7 +156,7 @@ def known_pages(path: str, image: Image, limit: int | None) -> list[Page] | None
         return None
 
 
-def seek_pages(image: Image, pages: range) -> bool:
+def seek_pages(image: Image, pages: Sequence[int]) -> bool:
     """Seeks the first of the pages, and returns whether Pillow knows all of them."""
     try:
         for page in reversed(pages):
@@ -260,8 +260,9 @@ def _memory(image: Image, mode: str) -> int:
     """The bytes a pixel that decoding takes: canvases, Pillow's image, a second one if the mode changes, and the copy
     for numpy.
     """
-    kind, animated = str(image.format), getattr(image, "n_frames", 1) > 1
-    canvases = CANVASES.get(kind, 0) if animated or kind == "WEBP" else 0
+    kind = str(image.format)
+    has_canvases = kind in CANVASES and (kind == "WEBP" or getattr(image, "n_frames", 1) > 1)
+    canvases = CANVASES[kind] if has_canvases else 0
     modes = [image.mode] if image.mode == mode else [image.mode, mode]
     images = sum(1 if each in NARROW else BUFFER for each in modes)
     return canvases + DECODERS.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)

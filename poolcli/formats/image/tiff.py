@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -40,7 +40,6 @@ MANY_PAGES = 200
 QUOTIENTS = 24  # bytes a sample that a division takes for a while
 SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
 INTEGER = re.compile(r"[+-]?\d{1,19}")
-COPY, MASK = 0b101, 0b100  # bits of the subfile type: a smaller copy or a mask, and a mask
 
 # What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
 _GREY, _U, _ONE_ALPHA = tags.GREY, tags.UNSIGNED, ((tags.ASSOCIATED,), (tags.UNASSOCIATED,))
@@ -119,12 +118,12 @@ def tile_bytes(stored: Mapping[int, Any]) -> int:
 
 def is_copy(subfile_type: Any) -> bool:
     """Whether a page is a smaller copy or a mask of another."""
-    return bool(int(subfile_type) & COPY)
+    return bool(int(subfile_type) & (tags.SMALLER | tags.MASK))
 
 
 def is_mask(subfile_type: Any) -> bool:
     """Whether a page says which pixels of another one are valid."""
-    return bool(int(subfile_type) & MASK)
+    return bool(int(subfile_type) & tags.MASK)
 
 
 def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
@@ -138,13 +137,9 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
     decoded = [page]  # the page that was decoded last
 
     def decode(number: int) -> Array:
-        page = decoded[0] = file.pages[number]
+        page = decoded[0] = _checked(path, file, stream, number)
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
-        refuse_lacking(path, number + 1, _tags(page, NAMED))
-        if false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))):
-            page.predictor = NO_PREDICTOR  # as libtiff reads it
-        refuse_larger(path, number + 1, page, stream)
         return upright(_pixels(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
@@ -161,6 +156,36 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, described, notes,
         tells_of_pages=True, missing=missing, curve=curve,
     )  # fmt: skip
+
+
+def _checked(path: str, file: Any, stream: BinaryIO, number: int) -> Any:
+    """A page whose pixels may be decoded."""
+    page = file.pages[number]
+    refuse_lacking(path, number + 1, _tags(page, NAMED))
+    if false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))):
+        page.predictor = NO_PREDICTOR  # as libtiff reads it
+    refuse_larger(path, number + 1, page, stream)
+    return page
+
+
+def hidden_by(
+    path: str, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int], limit: int | None
+) -> Array:
+    """The pixels that the masks of these pages hide, upright, a plane for each page; None is no mask."""
+    import numpy as np
+
+    hidden = np.zeros((len(pages), *size), np.bool_)
+    with ExitStack() as stack:
+        file, stream, _ = open_file(stack, path, limit)
+        for plane, page, mask in zip(hidden, pages, masks, strict=True):
+            if mask is None:
+                continue
+            found = _checked(path, file, stream, mask).asarray() == 0
+            found = upright(found if found.ndim == 2 else found.all(-1), _orientation(file.pages[page]))
+            if found.shape != plane.shape:
+                raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, its header says {plane.shape}")
+            plane[...] = found
+    return hidden
 
 
 def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:

@@ -31,7 +31,8 @@ MAKER_NOTE, INTEROPERABILITY = 37500, 40965
 FOCAL_PLANE = (41486, 41487)  # x, y; pixels per unit
 SIZES = (40962, 40963)  # width and height
 
-# Values: photometric interpretations, sample formats, extra samples, compressions.
+# Values: bits of the subfile type, photometric interpretations, sample formats, extra samples, compressions.
+SMALLER, MASK = 1, 4
 WHITE_IS_ZERO, GREY, RGB, PALETTE, CMYK, YCBCR, LAB, ICC_LAB = 0, 1, 2, 3, 5, 6, 8, 9
 COLOURS = {WHITE_IS_ZERO: 1, GREY: 1, RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels of those that are read
 UNSIGNED, SIGNED, FLOAT = 1, 2, 3

@@ -103,7 +103,7 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
     nodata = [(tags.NO_DATA, "s", 0, kept["nodata"], True)] if "nodata" in kept else []
     stream = io.BytesIO()
     with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MOST_BYTES) as file:
-        for page in pages:
+        for number, page in enumerate(pages):
             file.write(
                 page if channels > 1 else page[..., 0],
                 photometric=photometric,
@@ -116,6 +116,9 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
                 software=False,
                 extratags=nodata,
             )
+            if "mask" in kept:
+                mask = {"photometric": "mask", "subfiletype": tags.MASK, "compression": "zlib"}
+                file.write(~kept["mask"][number], metadata=None, software=False, **mask)
     return stream.getvalue()
 
 
@@ -149,6 +152,9 @@ def with_directories(data: bytes, found: Mapping[str, Any]) -> bytes | bytearray
 
     while first := struct.unpack_from(place, tiff, at)[0]:  # `at` is where the place of the page's directory is stored
         own, following = entries(tiff, first)
+        if int.from_bytes(own.get(tags.SUBFILE, b"")[-struct.calcsize(place) :], "little") & tags.MASK:
+            at = following
+            continue
         tags_of_page = _directory(others.get(page, found), head)
         if len(tags_of_page):
             tiff += bytes(len(tiff) % 2)

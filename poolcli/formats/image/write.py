@@ -37,6 +37,8 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     stack = np.ascontiguousarray(convert_layout(named.array, spec.layout, "NHWC"))
     mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
     kept, notes = chosen(name, mode, spec.metadata.image)
+    if "mask" in kept:
+        kept["mask"] = convert_layout(kept["mask"], spec.layout, "NHWC")[..., 0]
     encoded = partial(_encode, path, name, mode, stack, options.quality)
     with translated(path):
         try:
@@ -60,7 +62,7 @@ def _encode(
     """The file, and notes on what could not be kept; made in memory, because Pillow does not notice short writes."""
     if name == "tiff":
         compression, notes = tiff_write.choose_compression(kept)
-        if mode in DEEP or compression.needs_tifffile:
+        if mode in DEEP or compression.needs_tifffile or "mask" in kept:
             data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
         else:
             data = encode(name, mode, stack, compression.pillow_options(kept))
@@ -88,6 +90,7 @@ KEEPS = {
         "predictor",
         "bands",
         "pages",
+        "mask",
     },
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
