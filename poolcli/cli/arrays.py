@@ -2,15 +2,17 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from dataclasses import field as dataclass_field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from poolcli.cli.messages import complain
 from poolcli.cli.operators import OPERATOR_WORDS
 from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, complete_inputs
-from poolcli.cli.program import EXPLAIN, USUAL, argument, command, option
+from poolcli.cli.program import EXPLAIN, RESULT, USUAL, argument, command, option
 from poolcli.cli.settings import array_options, as_tensor, header_options
 from poolcli.cli.values import attributes_of
 from poolcli.errors import FileError, PoolError, RequestError
@@ -19,11 +21,11 @@ from poolcli.formats.checks import choose
 from poolcli.formats.files import shown
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
-from poolcli.message_fields import on_command_line, printable
+from poolcli.message_fields import field, on_command_line, printable
 
 if TYPE_CHECKING:
     from poolcli.explain.diff_arrays import Difference
-    from poolcli.explain.identify import Candidate
+    from poolcli.explain.identify.candidates import Candidate
 
 
 # fmt: off
@@ -67,7 +69,15 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
         "--pooling", "--op", metavar="OP", panel=USUAL, words=tuple(OPERATOR_WORDS),
         help="The operator, if it is known.",
     )] = None
+    also: Annotated[list[str], option(
+        "--also", metavar="X Y", panel=USUAL, example="x2.npy y2.npy", words_each=2,
+        help="Another input and output of the same pooling, of any size; repeat it for several.",
+    )] = dataclass_field(default_factory=list)
     layout: Layout = None
+    output_layout: Annotated[str | None, option(
+        "--output-layout", metavar="AXES", panel=RESULT, example="NHWC",
+        help="Axes of the output. Default: as the input, or what lengths allow.",
+    )] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +135,7 @@ def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: flo
     IdentifyOptions,
     "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
     "poolcli identify samples/features.npy pooled.npy",
+    "poolcli identify samples/features.npy pooled.npy --also samples/features.npy pooled.npy",
     "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
     exit_codes="Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
 )
@@ -132,45 +143,83 @@ def identify(request: IdentifyOptions) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 where none fits and the nearest is shown."""
     from poolcli.report.explain import candidates_document, candidates_view
 
-    sources = [parse_source(text) for text in (request.x, request.y)]
+    texts = (request.x, request.y, *request.also)
+    sources = [parse_source(text) for text in texts]
     options = array_options(request, sources)
     try:
-        x, y = (in_subprocess_if_fragile(each.path, partial(read, each, options)) for each in sources)
+        arrays = [in_subprocess_if_fragile(each.path, partial(read, each, options)) for each in sources]
     except FileError as error:  # 1 would say that nothing fits
         raise RequestError(error.message) from error
-    if (x.header.mode is None) != (y.header.mode is None):  # an image, and an array made of one
-        x, y = as_tensor(x), as_tensor(y)
-    found = _found_or_swapped(x, y, request)
-    request.answer(partial(candidates_document, x, y, found), partial(candidates_view, found))
+    pairs = [_comparable(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
+    found = _found_or_swapped(pairs, request)
+    request.answer(partial(candidates_document, pairs, found), partial(candidates_view, found))
     return 0 if found and found[0].fits else 1
 
 
-def _found_or_swapped(x: Tensor, y: Tensor, request: IdentifyOptions) -> "list[Candidate]":
-    """What the search finds; where nothing turns the first array into a larger second one, and something turns the
-    second into the first, a refusal with the command that says what.
-    """
-    from poolcli.explain.identify import identify as candidates
+Pair = tuple[Tensor, Tensor]
 
-    layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
-    given = attributes_of(request.pooling, request)
-    search: Any = partial(candidates, op=request.pooling, layout=layout, atol=request.atol, rtol=request.rtol, **given)
-    refusal, found, swapped = None, list["Candidate"](), list["Candidate"]()
+
+def _comparable(x: Tensor, y: Tensor) -> Pair:
+    """An image, and an array made of one, as tensors."""
+    return (as_tensor(x), as_tensor(y)) if (x.header.mode is None) != (y.header.mode is None) else (x, y)
+
+
+def _found_or_swapped(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
+    """What the search finds; where nothing fits, and something turns outputs that are as large as their inputs into
+    these, a refusal with the command that says what.
+    """
+    refusal, found, turned = None, list["Candidate"](), list["Candidate"]()
     try:
-        found = search(x.array, y.array)
+        found = _found(pairs, request)
     except RequestError as error:
         refusal = error
-    if y.array.size > x.array.size and not (found and found[0].fits):
+    larger = [y.array.size >= x.array.size for x, y in pairs]
+    if any(larger) and not (found and (found[0].fits or found[0].noise)):
         with suppress(RequestError):
-            swapped = search(y.array, x.array)
-    if swapped and swapped[0].fits:
-        line = shlex.join(["poolcli", "identify", request.y, request.x])
-        name = swapped[0].op.name
-        raise RequestError(
-            f"no pooling turns {request.x} into {request.y}, but {name} turns {request.y} into {request.x}: {line}"
-        )
+            turned = _found([pair[::-1] if swap else pair for pair, swap in zip(pairs, larger, strict=True)], request)
+    if turned and turned[0].fits:
+        raise _swapped(larger, turned[0].op.name, request)
     if refusal is not None:
         raise refusal
     return found
+
+
+def _found(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
+    from poolcli.explain.identify import identify as candidates
+
+    stated = {(x.header.layout, y.header.layout) for x, y in pairs}
+    layouts = stated.pop() if len(stated) == 1 and not any(None in each for each in stated) else (None, None)
+    (x, y), *also = ((x.array, y.array) for x, y in pairs)
+    return candidates(
+        x,
+        y,
+        also=also,
+        op=request.pooling,
+        layout=request.layout or layouts[0],
+        output_layout=request.output_layout or layouts[1],
+        atol=request.atol,
+        rtol=request.rtol,
+        **attributes_of(request.pooling, request),
+    )
+
+
+def _swapped(which: Sequence[bool], name: str, request: IdentifyOptions) -> RequestError:
+    """The refusal of pairs of which some are swapped, with the command in which they are not."""
+    texts = [request.x, request.y, *request.also]
+    pairs = list(zip(texts[::2], texts[1::2], strict=True))
+    turned = [(y, x) if swap else (x, y) for (x, y), swap in zip(pairs, which, strict=True)]
+    wrong, right = (
+        " and ".join(f"{x} into {y}" for (x, y), swap in zip(each, which, strict=True) if swap)
+        for each in (pairs, turned)
+    )
+    (x, y), *also = turned
+    words = ["poolcli", "identify", x, y, *(word for pair in also for word in ("--also", *pair))]
+    for own in fields(IdentifyOptions):
+        value = getattr(request, own.name)
+        if own.name not in ("x", "y", "also") and value not in (None, own.default):
+            words += [on_command_line(field(own.name, value if value is False else None))]
+            words += [] if isinstance(value, bool) else [str(value)]
+    return RequestError(f"no pooling turns {wrong}, but {name} turns {right}: {shlex.join(words)}")
 
 
 @command(

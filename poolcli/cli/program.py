@@ -56,6 +56,7 @@ class Parameter:
     numbers: whether it takes a number for each axis, as in 2,3
     writes: whether it takes the path of an output
     alone, value: what it stands for without a value, and the pattern of a value that may follow
+    words_each: how many words are given each time, which Typer gets one by one
 
     What Typer has made of it: its name, the type of a value, whether it may be given several times, and the flags that
     turn it on and off, of which an argument has none.
@@ -67,6 +68,7 @@ class Parameter:
     writes: bool = False
     alone: str = ""
     value: str = ""
+    words_each: int = 1
     name: str = ""
     kind: type = str
     many: bool = False

@@ -123,6 +123,8 @@ class _Line:
         if not each.many and before != value and each.read(before) != word:
             raise RequestError(f"{field(each.name)} is given twice, as {before} and as {value}; give it once")
         self.found += [each.flags[-1], word]
+        for _ in range(1, each.words_each):
+            self.found += [each.flags[-1], self._value(each)]
 
     def _value(self, each: Parameter) -> str:
         """The word that is the value of an option; refuses another option in its place."""

@@ -17,7 +17,7 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.conversion_search import told
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.equivalence import reads_same_elements
-from poolcli.explain.identify import Candidate, Deviation
+from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import Window, explain, facts, window
 from poolcli.formats import Tensor
@@ -209,7 +209,8 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         options = f"{candidate.op.name} {options_of(candidate.op)}"
         table.add_row(str(number), title, options, off(candidate.deviation))
     first = found[0]
-    heading = f"layout {first.plan.layout}"
+    elsewhere = f", output {first.output_layout}" if first.output_layout else ""
+    heading = f"layout {first.plan.layout}{elsewhere}"
     if not first.fits:
         lines: list[RenderableType] = [
             Text(f"nothing fits ({heading}); the nearest differs {first.deviation.where}:"),
@@ -244,12 +245,19 @@ def off(deviation: Deviation) -> str:
     return f"{deviation.max_abs:.3g}{ulp}"
 
 
-def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dict[str, Any]:
+def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[Candidate]) -> dict[str, Any]:
     """All that is known of the candidates, best first."""
+    first, *also = (
+        {
+            name: {"shape": list(each.array.shape), "dtype": each.array.dtype.name}
+            for name, each in zip(("input", "output"), pair, strict=True)
+        }
+        for pair in pairs
+    )
     return {
         "schema_version": SCHEMA_VERSION,
-        "input": {"shape": list(x.array.shape), "dtype": x.array.dtype.name},
-        "output": {"shape": list(y.array.shape), "dtype": y.array.dtype.name},
+        **first,
+        "also": also,
         "fits": bool(found) and found[0].fits,
         "noise": found[0].noise if found else None,
         "candidates": [_document(candidate) for candidate in found],
@@ -267,6 +275,7 @@ def _document(candidate: Candidate) -> dict[str, Any]:
         "max_ulp": off.max_ulp,
         "fits": candidate.fits,
         "layout": candidate.plan.layout,
+        "output_layout": candidate.output_layout or candidate.plan.layout,
         "options": options_of(candidate.op),
         "different": off.different,
         "elements": off.elements,

@@ -29,7 +29,7 @@ LINES = {  # of each table: lines that prepare, and lines that together print ev
     "solve": ([], ["shape max 1,3,32,32 --solve 16", "shape max 1,3,9,9 -k 3 -s 2 -p 1 --solve 7"]),
     "chain": ([], ["chain 1,3,9,9 conv:k3,s2,p1,o8 adaptive-avg:2"]),
     "check": ([], [f"check {MODEL} --to pytorch", f"check {MODEL} --layer stem --run data.npz"]),
-    "identify": ([POOLED, COUNTED], [f"identify {FEATURES} pooled.npy",
+    "identify": ([POOLED, COUNTED], [f"identify {FEATURES} pooled.npy --also {FEATURES} pooled.npy",
                                      f"identify {FEATURES} counted.npy --exclude-pad"]),
     "compare": ([POOLED, COUNTED], ["compare pooled.npy pooled.npy", "compare pooled.npy counted.npy"]),
     "info": ([], ["info samples/volume.h5 samples/make.py"]),

@@ -272,6 +272,64 @@ def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
     assert [make_plan(c.op, (1, 2, 16, 15)).output_shape[2] for c in found] == [7, 8]
 
 
+@pytest.mark.parametrize(
+    ("peer", "op", "shapes", "expected"),
+    [
+        (OPENVINO, AdaptiveAvgPool(1), [(7, 7), (9, 8)], {"adaptive-avg": None}),
+        (ONNX, MaxPool(3, 2, auto_pad="same_upper", like="onnx"), [(16, 16), (15, 18)], {"auto_pad": "same_upper"}),
+        slow(ONNX, AvgPool(5, 3, auto_pad="same_lower", exclude_pad=True, like="onnx"), [(16, 17), (15, 18)],
+             {"auto_pad": "same_lower"}),
+        slow(ONNX, AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like="onnx"), [(15, 16), (16, 15)],
+             {"rounding_type": "ceil", "pads_end": (1, 1)}),
+        (OPENVINO, AvgPool((3, 4), (2, 3), (1, 0), (0, 2)), [(16, 16), (15, 14)], {"pads_end": (0, 2)}),
+    ],
+    ids=["global", "same_upper", "same_lower", "ceil", "pads of the longest reach"],
+)  # fmt: skip
+def test_of_several_pairs_what_holds_for_all_is_found(peer: Peer, op: Any, shapes: Any, expected: Any) -> None:
+    inputs = [_random((1, 3, *shape)) for shape in shapes]
+    outputs = [y for y, _ in peer.ask([(op, x) for x in inputs])]
+    (x, y), *also = zip(inputs, outputs, strict=True)
+    found = identify(x, y, also=also)
+    first = next(each for each in found if each.op.like == op.like)
+    assert {name: getattr(first.op, name, None) for name in expected if name != op.name} | (
+        {op.name: None} if first.op.name in expected else {}
+    ) == expected
+    assert all(each.fits and each.plan.input_shape == x.shape for each in found)
+    for each in found:
+        for a, b in zip(inputs, outputs, strict=True):
+            np.testing.assert_allclose(run(make_plan(each.op, a.shape), a, engine="numpy")[0], b, 1e-5, 1e-6)
+
+
+def test_pairs_of_which_one_contradicts_the_other_fit_nothing_and_the_pair_is_named() -> None:
+    inputs = [_random((1, 3, 17, 17)), _random((1, 3, 16, 15))]
+    outputs = [AvgPool(3, 2)(x, engine="numpy") for x in inputs]
+    outputs[1][..., -1] += 1
+    (only,) = identify(inputs[0], outputs[0], also=[(inputs[1], outputs[1])], op="avg", strides=2)
+    told = (only.fits, only.plan.attributes["kernel"], only.deviation.where, only.deviation.different)
+    assert told == (False, [3, 3], "only at W=6, the last, in pair 2", 21)
+    assert only.deviation.elements == outputs[0].size + outputs[1].size
+
+
+def test_an_output_may_have_its_axes_in_another_order(cli: Cli, tmp_path: Path) -> None:
+    x, y, flipped = (str(tmp_path / name) for name in ("x.npy", "y.npy", "z.npy"))
+    np.save(x, _random((1, 4, 16, 18)))
+    ((found, _),) = ONNX.ask([(MaxPool(3, 2, like="onnx"), np.load(x))])
+    np.save(y, found)
+    np.save(flipped, found.transpose(0, 2, 3, 1))
+    for options in (("--output-layout", "nhwc"), ("--also", x, flipped)):
+        done = cli("identify", x, flipped, *options, "--op", "max")
+        assert (done.code, done.out.splitlines()[0]) == (0, "layout NCHW, output NHWC")
+    document = cli("identify", x, flipped, "--also", x, flipped, "--op", "max", "--json").json
+    first = document["candidates"][0]
+    assert (first["layout"], first["output_layout"], first["elements"]) == ("NCHW", "NHWC", 2 * found.size)
+    assert document["also"] == [{name: document[name] for name in ("input", "output")}]
+    mixed = cli("identify", x, y, "--also", x, flipped)
+    told = "the pairs are in no common layout (pair 1: NCHW, pair 2: NCHW to NHWC); give pairs of one layout"
+    assert (mixed.code, mixed.err) == (2, f"poolcli: {told}\n")
+    told = "--output-layout names 3 axes, the output has 4; name each axis"
+    assert cli("identify", x, y, "--output-layout", "NHW").err == f"poolcli: {told}\n"
+
+
 def test_arrays_of_no_pooling_are_refused() -> None:
     for shapes, text in (
         (((1, 2, 9, 9), (1, 3, 4, 4)), "differ along N or C; name the axes with layout if these are wrong"),
@@ -280,6 +338,14 @@ def test_arrays_of_no_pooling_are_refused() -> None:
     ):
         with pytest.raises(RequestError, match=text):
             identify(*(np.zeros(shape, np.float32) for shape in shapes))
+    x, y = np.zeros((1, 2, 9, 9), np.float32), np.zeros((1, 2, 4, 4), np.float32)
+    refused: tuple[tuple[Any, str], ...] = (
+        ((x, y), r"^also takes pairs of an input and an output, such as \[\(x2, y2\)\]$"),
+        ([(x, y), (x, y[:, :1])], "^pair 3: input N=1 C=2 H=9 W=9 and output N=1 C=1 H=4 W=4 differ along N or C"),
+    )
+    for also, text in refused:
+        with pytest.raises(RequestError, match=text):
+            identify(x, y, also=also)
 
 
 FOUND = """\
@@ -374,6 +440,18 @@ def test_files_that_were_swapped_are_answered_with_the_command_that_works(cli: C
     said = f"no pooling turns {small} into {large}, but max turns {large} into {small}: {command}"
     assert swapped.err == f"poolcli: {said}\n"
     assert cli(*command.split()[1:]).code == 0
+    one_of_two = cli("identify", large, small, "--also", small, large, "--op", "max", "--rtol", "1e-6")
+    command = f"poolcli identify {large} {small} --also {large} {small} --rtol 1e-06 --op max"
+    assert one_of_two.err.endswith(f": {command}\n")
+    assert cli(*command.split()[1:]).code == 0
+
+
+def test_swapped_files_of_one_size_are_answered_too(cli: Cli, tmp_path: Path) -> None:
+    before, after = str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
+    np.save(before, _random((1, 2, 9, 9)))
+    np.save(after, max_pool(np.load(before), 3, pads=1))
+    swapped = cli("identify", after, before, "--op", "max")
+    assert swapped.err.endswith(f": poolcli identify {before} {after} --op max\n")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes, is_known
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Lazy
-from poolcli.windows import Sliding, ceil_div, extent
+from poolcli.windows import Sliding, ceil_div, extent, same_pads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
+SAME = ("same_upper", "same_lower")
 DILATIONS = 3  # largest dilation that is tried
 
 
@@ -79,10 +80,16 @@ def _has(record: type[Attributes], name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """Windows that an axis may have, padded at the end as far as the last one reaches, and how unusual they are."""
+    """Windows that an axis may have, padded at the end as far as the last one reaches, and how unusual they are.
+
+    `pads_end` are the smallest and the largest padding at the end that inputs of all lengths have; without a word
+    `auto_pad`, from which the pads follow.
+    """
 
     windows: Sliding
     cost: float
+    pads_end: tuple[int, int]
+    auto_pad: str = ""
 
     @property
     def numbers(self) -> tuple[int, int, int, int]:
@@ -91,29 +98,53 @@ class Hypothesis:
         return w.kernel, w.stride, w.dilation, w.pad_begin
 
 
-def hypotheses(size: int, output: int, given: Mapping[str, int]) -> list[Hypothesis]:
-    """List the windows that give `output` elements, the most usual first.
+def hypotheses(lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str = "") -> list[Hypothesis]:
+    """List the windows that give all lengths of outputs, those of the first input, the most usual first.
 
     Kernels up to 11, those about as long as the input's share of an output, and the whole input; dilations up to 3;
-    pads shorter than the kernel or half of its extent; every stride.
+    pads shorter than the kernel or half of its extent, or those of the word `auto_pad`; every stride.
     """
-    share = max(1, size // output)
-    usual = {*range(1, min(USUAL, 2 * size) + 1), *range(max(1, share - 1), share + 3), 2 * share, 2 * share - 1, size}
-    found = []
+    (size, output), found = lengths[0], []
+    longest, most = max(lengths, key=lambda each: each[1])
+    for kernel, dilation, pad in _tried(lengths, given, auto_pad):
+        window = extent(kernel, dilation)
+        for stride in [given["strides"]] if "strides" in given else _strides(longest + pad, most, window):
+            begins = [pad] * len(lengths)
+            if auto_pad:
+                begins = [same_pads(n, kernel, stride, dilation, auto_pad == "same_upper")[0] for n, _ in lengths]
+            # How far each last window reaches past its input; all are padded as far as the furthest one does.
+            reaches = [(t - 1) * stride + window - pb - n for (n, t), pb in zip(lengths, begins, strict=True)]
+            ends = max(0, min(reaches)), max(0, *reaches)
+            if auto_pad:
+                gives_all = all(ceil_div(n, stride) == t for n, t in lengths)
+            else:
+                gives_all = ends[1] - min(reaches) < stride
+            fits = all(r < window <= n + pb + max(0, r) for (n, _), pb, r in zip(lengths, begins, reaches, strict=True))
+            if gives_all and fits:
+                begin, end = begins[0], max(0, reaches[0])
+                cost = unusual(size, kernel, stride, begin, max(begin, end), dilation) + 2 * (dilation - 1)
+                windows = Sliding(size, output, kernel, stride, dilation, begin, end)
+                found.append(Hypothesis(windows, cost, ends, auto_pad))
+    return sorted(found, key=lambda each: (each.cost, each.numbers))
+
+
+def _tried(
+    lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str
+) -> Iterator[tuple[int, int, int]]:
+    """Kernels, dilations and pads at the beginning; those of `auto_pad` depend on the stride."""
+    usual = {*range(1, min(USUAL, 2 * lengths[0][0]) + 1)}
+    for size, output in lengths:
+        share = max(1, size // output)
+        usual |= {*range(max(1, share - 1), share + 3), 2 * share, 2 * share - 1, size}
     for kernel in [given["kernel"]] if "kernel" in given else usual:
         dilations = range(1, DILATIONS + 1) if 1 < kernel <= USUAL else (1,)
         for dilation in [given["dilations"]] if "dilations" in given else dilations:
-            window = extent(kernel, dilation)
-            pads = range(max(kernel, window // 2 + 1)) if kernel <= 2 * USUAL else (0, kernel // 2)
-            for begin in [given["pads_begin"]] if "pads_begin" in given else pads:
-                for stride in [given["strides"]] if "strides" in given else _strides(size + begin, output, window):
-                    reach = (output - 1) * stride + window - begin - size  # of the last window past the input
-                    end = max(0, reach)
-                    if -stride < reach < window <= size + begin + end:
-                        windows = Sliding(size, output, kernel, stride, dilation, begin, end)
-                        cost = unusual(size, kernel, stride, begin, max(begin, end), dilation) + 2 * (dilation - 1)
-                        found.append(Hypothesis(windows, cost))
-    return sorted(found, key=lambda each: (each.cost, each.numbers))
+            if auto_pad or "pads_begin" in given:
+                pads: Sequence[int] = (given.get("pads_begin", 0),)
+            else:
+                longest = max(kernel, extent(kernel, dilation) // 2 + 1)
+                pads = range(longest) if kernel <= 2 * USUAL else (0, kernel // 2)
+            yield from ((kernel, dilation, pad) for pad in pads)
 
 
 def _strides(padded: int, output: int, window: int) -> Iterator[int]:
@@ -208,7 +239,7 @@ def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
 def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -> Iterator[Attributes]:
     """The rule on these windows: padded as far as they reach, and rounded up where frameworks then divide otherwise."""
     windows = [each.windows for each in combination]
-    ends = tuple(w.pad_end for w in windows)
+    ends, auto_pad = tuple(each.pads_end[1] for each in combination), combination[0].auto_pad
     numbers: dict[str, Any] = {
         "kernel": tuple(w.kernel for w in windows), "strides": tuple(w.stride for w in windows),
         "dilations": tuple(w.dilation for w in windows), "pads_begin": tuple(w.pad_begin for w in windows),
@@ -216,10 +247,13 @@ def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -
     given = rule.given | ({"divisor_override": divisor} if rule.divisor == "override" else {})
     record: Any = OPERATORS[rule.op]
     made = [{"pads_end": ends, "rounding_type": "floor"}]
-    if rule.divisor == "kernel" and any(ends):
-        overhanging = product(*map(_overhanging, windows))
+    if auto_pad:
+        numbers.pop("pads_begin")
+        made = [{"auto_pad": auto_pad}]
+    elif rule.divisor == "kernel" and any(ends):
+        overhanging = product(*map(_overhanging, combination))
         made += [{"pads_end": shorter, "rounding_type": "ceil", "like": "onnx"} for shorter in overhanging]
-    if rule.signed and any(ends):  # PyTorch's lp has no padding, but windows that overhang
+    elif rule.signed and any(ends):  # PyTorch's lp has no padding, but windows that overhang
         made.append({"pads_end": (0,) * len(ends), "rounding_type": "ceil"})
     for attributes in made:
         with suppress(RequestError):
@@ -227,8 +261,9 @@ def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -
             yield op
 
 
-def _overhanging(w: Sliding) -> list[int]:
+def _overhanging(each: Hypothesis) -> list[int]:
     """Up to three paddings at the end that give as many windows by rounding up, the last of them overhanging."""
-    low = max(0, w.pad_end - w.stride + 1)
-    found = dict.fromkeys((w.pad_begin, 0, *range(low, w.pad_end + 1)))
-    return [end for end in found if low <= end <= w.pad_end][:3]
+    (least, most), w = each.pads_end, each.windows
+    low = max(0, most - w.stride + 1)
+    found = dict.fromkeys((w.pad_begin, 0, *range(low, least + 1)))
+    return [end for end in found if low <= end <= least][:3]
