@@ -119,6 +119,7 @@ def _touched(edges: Sequence[int], read: range) -> range:
 dask_array = Lazy("dask.array")
 dask_base = Lazy("dask.base")
 highlevelgraph = Lazy("dask.highlevelgraph")
+task_spec = Lazy("dask._task_spec")  # no other module has the Task of dask's specification of graphs
 
 MARGIN = 0.5  # of a block: where less is read of it, its margins are cut out where the block is, and no more is moved
 
@@ -153,7 +154,12 @@ def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
 
 
 def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
-    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input."""
+    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input.
+
+    dask converts graphs of tuples twice before it computes them, which takes as long as all the rest.
+    """
+    task, reference = task_spec.Task, task_spec.TaskRef
+    beside = f"{name}-margins"
     tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
     tables = [blocks.pieces(axis) for axis in range(x.ndim)]
     for place in blocks.places:
@@ -162,12 +168,14 @@ def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dic
             block = tuple(piece.block for piece in pieces)
             if prod(piece.share for piece in pieces) < MARGIN:
                 margins.setdefault(block, {})[tuple(piece.taken for piece in pieces)] = None
-                sources.append((f"{name}-margins", *block))
+                sources.append(reference((beside, *block)))
             else:
-                sources.append((x.name, *block))
-        tasks[(name, *place)] = (partial(_pool_pieces, blocks.region(place), engine, indices, along), *sources)
+                sources.append(reference((x.name, *block)))
+        key = (name, *place)
+        tasks[key] = task(key, _pool_pieces, blocks.region(place), engine, indices, along, *sources)
     for block, spans in margins.items():
-        tasks[(f"{name}-margins", *block)] = (partial(_margins, tuple(spans)), (x.name, *block))
+        key = (beside, *block)
+        tasks[key] = task(key, _margins, tuple(spans), reference((x.name, *block)))
     return tasks
 
 
@@ -178,7 +186,10 @@ def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any)
 
 def _one_of(made: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
     """The values, or the indices, of the tasks that make both."""
-    layer = {(name, *place): (getitem, (both, *place), which) for place in blocks.places}
+    layer = {
+        (key := (name, *place)): task_spec.Task(key, getitem, task_spec.TaskRef((both, *place)), which)
+        for place in blocks.places
+    }
     graph = highlevelgraph.HighLevelGraph({**made.layers, name: layer}, {**made.dependencies, name: {both}})
     return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(len(blocks.chunks), dtype))
 
