@@ -39,6 +39,7 @@ class ReadOptions:
     first_level : for a pyramid: whether a multiscale group stands for its largest level, and a stack has its own axes
     raw : the array of a file without a header
     masks : whether pages that are masks of others hide pixels of those
+    apart : whether pages that differ may be read by several readers, one after the other
     """
 
     pages: str | None = None
@@ -50,6 +51,7 @@ class ReadOptions:
     first_level: bool = False
     raw: Raw | None = None
     masks: bool = True
+    apart: bool = False
 
 
 class Axis(NamedTuple):
@@ -72,6 +74,7 @@ class Header:
     beside : bytes of memory that reading takes beside the array or the region read
     curve : of images, how numbers stand for light
     masked : of images, whether masks hide some of the pixels
+    apart : of pages that differ, what `pages` says for those that can be read together, if they may be read apart
     axes : those that an image describes, if it is read as a stack
     """
 
@@ -87,6 +90,7 @@ class Header:
     beside: int = 0
     curve: Curve | None = None
     masked: bool = False
+    apart: tuple[str, ...] = ()
     axes: tuple[Axis, ...] = ()
 
 

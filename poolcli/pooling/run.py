@@ -6,39 +6,32 @@ A job is about one array, or about all arrays of a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES, lookup
+from poolcli.dtypes import lookup
 from poolcli.engine.choose import engine_notes
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import (
     FORMATS,
-    ArrayContainer,
     ArrayReader,
     Header,
     Metadata,
-    NamedArray,
     RegionWriter,
-    Source,
-    Spec,
-    WriteOptions,
     check_chunks,
-    check_holds_several,
     check_output,
     format_of,
     holds_several,
     open_array,
-    open_container,
-    write_several,
 )
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
+from poolcli.formats.checks import memory_limit_of, named
 from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
+from poolcli.formats.image.modes import UNEQUAL
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
@@ -48,7 +41,7 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
+from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure
 from poolcli.pooling.tiles import (
     POSITION,
     Clock,
@@ -91,16 +84,29 @@ def run_job(
         if settings.skip_existing and any(existing_outputs((job,))):
             return Outcome(job, skipped=True)
         if settings.arrays is not None and holds_several(job.source.path):
+            from poolcli.pooling.several import run_bundle
+
             return run_bundle(job, op, settings)
+        options = replace(settings.read_options, apart=_holds_unequal(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
-                file = stack.enter_context(open_array(job.source, settings.read_options))
+                file = stack.enter_context(open_array(job.source, options))
+            if file.header.apart:
+                from poolcli.pooling.several import run_pages
+
+                return run_pages(job, op, settings, file.header.apart)
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
             raise  # standard output itself, which is no fault of the input
         return replace(outcome, error=failure(error, job.source.path))
+
+
+def _holds_unequal(job: Job, settings: Settings) -> bool:
+    """Whether the output has pages that may differ, as far as each is pooled by itself."""
+    alone = job.indices is None and settings.rescale is None and settings.raw is None
+    return alone and job.output not in (None, "-") and format_of(str(job.output)).name in UNEQUAL
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
@@ -350,106 +356,3 @@ def _pool_whole(
     if outcome.colour.is_plain:
         return pool(whole(work.plan), x)
     return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
-
-
-def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
-    """Pools the arrays that the settings name (all of them for none); the outcomes of each are its `parts`.
-
-    Where all are meant, those that have other axes than can be pooled are copied.
-    """
-    clock = Clock()
-    for target in job.targets:
-        if target.key is not None:
-            raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
-        check_holds_several(target.path)
-    with open_container(job.source.path, settings.read_options) as file:
-        with clock.phase("read"):
-            headers = file.headers
-            chosen = list(_chosen(job.source.path, headers, settings))
-        pooled = {header.key for header in chosen}
-        copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
-        for target in job.targets:
-            array_names(target.path, [header.key for header in (*chosen, *copied)])
-        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
-        _check_sum(job.source.path, parts, copied, settings)
-        notes: tuple[str, ...] = (f"copied unpooled, because of their axes: {listing(copied)}",) if copied else ()
-        left_out = () if settings.arrays else file.left_out
-        notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
-        if not settings.dry_run:
-            parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
-            notes += not_kept
-    parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
-    every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
-
-
-def _prepared(
-    job: Job, op: Attributes, settings: Settings, file: ArrayContainer, header: Header, clock: Clock
-) -> Outcome:
-    part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
-    try:
-        return prepare_job(part, op, settings, file.array(str(header.key)).header)
-    except PoolError as error:
-        raise located(error, f"{job.source.path}:{header.key}") from error
-
-
-def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
-    """Refuses what is too large together, though each array for itself is not."""
-    headers = [*(part.header for part in parts if part.header), *copied]
-    held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
-    check_expansion(path, os.path.getsize(path), held, settings.allowed)
-    needed = max(held, sum(bytes_of(part.plan) for part in parts if part.plan))
-    what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
-    check_memory(what, needed, settings.max_memory, " together", fewer)
-
-
-def _pooled_and_written(
-    job: Job, settings: Settings, file: ArrayContainer, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
-) -> tuple[list[Outcome], tuple[str, ...]]:
-    """The outcomes, and notes on what could not be kept."""
-    ran, values, positions = [], list[NamedArray](), list[NamedArray]()
-    for part in parts:
-        key = part.job.source.key
-        try:
-            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(str(key)), clock)
-        except PoolError as error:
-            raise located(error, f"{job.source.path}:{key}") from error
-        ran.append(done)
-        values.append(_named(key, pooled, part.output, metadata))
-        if found is not None:
-            positions.append(_named(key, found, part.indices, Metadata()))
-    with clock.phase("read"):
-        values += [_copied(file, header) for header in copied]
-    notes: tuple[str, ...] = ()
-    with clock.phase("write"):
-        for target, arrays in ((job.output, values), (job.indices, positions)):
-            if target and arrays:
-                notes += write_several(
-                    target, arrays, WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
-                )
-    return ran, notes
-
-
-def _named(key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata) -> NamedArray:
-    assert stored is not None  # noqa: S101  # set by prepare_job
-    return NamedArray(Spec(stored.shape, stored.dtype, stored.layout, key, metadata), array)
-
-
-def _copied(file: ArrayContainer, header: Header) -> NamedArray:
-    array = file.array(str(header.key))
-    values = array.read(whole_region(header.shape))
-    return NamedArray(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
-
-
-def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
-    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself."""
-    if not headers:
-        raise RequestError(f"{path}: holds no array that can be pooled")
-    if not settings.arrays:
-        yield from usable(headers, settings.read_options.axes) or headers
-        return
-    by_name = {(header.key or "").strip("/"): header for header in headers}
-    for name in settings.arrays:
-        if name.strip("/") not in by_name:
-            raise RequestError(f"{path}: has no array {name!r}; it holds {listing(headers)}")
-        yield by_name[name.strip("/")]

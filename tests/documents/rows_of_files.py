@@ -151,13 +151,26 @@ def _full_scale(row: Row) -> None:
     assert np.load("y.npy").item() == 64_535
 
 
-@row_of(FILES, "pages of different sizes, smaller copies, previews")
-def _full_size(row: Row) -> None:
+@row_of(FILES, "pages of different sizes or modes")
+def _different(row: Row) -> None:
+    tifffile = pytest.importorskip("tifffile")
     Image.new("L", (2, 2)).save("x.tif", save_all=True, append_images=[Image.new("L", (4, 4), 7)])
     assert "note page 2 of 2 is read, the first of full size; --pages takes others" in pool("avg x.tif -o y.npy -k 4")
     assert np.load("y.npy").item() == 7
     pool("avg x.tif -o z.npy -k 2 --pages 1")
     assert np.load("z.npy").item() == 0
+    assert "page 2 uint8 H=4 W=4 H=3 W=3" in pool("avg x.tif -o y.tif -k 2")
+    with tifffile.TiffFile("y.tif") as file:
+        assert [page.shape for page in file.pages] == [(1, 1), (3, 3)]
+
+
+@row_of(FILES, "smaller copies, previews")
+def _copies(row: Row) -> None:
+    sizes = (8, 4, 2)
+    first, *others = (Image.new("L", (size, size), size) for size in sizes)
+    first.save("x.tif", save_all=True, append_images=others)
+    assert "note page 1 of 3 is read, the first of full size; --pages takes others" in pool("avg x.tif -o y.tif -k 2")
+    assert "page 1 of" not in pool("avg x.tif -o z.tif -k 2 --pages all")
 
 
 @row_of(FILES, "GIF")

@@ -13,7 +13,7 @@ from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
 from poolcli.formats.image import deep, pillow, stacks, tiff, tiff_write
 from poolcli.formats.image.modes import MODES
-from poolcli.formats.image.pages import Picture, choose_pages, masks_of, refuse_many_pixels, refuse_memory
+from poolcli.formats.image.pages import Page, Picture, alike, choose_pages, masks_of, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
 from poolcli.system.lazy_imports import loading
@@ -54,14 +54,14 @@ def _inspect(
     image, said = pillow.open_image(stack, path, most, options.limit)
     known = pillow.known_pages(path, image, options.limit) if image is not None else None
     pages = tiff.open_file(stack, path, options.limit)[2] if known is None else known
-    taken, notes = choose_pages(path, pages, options.pages, options.masks)
+    taken, apart, notes = _taken(path, pages, options)
     if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
         image = None
     if image is None or (
         image.format == "TIFF" and (deep.loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
     ):
         file, stream, pages = tiff.open_file(stack, path, options.limit)
-        taken, notes = choose_pages(path, pages, options.pages, options.masks)
+        taken, apart, notes = _taken(path, pages, options)
         picture = tiff.picture_of(path, file, stream, taken[0])
     elif not deep.loses_bits(image):
         picture = pillow.picture_of(path, image, pages[taken[0]], len(taken) > 1)
@@ -96,9 +96,19 @@ def _inspect(
     decoding = pages[taken[0]].pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(path)
     header = Header(
         picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
-        picture.curve, masked, axes,
+        picture.curve, masked, apart, axes,
     )  # fmt: skip
     return header, picture, taken, masks
+
+
+def _taken(
+    path: str, pages: Sequence[Page], options: ReadOptions
+) -> tuple[Sequence[int], tuple[str, ...], tuple[str, ...]]:
+    """The pages that are read together, all that are read in runs of such pages if there are several, and notes."""
+    able = options.apart and tiff_write.is_installed()
+    chosen, notes = choose_pages(path, pages, options.pages, options.masks, able)
+    runs = alike(pages, chosen)
+    return runs[0], tuple(f"{run[0] + 1}-{run[-1] + 1}" for run in runs) if len(runs) > 1 else (), notes
 
 
 def _load(

@@ -105,16 +105,16 @@ class Page(NamedTuple):
 
 
 def choose_pages(
-    path: str, pages: Sequence[Page], wanted: str | None, masked: bool = True
+    path: str, pages: Sequence[Page], wanted: str | None, masked: bool = True, apart: bool = False
 ) -> tuple[list[int], tuple[str, ...]]:
     """The pages that are read, counted from 0, and notes if these are not all, or have masks.
 
-    Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
-    pages differ or some are copies of others. Masks are read with their pages, and by themselves only if no other page
-    is wanted.
+    Those that are `wanted`, which must be of one size and kind unless they are read `apart`. If that is None: all, or
+    the first of the largest if pages differ or some are copies of others. Masks are read with their pages, and by
+    themselves only if no other page is wanted.
     """
     pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(len(pages)))
-    chosen, notes = _chosen(path, pages, pictures, wanted)
+    chosen, notes = _chosen(path, pages, pictures, wanted, apart)
     if pages[chosen[0]].is_mask:
         return chosen, notes
     masks = masks_of(pages)
@@ -142,14 +142,15 @@ def masks_of(pages: Sequence[Page]) -> dict[int, int]:
 
 
 def _chosen(
-    path: str, pages: Sequence[Page], pictures: Sequence[int], wanted: str | None
+    path: str, pages: Sequence[Page], pictures: Sequence[int], wanted: str | None, apart: bool
 ) -> tuple[list[int], tuple[str, ...]]:
     count = len(pages)
     if wanted is not None:
         asked = pictures if wanted == "all" else _asked(path, count, wanted)
         chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
-        _refuse_unlike(path, pages, chosen)
-        return chosen, (f"page {chosen[0] + 1} of {count} is read",) if len(asked) == 1 < count else ()
+        if not apart:
+            _refuse_unlike(path, pages, chosen)
+        return chosen, (f"page {chosen[0] + 1} of {count} is read",) if wanted.isdigit() and count > 1 else ()
     full = [i for i in pictures if not pages[i].is_copy]
     if not full:
         first = pictures[0]
@@ -157,8 +158,28 @@ def _chosen(
     if len(full) == len(pictures) and all(pages[i] == pages[full[0]] for i in full):
         return full, ()
     first = max(full, key=lambda i: pages[i].pixels)
+    if apart and not (first == full[0] and all(_is_reduced(pages[i], pages[first]) for i in full[1:])):
+        return full, ()
     note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
     return [first], (note,)
+
+
+def _is_reduced(page: Page, full: Page) -> bool:
+    """Whether a page looks like a smaller copy: its sides are those of the other over a whole number, rounded."""
+    factor = round(full.width / max(page.width, 1))
+    near = (abs(page.width - full.width / factor), abs(page.height - full.height / factor)) if factor > 1 else (1, 1)
+    return max(near) < 1 and page.kind == full.kind
+
+
+def alike(pages: Sequence[Page], chosen: Sequence[int]) -> list[list[int]]:
+    """The chosen pages in runs of one size and kind, with no others but masks in between."""
+    runs = list[list[int]]()
+    for i in chosen:
+        if runs and pages[runs[-1][0]][:3] == pages[i][:3] and all(p.is_mask for p in pages[runs[-1][-1] + 1 : i]):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
 def _asked(path: str, count: int, wanted: str) -> range:

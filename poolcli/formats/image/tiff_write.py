@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,7 +58,7 @@ class Compression(NamedTuple):
     @property
     def needs_tifffile(self) -> bool:
         """Whether tifffile writes it: it alone can, or it is installed and faster."""
-        return self.tifffile is not None and (self.pillow is None or _is_installed())
+        return self.tifffile is not None and (self.pillow is None or is_installed())
 
 
 def choose_compression(kept: Mapping[str, Any]) -> tuple[Compression, tuple[str, ...]]:
@@ -80,7 +80,8 @@ NAMED = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number
 
 
 @cache
-def _is_installed() -> bool:
+def is_installed() -> bool:
+    """Whether tifffile writes files."""
     try:
         need("tifffile", "imagecodecs", why=WHY_WRITE)
     except RequestError:
@@ -88,9 +89,20 @@ def _is_installed() -> bool:
     return True
 
 
-def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], compression: Compression) -> bytes:
-    """The pixels, N, H, W, C, as a little-endian TIFF; `kept` says what bands are."""
+def encode(
+    path: str, sections: Sequence[tuple[str, NDArray[Any], Mapping[str, Any]]], compressions: Sequence[Compression]
+) -> bytes:
+    """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept, each with its compression."""
     (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
+    stream, size = io.BytesIO(), sum(pages.nbytes for _, pages, _ in sections)
+    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=size > MOST_BYTES) as file:
+        for (mode, pages, kept), compression in zip(sections, compressions, strict=True):
+            _append(file, mode, pages, kept, compression)
+    return stream.getvalue()
+
+
+def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], compression: Compression) -> None:
+    """Writes pages with their masks; `kept` says what bands are."""
     channels = pages.shape[-1]
     photometric, extra = kept.get("bands", (NAMED.get(mode, tags.RGB if channels in (3, 4) else tags.GREY), ()))
     if tags.COLOURS[photometric] + len(extra) != channels:
@@ -101,25 +113,22 @@ def encode(path: str, pages: NDArray[Any], mode: str, kept: Mapping[str, Any], c
     compressor = compression.tifffile
     predictor = compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES)
     nodata = [(tags.NO_DATA, "s", 0, kept["nodata"], True)] if "nodata" in kept else []
-    stream = io.BytesIO()
-    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MOST_BYTES) as file:
-        for number, page in enumerate(pages):
-            file.write(
-                page if channels > 1 else page[..., 0],
-                photometric=photometric,
-                planarconfig="contig" if channels > 1 else None,
-                extrasamples=extra or None,
-                compression=compressor,
-                compressionargs=QUICK if (compressor, predictor, pages.dtype.name) in NOISY else None,
-                predictor=predictor,
-                metadata=None,
-                software=False,
-                extratags=nodata,
-            )
-            if "mask" in kept:
-                mask = {"photometric": "mask", "subfiletype": tags.MASK, "compression": "zlib"}
-                file.write(~kept["mask"][number], metadata=None, software=False, **mask)
-    return stream.getvalue()
+    for number, page in enumerate(pages):
+        file.write(
+            page if channels > 1 else page[..., 0],
+            photometric=photometric,
+            planarconfig="contig" if channels > 1 else None,
+            extrasamples=extra or None,
+            compression=compressor,
+            compressionargs=QUICK if (compressor, predictor, pages.dtype.name) in NOISY else None,
+            predictor=predictor,
+            metadata=None,
+            software=False,
+            extratags=nodata,
+        )
+        if "mask" in kept:
+            mask = {"photometric": "mask", "subfiletype": tags.MASK, "compression": "zlib"}
+            file.write(~kept["mask"][number], metadata=None, software=False, **mask)
 
 
 BYTE, UNDEFINED = 1, 7  # types of tags
@@ -131,14 +140,13 @@ STORED = {
 }
 
 
-def with_directories(data: bytes, found: Mapping[str, Any]) -> bytes | bytearray:
-    """A little-endian TIFF whose pages also have the tags that were found: those of `pages` by number, or the others.
+def with_directories(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes | bytearray:
+    """A little-endian TIFF whose pages, masks left out, also have the tags that were found for each.
 
     Their directories are written anew at the end of the file, with the entries that they had, which say where the
     pixels are, and the new ones: tifffile cannot write EXIF directories, and Pillow not all that tifffile writes.
     """
-    others = found.get("pages", {})
-    if not any(key in page for page in (found, *others.values()) for key in BESIDE):
+    if not any(key in page for page in found for key in BESIDE):
         return data
     tiff, big = bytearray(data), data[2] == 43
     number, place, entry, at = ("<Q", "<Q", 20, 8) if big else ("<H", "<I", 12, 4)
@@ -155,7 +163,7 @@ def with_directories(data: bytes, found: Mapping[str, Any]) -> bytes | bytearray
         if int.from_bytes(own.get(tags.SUBFILE, b"")[-struct.calcsize(place) :], "little") & tags.MASK:
             at = following
             continue
-        tags_of_page = _directory(others.get(page, found), head)
+        tags_of_page = _directory(found[page], head)
         if len(tags_of_page):
             tiff += bytes(len(tiff) % 2)
             added = tags_of_page.tobytes(len(tiff))

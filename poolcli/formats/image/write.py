@@ -28,51 +28,66 @@ pil: Any = Lazy("PIL.Image")
 pil_png: Any = Lazy("PIL.PngImagePlugin")
 
 
+Section = tuple[str, "NDArray[Any]", dict[str, Any]]  # the mode of pages of one size, their pixels, and what is kept
+
+
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes the images of one array; returns notes on what the format could not keep."""
+    """Writes the images of one array, or in formats whose pages may differ of several; returns notes on what the format
+    could not keep.
+    """
     import numpy as np
 
-    (named,) = arrays
-    name, spec = format_of(path).name, named.spec
-    stack = np.ascontiguousarray(convert_layout(named.array, spec.layout, "NHWC"))
-    mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
-    kept, notes = chosen(name, mode, spec.metadata.image)
-    if "mask" in kept:
-        kept["mask"] = convert_layout(kept["mask"], spec.layout, "NHWC")[..., 0]
-    encoded = partial(_encode, path, name, mode, stack, options.quality)
+    name, sections, notes = format_of(path).name, list[Section](), list[str]()
+    for named in arrays:
+        spec = named.spec
+        stack = np.ascontiguousarray(convert_layout(named.array, spec.layout, "NHWC"))
+        mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
+        kept, lost = chosen(name, mode, spec.metadata.image)
+        if "mask" in kept:
+            kept["mask"] = convert_layout(kept["mask"], spec.layout, "NHWC")[..., 0]
+        sections.append((mode, stack, kept))
+        notes += lost
+    encoded = partial(_encode, path, name, options.quality)
     with translated(path):
         try:
-            data, more = encoded(kept)
+            data, more = encoded(sections)
         except (PoolError, MemoryError):
             raise
         except Exception:  # because of the pixels, or of the metadata
-            bare = {key: value for key, value in kept.items() if key not in BESIDE}
-            if len(bare) == len(kept):
+            bare = [(m, s, {key: value for key, value in kept.items() if key not in BESIDE}) for m, s, kept in sections]
+            if bare == sections:
                 raise
             data, more = encoded(bare)
             more = (*more, "metadata not kept: damaged in the input")
     with byte_stream(path, options.overwrite) as stream:
         stream.write(data)
-    return (*notes, *more)
+    return tuple(dict.fromkeys((*notes, *more)))
 
 
 def _encode(
-    path: str, name: str, mode: str, stack: NDArray[Any], quality: int | None, kept: Mapping[str, Any]
+    path: str, name: str, quality: int | None, sections: Sequence[Section]
 ) -> tuple[bytes | bytearray, tuple[str, ...]]:
     """The file, and notes on what could not be kept; made in memory, because Pillow does not notice short writes."""
     if name == "tiff":
-        compression, notes = tiff_write.choose_compression(kept)
-        if mode in DEEP or compression.needs_tifffile or "mask" in kept:
-            data: bytes = tiff_write.encode(path, stack, mode, kept, compression)
-        else:
-            data = encode(name, mode, stack, compression.pillow_options(kept))
-        return tiff_write.with_directories(data, kept), notes
+        return _encode_tiff(path, sections)
+    ((mode, stack, kept),) = sections
     if name == "gif":
         return encode_gif(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
     if name == "png" and (mode in DEEP or encodes_png(stack, mode)):
         return encode_png(path, stack[0], settings), ()
     return encode(name, mode, stack, settings), ()
+
+
+def _encode_tiff(path: str, sections: Sequence[Section]) -> tuple[bytes | bytearray, tuple[str, ...]]:
+    compressions, notes = zip(*(tiff_write.choose_compression(kept) for _, _, kept in sections), strict=True)
+    (mode, stack, kept), compression = sections[0], compressions[0]
+    if len(sections) > 1 or mode in DEEP or compression.needs_tifffile or "mask" in kept:
+        data: bytes = tiff_write.encode(path, sections, compressions)
+    else:
+        data = encode("tiff", mode, stack, compression.pillow_options(kept))
+    pages = [kept.get("pages", {}).get(i, kept) for _, stack, kept in sections for i in range(len(stack))]
+    return tiff_write.with_directories(data, pages), tuple(dict.fromkeys(note for said in notes for note in said))
 
 
 KEEPS = {

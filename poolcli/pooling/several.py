@@ -1,0 +1,187 @@
+"""Jobs about several arrays: those of a file that holds several, and the pages of a picture that differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import PoolError, RequestError
+from poolcli.formats import (
+    ArrayContainer,
+    Header,
+    Metadata,
+    NamedArray,
+    Source,
+    Spec,
+    WriteOptions,
+    check_holds_several,
+    format_of,
+    open_array,
+    open_container,
+    write_several,
+)
+from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, named, usable
+from poolcli.formats.files import check_unchanged, fingerprint_of
+from poolcli.formats.names import array_names
+from poolcli.formats.records import whole_region
+from poolcli.message_fields import field
+from poolcli.plan.attributes import Attributes
+from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, located
+from poolcli.pooling.run import pool_to_memory, prepare_job
+from poolcli.pooling.tiles import Clock, bytes_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HELD = 2  # of a result: itself, and in the file as it is made
+
+
+def run_pages(job: Job, op: Attributes, settings: Settings, runs: Sequence[str]) -> Outcome:
+    """Pools pages that differ, those of each run together; the outcomes of each are its `parts`. Where no pages are
+    asked for, those that cannot be pooled are left out, and a note says why.
+    """
+    clock, path, held = Clock(), job.source.path, 0
+    before = fingerprint_of(path)
+    parts, values, notes, lost = list[Outcome](), list[NamedArray](), list[str](), list[PoolError]()
+    for pages in runs:
+        first, _, last = pages.partition("-")
+        name = f"page {first}" if first == last else f"pages {pages}"
+        room = None if settings.max_memory is None else max(0, settings.max_memory - HELD * held)
+        own = replace(settings, pages=pages, max_memory=room)
+        try:
+            with open_array(job.source, own.read_options) as file:
+                header = replace(file.header, key=name)
+                part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, header)
+                if not settings.dry_run:
+                    part, pooled, _, metadata = pool_to_memory(part, own, file, clock)
+                    values.append(_named(name, pooled, part.output, metadata, header.mode))
+                    held += pooled.nbytes
+        except PoolError as error:
+            if settings.pages is not None:
+                raise error.at(f"{path}: {name}") from error
+            lost.append(error)
+            notes.append(f"{name} left out: {error.message.removeprefix(f'{path}: ')}")
+            continue
+        parts.append(part)
+    if not parts:
+        raise lost[0]
+    check_unchanged(path, before)
+    if values:
+        with clock.phase("write"):
+            notes += format_of(str(job.output)).functions.write(
+                str(job.output), values, WriteOptions(settings.overwrite, settings.quality)
+            )
+    return _together(job, clock, parts, notes)
+
+
+def _together(job: Job, clock: Clock, parts: Sequence[Outcome], notes: Sequence[str]) -> Outcome:
+    """The outcome of a job whose arrays have these, with notes on all of them."""
+    parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
+    every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
+
+
+def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
+    """Pools the arrays that the settings name (all of them for none); the outcomes of each are its `parts`.
+
+    Where all are meant, those that have other axes than can be pooled are copied.
+    """
+    clock = Clock()
+    for target in job.targets:
+        if target.key is not None:
+            raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
+        check_holds_several(target.path)
+    with open_container(job.source.path, settings.read_options) as file:
+        with clock.phase("read"):
+            headers = file.headers
+            chosen = list(_chosen(job.source.path, headers, settings))
+        pooled = {header.key for header in chosen}
+        copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
+        for target in job.targets:
+            array_names(target.path, [header.key for header in (*chosen, *copied)])
+        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
+        _check_sum(job.source.path, parts, copied, settings)
+        notes: tuple[str, ...] = (f"copied unpooled, because of their axes: {listing(copied)}",) if copied else ()
+        left_out = () if settings.arrays else file.left_out
+        notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
+        if not settings.dry_run:
+            parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
+            notes += not_kept
+    return _together(job, clock, parts, notes)
+
+
+def _prepared(
+    job: Job, op: Attributes, settings: Settings, file: ArrayContainer, header: Header, clock: Clock
+) -> Outcome:
+    part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
+    try:
+        return prepare_job(part, op, settings, file.array(str(header.key)).header)
+    except PoolError as error:
+        raise located(error, f"{job.source.path}:{header.key}") from error
+
+
+def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
+    """Refuses what is too large together, though each array for itself is not."""
+    headers = [*(part.header for part in parts if part.header), *copied]
+    held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
+    check_expansion(path, os.path.getsize(path), held, settings.allowed)
+    needed = max(held, sum(bytes_of(part.plan) for part in parts if part.plan))
+    what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
+    check_memory(what, needed, settings.max_memory, " together", fewer)
+
+
+def _pooled_and_written(
+    job: Job, settings: Settings, file: ArrayContainer, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
+) -> tuple[list[Outcome], tuple[str, ...]]:
+    """The outcomes, and notes on what could not be kept."""
+    ran, values, positions = [], list[NamedArray](), list[NamedArray]()
+    for part in parts:
+        key = part.job.source.key
+        try:
+            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(str(key)), clock)
+        except PoolError as error:
+            raise located(error, f"{job.source.path}:{key}") from error
+        ran.append(done)
+        values.append(_named(key, pooled, part.output, metadata))
+        if found is not None:
+            positions.append(_named(key, found, part.indices, Metadata()))
+    with clock.phase("read"):
+        values += [_copied(file, header) for header in copied]
+    notes: tuple[str, ...] = ()
+    with clock.phase("write"):
+        for target, arrays in ((job.output, values), (job.indices, positions)):
+            if target and arrays:
+                notes += write_several(
+                    target, arrays, WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
+                )
+    return ran, notes
+
+
+def _named(
+    key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata, mode: str | None = None
+) -> NamedArray:
+    assert stored is not None  # noqa: S101  # set by prepare_job
+    return NamedArray(Spec(stored.shape, stored.dtype, stored.layout, key, metadata, mode), array)
+
+
+def _copied(file: ArrayContainer, header: Header) -> NamedArray:
+    array = file.array(str(header.key))
+    values = array.read(whole_region(header.shape))
+    return NamedArray(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
+
+
+def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
+    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself."""
+    if not headers:
+        raise RequestError(f"{path}: holds no array that can be pooled")
+    if not settings.arrays:
+        yield from usable(headers, settings.read_options.axes) or headers
+        return
+    by_name = {(header.key or "").strip("/"): header for header in headers}
+    for name in settings.arrays:
+        if name.strip("/") not in by_name:
+            raise RequestError(f"{path}: has no array {name!r}; it holds {listing(headers)}")
+        yield by_name[name.strip("/")]
