@@ -20,6 +20,7 @@ from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, whole
 from poolcli.pooling.colour import rescaled
 from poolcli.pooling.outcome import Outcome, Settings, Stored
+from poolcli.pooling.packing import repacked
 from poolcli.pooling.tiles import HELD, LARGEST, TILE, bytes_of
 from poolcli.windows import AxisWindows, Sliding, coordinate_means
 
@@ -38,7 +39,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
 
     What there is for each axis is in the order of `layout`, in which the output is stored.
     """
-    windows = {axis.name: axis.windows for axis in plan.axes}
+    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, repacked(metadata, plan)
     if "mask" in metadata.image:
         metadata = replace(metadata, image={**metadata.image, "mask": _pooled(metadata.image["mask"], plan, layout)})
     if metadata.image and {"H", "W"} <= windows.keys():

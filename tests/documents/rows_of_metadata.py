@@ -72,6 +72,15 @@ def _places(row: Row) -> None:
         assert (found[33550], found[42113]) == ((30.0, 40.0, 0.0), "7")
 
 
+@row("scale, offset, unit and description of bands (GDAL)")
+def _bands(row: Row) -> None:
+    items = '<Item name="SCALE" sample="0" role="scale">0.5</Item><Item name="MEAN">1</Item>'
+    picture("x.tif", "L", GREY, tiffinfo={42112: f"<GDALMetadata>{items}</GDALMetadata>"})
+    assert "note GDAL's MEAN not kept" in pool("avg x.tif -o y.tif -k 2 --overwrite")
+    with Image.open("y.tif") as image:
+        assert 'sample="0" role="scale">0.5</Item>' in image.getexif()[42112]
+
+
 @row("ICC profile")
 def _icc(row: Row) -> None:
     for suffix in ("png", "jpg", "tif", "webp", "gif"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from poolcli.formats.checks import named
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image import xmp
 from poolcli.system.lazy_imports import Lazy
@@ -70,7 +71,7 @@ WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
     "colour": "colour space of the PNG chunks", "nodata": "nodata value",
-    "mask": "mask of missing pixels",
+    "mask": "mask of missing pixels", "gdal": "GDAL's scale, offset or names of bands",
 }  # fmt: skip
 DAMAGED = "damaged in the input"
 XMP_TEXT = "XML:com.adobe.xmp"
@@ -120,6 +121,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     if is_tiff:
         try:
             found |= _of_tiff(exif)
+            found["gdal"], others = tags.bands_of(str(exif.get(tags.GDAL, "")))
+            lost += [(f"GDAL's {named(others)}", NOT_APPLICABLE)] if others else []
             blocks = _photoshop(exif)
         except MemoryError:
             raise
@@ -145,6 +148,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     if "xmp" in found:
         found["xmp"], prefixes = xmp.for_pooled(found["xmp"])
         lost += [(f"XMP data of companion images ({', '.join(prefixes)})", "the output has none")] if prefixes else []
+    if not found.get("gdal"):
+        found.pop("gdal", None)
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 

@@ -24,7 +24,7 @@ EXTRA_SAMPLES, SAMPLE_FORMAT, SUBSAMPLING = 338, 339, 530
 # What the file says beside them.
 DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
 RESOLUTION = (282, 283)  # x, y; pixels per unit
-XMP, IPTC, PHOTOSHOP, EXIF, ICC_PROFILE, GPS, NO_DATA = 700, 33723, 34377, 34665, 34675, 34853, 42113
+XMP, IPTC, PHOTOSHOP, EXIF, ICC_PROFILE, GPS, GDAL, NO_DATA = 700, 33723, 34377, 34665, 34675, 34853, 42112, 42113
 PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS = 33550, 33922, 34264, 34735  # GeoTIFF
 # In the EXIF directory.
 MAKER_NOTE, INTEROPERABILITY = 37500, 40965
@@ -59,7 +59,7 @@ EXIF_KEPT = frozenset((
 # Written anew: how the pixels are stored, what is kept apart from the directory, padding.
 MADE_ANEW = frozenset((
     *range(254, 269), *range(273, 282), 284, *range(288, 294), 297, 317, *range(320, 331), 332, 334, 336,
-    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, NO_DATA,
+    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, GDAL, NO_DATA,
     37121, 37122, 59932, 59933,
 ))  # fmt: skip
 
@@ -83,6 +83,33 @@ def name_of(tag: int) -> str:
     """The name of a tag, or its number."""
     name = pil_exif.TAGS.get(tag) or pil_tags.lookup(tag).name
     return str(tag) if name == "unknown" else str(name)
+
+
+# GDAL's metadata: what is kept of each band, by its role, and its name.
+ROLES = {"scale": "SCALE", "offset": "OFFSET", "unittype": "UNITTYPE", "description": "DESCRIPTION"}
+_ITEM, _ATTRIBUTE = re.compile(r"<Item\b([^<>]*)>([^<]*)</Item>"), re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
+
+
+def bands_of(text: str) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """What GDAL's metadata say of each band, by its number and their role, and the names of others."""
+    bands, others = dict[str, dict[str, str]](), list[str]()
+    for stored, value in _ITEM.findall(text):
+        item = dict(_ATTRIBUTE.findall(stored))
+        if item.get("role") in ROLES and item.get("sample", "").isdecimal():
+            bands.setdefault(item["sample"], {})[item["role"]] = value
+        else:
+            others.append(item.get("name", "?"))
+    return bands, others
+
+
+def as_gdal(bands: Mapping[str, Mapping[str, str]]) -> bytes:
+    """GDAL's metadata as they are stored, of texts that Pillow has read byte by byte."""
+    items = (
+        f'  <Item name="{ROLES[role]}" sample="{band}" role="{role}">{value}</Item>\n'
+        for band, roles in bands.items()
+        for role, value in roles.items()
+    )
+    return f"<GDALMetadata>\n{''.join(items)}</GDALMetadata>\n".encode("latin-1", "replace")
 
 
 # Photoshop's resource blocks.

@@ -131,8 +131,8 @@ def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], 
             file.write(~kept["mask"][number], metadata=None, software=False, **mask)
 
 
-BYTE, UNDEFINED = 1, 7  # types of tags
-BESIDE = ("exif", "icc_profile", "xmp", "photoshop", "dpi", "geo")
+BYTE, TEXT, UNDEFINED = 1, 2, 7  # types of tags
+BESIDE = ("exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
 STORED = {
     tags.ICC_PROFILE: ("icc_profile", UNDEFINED),
     tags.XMP: ("xmp", BYTE),
@@ -187,6 +187,8 @@ def _directory(found: Mapping[str, Any], head: bytes) -> Any:
     iptc = tags.blocks_of(found.get("photoshop", b"")).get(tags.IPTC_BLOCK)
     if iptc:
         values[tags.IPTC] = (iptc, UNDEFINED)
+    if "gdal" in found:
+        values[tags.GDAL] = (tags.as_gdal(found["gdal"]), TEXT)
     for tag, (value, kind) in values.items():
         directory.tagtype[tag] = kind
         directory[tag] = value

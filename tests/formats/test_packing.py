@@ -1,0 +1,85 @@
+"""Scale and offset of stored numbers: kept where results stand for what they did, else changed or dropped and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import tifffile
+
+from tests.conftest import Cli
+
+X = np.random.default_rng(6).integers(-90, 90, (4, 6)).astype(np.int16)
+SCALE, OFFSET = -0.5, 273.0
+OPERATORS: dict[str, Any] = {
+    "avg": np.mean, "median": np.median, "std": np.std, "sum": np.sum, "max": np.min,
+    "lp": lambda x, axis: np.sqrt((x**2).sum(axis)),
+}  # fmt: skip
+FLOAT = ("--dtype", "float64")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def results(op: str, offset: float) -> Any:
+    """Of what the numbers stand for, as the maximum of numbers with a negative scale is the least of that."""
+    meant = (X * SCALE + offset).reshape(2, 2, 3, 2).transpose(0, 2, 1, 3).reshape(2, 3, 4)
+    return OPERATORS[op](meant, axis=-1)
+
+
+@pytest.mark.parametrize("offset", [0.0, OFFSET])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_results_stand_for_what_the_numbers_did(op: str, offset: float, cli: Cli) -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = X
+        file["x"].attrs.update(scale_factor=[SCALE], add_offset=offset, valid_range=[-90, 90], actual_range=[0, 1])
+    items = "".join(
+        f'<Item name="{role.upper()}" sample="0" role="{role}">{value}</Item>'
+        for role, value in {"scale": SCALE, "offset": offset, "unittype": "°C &lt;"}.items()
+    )
+    text = f'<GDALMetadata>{items}<Item name="STATISTICS_MEAN" sample="0">3</Item></GDALMetadata>'.encode()
+    tifffile.imwrite("x.tif", X, metadata=None, extratags=[(42112, 2, len(text), text, True)])
+    size = ("-k", "2", "-s", "2", "-q", "--overwrite", *(FLOAT if op in ("avg", "median", "lp") else ()))
+    assert cli(op, "x.h5", "-o", "y.h5", "--layout", "HW", *size).err == ""
+    notes = cli(op, "x.h5", "-o", "z.h5", "--layout", "HW", *size, "--json").json["notes"]
+    with h5py.File("y.h5") as file:
+        found = dict(file["x"].attrs)
+        read = file["x"][()] * found.get("scale_factor", 1) + found.get("add_offset", 0)
+    lost = op in ("sum", "lp") and offset
+    wanted = results(op, 0) / SCALE if lost else results(op, offset)
+    np.testing.assert_allclose(np.abs(read) if lost else read, np.abs(wanted) if lost else wanted, rtol=1e-6)
+    is_bounded = op in ("avg", "median", "max")
+    assert ("valid_range" in found, "actual_range" in found) == (is_bounded, False)
+    assert any("scale_factor is negative" in note for note in notes) == (op == "max")
+    left = next(note for note in notes if note.startswith(f"left out, because they do not hold for {op} pooling"))
+    assert ("add_offset" in left) == (bool(offset) and not is_bounded)
+
+    assert cli(op, "x.tif", "-o", "y.tif", *size).err == ""
+    notes = cli(op, "x.tif", "-o", "z.tif", *size, "--json").json["notes"]
+    with tifffile.TiffFile("y.tif") as file:
+        about, array = file.pages.first.tags[42112].value, file.asarray()
+    assert 'role="unittype">°C &lt;</Item>' in about
+    said = {role: float(about.partition(f'role="{role}">')[2].partition("<")[0] or default)
+            for role, default in {"scale": 1, "offset": 0}.items()}  # fmt: skip
+    np.testing.assert_allclose(array * said["scale"] + said["offset"], read, rtol=1e-6)
+    assert ("GDAL's offset not kept: it does not hold" in str(notes)) == (bool(offset) and not is_bounded)
+    assert "GDAL's STATISTICS_MEAN not kept: may not apply to the output" in notes
+
+
+def test_odd_scales_cost_nothing_but_themselves(cli: Cli) -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = X
+        file["x"].attrs.update(scale_factor="a half", add_offset=[1.0, 2.0], title="x")
+    items = '<Item sample="0" role="scale">wide</Item><Item sample="x" role="scale">2</Item><Item'
+    tifffile.imwrite("x.tif", X, metadata=None, extratags=[(42112, 2, len(items), items.encode(), True)])
+    for op in ("max", "sum", "std"):
+        for name, layout in (("h5", ["--layout", "HW"]), ("tif", [])):
+            result = cli(op, f"x.{name}", "-o", f"y.{name}", "-k", "2", *layout, "-q", "--overwrite")
+            assert (result.code, result.err) == (0, "")
+        with h5py.File("y.h5") as file:
+            assert ("scale_factor" in file["x"].attrs, file["x"].attrs["title"]) == (op == "max", "x")
