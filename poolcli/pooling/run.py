@@ -1,7 +1,4 @@
-"""Runs one job: prepared from the header, then read, pooled and written, in parts where the file can be read in parts.
-
-A job is about one array, or about all arrays of a file.
-"""
+"""One array: prepared from the header, then read, pooled and written, in parts where the file can be read in parts."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import lookup
 from poolcli.engine.choose import engine_notes
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import RequestError
 from poolcli.formats import (
     FORMATS,
     ArrayReader,
@@ -25,13 +22,10 @@ from poolcli.formats import (
     check_chunks,
     check_output,
     format_of,
-    holds_several,
-    open_array,
 )
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import memory_limit_of, named
+from poolcli.formats.checks import named
 from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
-from poolcli.formats.image.modes import UNEQUAL
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
@@ -41,7 +35,7 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region, whole
 from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure
+from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import (
     POSITION,
     Clock,
@@ -64,49 +58,6 @@ from poolcli.pooling.write import Writer, hidden_from, scaled_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def run_job(
-    job: Job,
-    op: Attributes,
-    settings: Settings,
-    progress: Progress = lambda done, total: None,
-    spread: Spread | None = None,
-) -> Outcome:
-    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
-    of an output that several processes can write are computed elsewhere.
-    """
-    clock = Clock()
-    outcome = Outcome(job, seconds=clock.seconds)
-    try:
-        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
-        settings = replace(settings, max_memory=limit)
-        if settings.skip_existing and any(existing_outputs((job,))):
-            return Outcome(job, skipped=True)
-        if settings.arrays is not None and holds_several(job.source.path):
-            from poolcli.pooling.several import run_bundle
-
-            return run_bundle(job, op, settings)
-        options = replace(settings.read_options, apart=_holds_unequal(job, settings))
-        with ExitStack() as stack:
-            with clock.phase("read"):
-                file = stack.enter_context(open_array(job.source, options))
-            if file.header.apart:
-                from poolcli.pooling.several import run_pages
-
-                return run_pages(job, op, settings, file.header.apart)
-            outcome = prepare_job(outcome, op, settings, file.header)
-            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
-    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
-        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
-            raise  # standard output itself, which is no fault of the input
-        return replace(outcome, error=failure(error, job.source.path))
-
-
-def _holds_unequal(job: Job, settings: Settings) -> bool:
-    """Whether the output has pages that may differ, as far as each is pooled by itself."""
-    alone = job.indices is None and settings.rescale is None and settings.raw is None
-    return alone and job.output not in (None, "-") and format_of(str(job.output)).name in UNEQUAL
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:

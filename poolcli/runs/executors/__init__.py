@@ -12,8 +12,8 @@ from typing import Any, Protocol, cast
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.files import checksum_of, fingerprint_of
 from poolcli.plan.attributes import Attributes
+from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
-from poolcli.pooling.run import run_job
 from poolcli.pooling.tiles import Progress, Spread
 from poolcli.system.signals import check_stopped
 

@@ -1,14 +1,15 @@
-"""Jobs about several arrays: those of a file that holds several, and the pages of a picture that differ."""
+"""Runs one job: about one array, all arrays of a file that holds several, or the pages of a picture that differ."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import PoolError, RequestError
+from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     ArrayContainer,
     Header,
@@ -19,24 +20,65 @@ from poolcli.formats import (
     WriteOptions,
     check_holds_several,
     format_of,
+    holds_several,
     open_array,
     open_container,
     write_several,
 )
-from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, named, usable
+from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
 from poolcli.formats.files import check_unchanged, fingerprint_of
+from poolcli.formats.image.modes import UNEQUAL
 from poolcli.formats.names import array_names
 from poolcli.formats.records import whole_region
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, located
-from poolcli.pooling.run import pool_to_memory, prepare_job
-from poolcli.pooling.tiles import Clock, bytes_of
+from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
+from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
+from poolcli.pooling.tiles import Clock, Progress, Spread, bytes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HELD = 2  # of a result: itself, and in the file as it is made
+
+
+def run_job(
+    job: Job,
+    op: Attributes,
+    settings: Settings,
+    progress: Progress = lambda done, total: None,
+    spread: Spread | None = None,
+) -> Outcome:
+    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
+    of an output that several processes can write are computed elsewhere.
+    """
+    clock = Clock()
+    outcome = Outcome(job, seconds=clock.seconds)
+    try:
+        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
+        settings = replace(settings, max_memory=limit)
+        if settings.skip_existing and any(existing_outputs((job,))):
+            return Outcome(job, skipped=True)
+        if settings.arrays is not None and holds_several(job.source.path):
+            return run_bundle(job, op, settings)
+        options = replace(settings.read_options, apart=_holds_unequal(job, settings))
+        with ExitStack() as stack:
+            with clock.phase("read"):
+                file = stack.enter_context(open_array(job.source, options))
+            if file.header.apart:
+                return run_pages(job, op, settings, file.header.apart)
+            outcome = prepare_job(outcome, op, settings, file.header)
+            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
+    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
+        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
+            raise  # standard output itself, which is no fault of the input
+        return replace(outcome, error=failure(error, job.source.path))
+
+
+def _holds_unequal(job: Job, settings: Settings) -> bool:
+    """Whether the output has pages that may differ, as far as each is pooled by itself."""
+    alone = job.indices is None and settings.rescale is None and settings.raw is None
+    return alone and job.output not in (None, "-") and format_of(str(job.output)).name in UNEQUAL
 
 
 def run_pages(job: Job, op: Attributes, settings: Settings, runs: Sequence[str]) -> Outcome:
