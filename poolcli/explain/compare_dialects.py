@@ -1,22 +1,19 @@
-"""The same attributes under the rules of each framework, which rule makes the difference, and versions that deviate.
-
-DEVIATIONS lists versions of runtimes that compute otherwise than their framework's rules. They were found by running
-them: `tests/conformance/test_versions.py` installs versions on both sides of each range.
-"""
+"""The same attributes under the rules of each framework, which rule makes the difference, and versions that deviate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.explain.equivalence import same_divisors, same_reduction
+from poolcli.explain.runtime_versions import deviations
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
-from poolcli.windows import Sliding, ceil_div
+from poolcli.windows import Sliding
 
 ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
@@ -80,7 +77,10 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
-    versions = dict.fromkeys(each for row in rows if row.plan for each in deviations(row.plan))
+    word = next((row.rounding for row in rows if row.chosen), "")
+    has_word = {row.like for row in rows if row.rounding == word}  # whose other words nobody asked for
+    asked = [row.plan for row in rows if row.plan and (row.rounding == word or row.like not in has_word)]
+    versions = dict.fromkeys(each for plan in asked for each in deviations(plan))
     return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
 
 
@@ -161,106 +161,3 @@ def _padded(*plans: Plan) -> bool:
 def _counts(plan: Plan) -> list[object]:
     """What the divisor of each axis counts."""
     return [getattr(w, "counted", None) for w in plan.windows]
-
-
-NEWEST_OPSET = 22
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """What some versions of a runtime do.
-
-    Attributes
-    ----------
-    like : str
-        The dialect that the runtime otherwise follows.
-    runtime : str
-        Its name.
-    since, fixed : str or None, str
-        The first version that deviates (None: the oldest that was run does, too), and the first that no longer does.
-    opsets : range
-        The opsets of the models on which it does.
-    case, does : str
-        On which poolings in short, and what, in a main clause.
-    holds : callable
-        Whether a plan of that dialect is such a pooling.
-    """
-
-    like: str
-    runtime: str
-    since: str | None
-    fixed: str
-    opsets: range
-    case: str
-    does: str
-    holds: Callable[[Plan], bool]
-
-    @property
-    def versions(self) -> str:
-        """The versions, as in `1.21 to before 1.25`."""
-        return f"{self.since} to before {self.fixed}" if self.since else f"before {self.fixed}"
-
-    @property
-    def opset_words(self) -> str:
-        """The opsets, as in `opset 18 or lower`."""
-        if self.opsets.stop <= NEWEST_OPSET:
-            return f"opset {self.opsets.stop - 1} or lower"
-        return f"opset {self.opsets.start} or higher" if self.opsets.start > 1 else "any opset"
-
-    def __str__(self) -> str:
-        return f"{self.runtime} {self.versions}, {self.opset_words}: {self.does}"
-
-
-def deviations(plan: Plan, opset: int | None = None) -> list[str]:
-    """A sentence for each deviation that concerns the plan, in a model of `opset` where that is known."""
-    return [
-        str(row)
-        for row in DEVIATIONS
-        if row.like == plan.like and (opset is None or opset in row.opsets) and row.holds(plan)
-    ]
-
-
-def _sliding(plan: Plan) -> list[Sliding]:
-    return [w for w in plan.windows if isinstance(w, Sliding)]
-
-
-def _counts_padding(plan: Plan) -> bool:
-    return plan.reducer.divides and plan.attributes.get("exclude_pad") is False
-
-
-def _overhangs(plan: Plan) -> bool:
-    """Whether padding counts and a window goes past the end of the padded input."""
-    ends = [(w.start(w.output - 1) + w.extent, w.size + w.pad_end) for w in _sliding(plan)]
-    return _counts_padding(plan) and any(last > end for last, end in ends)
-
-
-def _drops(plan: Plan) -> bool:
-    """Whether a window that starts past the input is dropped."""
-    if plan.attributes.get("rounding_type") != "ceil":
-        return False
-    spans = [(w.size + w.pad_begin + w.pad_end - w.extent, w) for w in _sliding(plan)]
-    return any(ceil_div(span, w.stride) + 1 > w.output for span, w in spans)
-
-
-def _uneven(plan: Plan) -> bool:
-    """Whether padding counts and same_upper pads one more at the end than at the beginning."""
-    same = plan.attributes.get("auto_pad") == "same_upper"
-    return same and _counts_padding(plan) and any(w.pad_end > w.pad_begin for w in _sliding(plan))
-
-
-OVERHANG = "averages that count padding, ceil"
-WHOLE = "a ceil window that goes past the padded input is divided by the whole kernel"
-DEVIATIONS = (
-    Deviation("onnx", "ONNX Runtime", None, "1.29", range(1, 19), OVERHANG, WHOLE, _overhangs),
-    Deviation("onnx", "ONNX Runtime", None, "1.21", range(19, 100), OVERHANG, WHOLE, _overhangs),
-    Deviation(
-        "onnx", "ONNX Runtime", None, "1.21", range(1, 100), "all poolings, ceil",
-        "a last window that starts past the input is kept", _drops,
-    ),
-    Deviation(
-        "onnx", "ONNX Runtime", "1.21", "1.25", range(19, 100),
-        "averages that count padding, SAME_UPPER",
-        "windows at the end have too small a divisor where SAME_UPPER pads more there",
-        _uneven,
-    ),
-)  # fmt: skip
