@@ -1,11 +1,11 @@
 """The `check` command: the pooling layers of a model file."""
 
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 from poolcli.cli.options import AllowExternal, MaxMemory, Reporting, To
 from poolcli.cli.program import EXPLAIN, argument, command, option
@@ -14,13 +14,12 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
-from poolcli.models.check import Finding, findings
-from poolcli.report.check import Answer, Tally
+from poolcli.models.check import findings
+from poolcli.models.elsewhere import compare_data, written
+from poolcli.report.check import findings_document, findings_view
 from poolcli.system.limits import memory_budget
 
-if TYPE_CHECKING:
-    from poolcli.formats import ReadOptions
-    from poolcli.models.elsewhere import Comparison
+WRONG = ("differs", "invalid")
 
 
 # fmt: off
@@ -87,44 +86,16 @@ def check(request: CheckOptions) -> int:
     given = input_shapes(request.input_shape)
     allowed = memory_budget(request.max_memory) if request.max_memory else None
     limit = memory_limit_of(request.model, allowed, allowed)
-    found = findings(request.model, given, request.against, request.layer, limit)
+    found = list(findings(request.model, given, request.against, request.layer, limit))
     comparison = None
     if request.run:
-        first, *others = found
-        comparison = _compared(first, request.run, data_options(request.allow_external, request.max_memory))
-        found = iter((first, *others))
-    answers = _answers(found, request.to)
-    if request.json:
-        from poolcli.report.check import document_in_pieces
-
-        tally = Tally()
-        for piece in list(document_in_pieces(request.model, tally.counted(answers), comparison)):
-            sys.stdout.write(piece)
-    else:
-        from poolcli.report.check import findings_view
-        from poolcli.report.console import show
-
-        tally = Tally.of(answers)
-        if not request.quiet:
-            show(findings_view(request.model, tally, comparison), sys.stdout)
-    return 1 if tally.wrong or (comparison and comparison.off) else 0
-
-
-def _compared(finding: Finding, path: str, options: "ReadOptions") -> "Comparison":
-    """The layer's answer to the data, and the one that is recorded; data that cannot be read are nothing to compare."""
-    from poolcli.models.elsewhere import compare_data
-
-    try:
-        return compare_data(finding.layer, path, options)
-    except FileError as error:  # 1 would say that they differ
-        raise RequestError(error.message) from error
-
-
-def _answers(found: Iterable[Finding], to: str | None) -> Iterator[Answer]:
-    """The findings, each with the layer as another framework writes it."""
-    if not to:
-        yield from ((finding, None) for finding in found)
-        return
-    from poolcli.models.elsewhere import written
-
-    yield from ((finding, written(finding.layer, to)) for finding in found)
+        try:
+            options = data_options(request.allow_external, request.max_memory)
+            comparison = compare_data(found[0].layer, request.run, options)
+        except FileError as error:  # 1 would say that they differ
+            raise RequestError(error.message) from error
+    answers = [(finding, written(finding.layer, request.to) if request.to else None) for finding in found]
+    told = (request.model, answers, comparison)
+    request.answer(partial(findings_document, *told), partial(findings_view, *told))
+    wrong = any(finding.verdict in WRONG for finding in found)
+    return 1 if wrong or (comparison and comparison.off) else 0

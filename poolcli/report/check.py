@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from dataclasses import field as dataclass_field
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
@@ -17,21 +16,29 @@ from poolcli.message_fields import field, on_command_line, printable
 from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
-from poolcli.report.as_json import SCHEMA_VERSION, to_json
+from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.console import grid, plain_table
 
 WHOLE = 20  # characters of a shape that is shown on one line
 NAMES: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}  # of layers beside remarks
 LONGEST_NAME = 16  # characters of a dynamic length in the table
+MOST_LISTED = 1000  # layers that a person is shown
+RIGHT = ("agrees", "computed")
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
+Answer = tuple[Finding, Written | None]  # a layer, and how another framework writes it where that is asked
 
 
-def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> RenderableType:
-    """One line for each layer, then what is to be said about some of them, and how they are written elsewhere."""
-    count, answers = tally.counts.total(), tally.listed
+def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> RenderableType:
+    """One line for each layer, then what is to be said about some of them, and how they are written elsewhere.
+
+    Of many layers, those that are not as they should be come before others.
+    """
+    count = len(answers)
     if not count:
         return Text(f"{printable(path)}: no pooling layers")
-    listed = [finding for finding, _ in answers]
+    first = sorted(range(count), key=lambda place: answers[place][0].verdict in RIGHT)[:MOST_LISTED]
+    shown = [answers[place] for place in sorted(first)]
+    listed = [finding for finding, _ in shown]
     parts: list[RenderableType] = [_table(listed)]
     if len(listed) < count:
         parts.append(Text(f"and {count - len(listed):,} more, which {on_command_line(field('json'))} lists, too"))
@@ -45,10 +52,11 @@ def findings_view(path: str, tally: Tally, comparison: Comparison | None) -> Ren
             remarks.add_row(name, Text(on_command_line(warning), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
-    rewritten = [there for _, there in answers if there]
+    rewritten = [there for _, there in shown if there]
     if rewritten:
         parts += ["", _elsewhere(listed, rewritten)]
-    told = ", ".join(f"{tally.counts[verdict]} {verdict}" for verdict in STYLES if tally.counts[verdict])
+    counts = Counter[str](finding.verdict for finding, _ in answers)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict])
     versions = {finding.layer.version for finding in listed}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
     layers = f"{count} pooling layer{'' if count == 1 else 's'}{of}"
@@ -117,14 +125,12 @@ def _told(comparison: Comparison) -> str:
     )
 
 
-def document_in_pieces(path: str, answers: Iterable[Answer], comparison: Comparison | None) -> Iterator[str]:
-    """The same facts as JSON, on one line, in pieces that are written one after the other."""
-    yield to_json({"schema_version": SCHEMA_VERSION, "path": path, "layers": []}).removesuffix("]}")
-    for place, (finding, there) in enumerate(answers):
-        yield (", " if place else "") + to_json(_layer(finding) | ({"to": _written(there)} if there else {}))
+def findings_document(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> dict[str, Any]:
+    """The same facts as JSON."""
+    layers = [_layer(finding) | ({"to": _written(there)} if there else {}) for finding, there in answers]
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
-    yield "], " + to_json({"data": finite or None}).removeprefix("{") + "\n"
+    return {"schema_version": SCHEMA_VERSION, "path": path, "layers": layers, "data": finite or None}
 
 
 def _layer(finding: Finding) -> dict[str, Any]:
@@ -144,46 +150,3 @@ def _layer(finding: Finding) -> dict[str, Any]:
 
 def _written(there: Written) -> dict[str, Any]:
     return asdict(replace(there, reason=there.reason and on_command_line(there.reason)))
-
-
-Answer = tuple[Finding, Written | None]
-MOST_LISTED = 1000  # layers that a person is shown
-WRONG = ("differs", "invalid")
-RIGHT = ("agrees", "computed")
-
-
-@dataclass
-class Tally:
-    """How many layers have each verdict, and those that are listed: all, or of many those that are not as they should
-    be, and the first ones.
-    """
-
-    counts: Counter[str] = dataclass_field(default_factory=Counter)
-    first: dict[bool, list[tuple[int, Answer]]] = dataclass_field(default_factory=lambda: {True: [], False: []})
-
-    @classmethod
-    def of(cls, answers: Iterable[Answer]) -> Tally:
-        """The tally of these answers."""
-        tally = cls()
-        for place, answer in enumerate(tally.counted(answers)):
-            kept = tally.first[answer[0].verdict in RIGHT]
-            if len(kept) < MOST_LISTED:
-                kept.append((place, answer))
-        return tally
-
-    def counted(self, answers: Iterable[Answer]) -> Iterator[Answer]:
-        """The answers, counted while they pass."""
-        for answer in answers:
-            self.counts[answer[0].verdict] += 1
-            yield answer
-
-    @property
-    def listed(self) -> list[Answer]:
-        """The answers that are shown, in the order of the model."""
-        chosen = [*self.first[False], *self.first[True]][:MOST_LISTED]
-        return [answer for _, answer in sorted(chosen, key=lambda pair: pair[0])]
-
-    @property
-    def wrong(self) -> int:
-        """How many layers differ or are invalid."""
-        return sum(self.counts[verdict] for verdict in WRONG)
