@@ -221,7 +221,8 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     """Shape, dtype, layout and notes: as typed, or those of the file's header."""
     target, layout = request.shape, request.layout
     if _is_typed(target):
-        return parse_numbers("SHAPE", target), request.input_dtype or _usual_dtype(request.op), layout, ()
+        dtype = request.input_dtype or OPERATORS[request.op].reducer.usual_dtype
+        return parse_numbers("SHAPE", target), dtype, layout, ()
     from poolcli.cli.checks import NONE_OF_SEVERAL, named_format, refuse_width_by_height
     from poolcli.cli.settings import header_options
     from poolcli.formats import parse_source, read_header
@@ -241,10 +242,6 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
 def _is_typed(target: str) -> bool:
     """Whether it is a shape, and no file's name."""
     return is_number_list(target) and not Path(target).exists()
-
-
-def _usual_dtype(op: str) -> str:
-    return "uint8" if OPERATORS[op].reducer.votes else "float32"
 
 
 def _plan(op: Attributes, request: ShapeOptions) -> Plan:

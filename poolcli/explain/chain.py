@@ -138,7 +138,7 @@ def chain(
     for number, given in enumerate(layers, 1):
         layer = _parse(given, like) if isinstance(given, str) else _Layer(given.name, given)
         try:
-            plan = make_plan(layer.op, current, _any_dtype(layer.op), layout=layout)
+            plan = make_plan(layer.op, current, layer.op.reducer.usual_dtype, layout=layout)
         except RequestError as error:
             raise RequestError(f"layer {number}, {layer.text}: {without_hints(error.message)}") from None
         current = plan.output_shape
@@ -194,11 +194,6 @@ def _parse(text: str, like: str | None) -> _Layer:
     if op == "conv":  # has the windows of a maximum, whatever the framework
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
     return _Layer(text, record(**values), channels)
-
-
-def _any_dtype(op: Attributes) -> str:
-    """A type that the operator takes; no shape depends on it."""
-    return "uint8" if op.reducer.votes else "float32"
 
 
 class _Axis:

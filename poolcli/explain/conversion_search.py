@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import islice, pairwise, product
@@ -14,6 +14,7 @@ from poolcli.explain.equivalence import equivalents, one_divisor, ratio, reads_s
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
+from poolcli.suggestions import listed
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 
@@ -43,8 +44,8 @@ def told(searched: Searched | None) -> Iterator[str]:
     if searched is None:
         return
     words = (("auto_pad", searched.auto_pad), ("rounding_type", searched.rounding_type))
-    tried = "".join(f"; {name} {_enumerated(found)}" for name, found in words if found)
-    yield f"searched: {_enumerated(searched.operators)}{tried}"
+    tried = "".join(f"; {name} {listed(found, 'and')}" for name, found in words if found)
+    yield f"searched: {listed(searched.operators, 'and')}{tried}"
     alike: dict[str, list[str]] = {}
     for axis in searched.axes:
         alike.setdefault(_numbers_text(axis), []).append(axis.axis)
@@ -66,11 +67,6 @@ def _numbers_text(axis: AxisSearched) -> str:
         f"kernel {_ranges(axis.kernel)}, stride {_ranges(axis.strides)}, dilation {_ranges(axis.dilations)}, "
         f"padding {_ranges(axis.pads_begin)} at the beginning and as much as fits at the end"
     )
-
-
-def _enumerated(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import SlidingAttributes, with_both_ends
 from poolcli.plan.resolve import check_lengths
-from poolcli.suggestions import did_you_mean
+from poolcli.suggestions import did_you_mean, listed
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
 USUAL = 11  # kernels and strides up to this are always tried
@@ -79,11 +79,6 @@ class Question:
         return "".join(self.layout[i] for i in spatial_axes(self.layout))
 
     @property
-    def dtype(self) -> str:
-        """A type that the operator takes; none of the answers depends on it."""
-        return "uint8" if self.op.reducer.votes else "float32"
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """The spatial lengths of the input."""
         return tuple(self.shape[i] for i in spatial_axes(self.layout))
@@ -135,7 +130,8 @@ def question(
     """What is asked; refuses operators without a kernel and numbers that fit no axis."""
     record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
     if not issubclass(record, SlidingAttributes):
-        raise RequestError(f"{op} has its output size given; {field('solve')} is for {_with_kernel()}")
+        able = listed((name for name, each in OPERATORS.items() if issubclass(each, SlidingAttributes)), "and")
+        raise RequestError(f"{op} has its output size given; {field('solve')} is for {able}")
     names = {own.name for own in fields(record)}
     for name in given:
         if name not in names:
@@ -170,11 +166,6 @@ def nearest(asked: Question) -> list[Near]:
             above = next((t for t in range(wanted + 1, wanted + NEAREST) if _reachable(asked, i, t)), None)
             found.append(Near(axis, wanted, tuple(t for t in (below, above) if t is not None)))
     return found
-
-
-def _with_kernel() -> str:
-    *most, last = [name for name, record in OPERATORS.items() if issubclass(record, SlidingAttributes)]
-    return f"{', '.join(most)} and {last}"
 
 
 def _words(asked: Question) -> Iterator[dict[str, str]]:
@@ -223,10 +214,10 @@ def _made(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) ->
 
 def _fitting(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
     """Those that the dialect takes: planned on a shape that is this axis in every direction."""
-    rank = len(asked.sizes)
+    shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.usual_dtype
     for option in options:
         try:
-            alone = make_plan(_made(asked, words, (option,)), (1, 1, *(asked.sizes[i],) * rank), asked.dtype)
+            alone = make_plan(_made(asked, words, (option,)), shape, dtype)
         except RequestError:
             continue
         if alone.empty_windows == 0:
@@ -241,10 +232,11 @@ def _reachable(asked: Question, i: int, wanted: int) -> bool:
 
 def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
     """The answer, where its plan gives the wanted lengths without windows of nothing, and needs its rounding."""
+    dtype = asked.op.reducer.usual_dtype
     try:
-        plan = make_plan(op, asked.shape, asked.dtype, layout=asked.layout)
+        plan = make_plan(op, asked.shape, dtype, layout=asked.layout)
         if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
-            down = make_plan(replace(op, rounding_type="floor"), asked.shape, asked.dtype, layout=asked.layout)
+            down = make_plan(replace(op, rounding_type="floor"), asked.shape, dtype, layout=asked.layout)
             if down.output_shape == plan.output_shape:
                 return None
     except RequestError:

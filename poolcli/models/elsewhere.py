@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import ONLY_THIS_SIZE, convert
+from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message
@@ -124,22 +125,12 @@ def _others(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
 
 
 def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
-    import numpy as np
-
-    exact = plan.reducer.picks or computed.dtype.kind in "iub"
-    a, b = recorded.astype(np.float64), computed.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        distance = np.where(same, 0.0, np.nan_to_num(abs(a - b), nan=np.inf, posinf=np.inf))
-        off = ~same if exact else ~same & ~(distance <= CLOSE + CLOSE * abs(b))
-    if not distance.size:
-        return Comparison(0, 0, 0.0, None, None, None)
-    at: tuple[Any, ...] = np.unravel_index(int(distance.argmax()), distance.shape)
-    where = tuple(int(i) for i in at)
-    largest = float(distance[where])
-    if largest == 0:
-        return Comparison(a.size, 0, 0.0, None, None, None)
-    return Comparison(a.size, int(off.sum()), largest, where, float(a[where]), float(b[where]))
+    tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else CLOSE
+    found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
+    if found.where is None:
+        return Comparison(found.elements, 0, 0.0, None, None, None)
+    a, b = (float(each[found.where]) for each in (recorded, computed))
+    return Comparison(found.elements, found.different, found.max_abs, found.where, a, b)
 
 
 def _listed(shape: tuple[int, ...]) -> str:

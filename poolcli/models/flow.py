@@ -58,7 +58,7 @@ class Flow:
         stated = self._stated.get(result)
         if stopped is not None:
             self._stopped[result] = stopped
-        if stopped is not None or (stated is not None and contradict(stated, shape)):
+        if stopped is not None or contradict(stated, shape):
             self._found[result] = shape
 
 

@@ -55,8 +55,7 @@ def _flowing(path: str, layers: Sequence[Layer]) -> list[Layer]:
 
 def _contradicts(layer: Layer) -> bool:
     """Whether the file states another output than the computed one."""
-    computed, stated = output_shape(layer), layer.declared_shape
-    return computed is not None and stated is not None and contradict(stated, computed)
+    return contradict(output_shape(layer), layer.declared_shape)
 
 
 def _openvino(path: str, why: str) -> Any:
@@ -92,10 +91,7 @@ def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
 def _moved(layer: Layer, shape: Shape | None) -> Layer:
     if shape is None or layer.input_shape is None:
         return layer
-    other = any(
-        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shape, layer.input_shape, strict=False)
-    )
-    return replace(layer, input_shape=shape, moved=other)
+    return replace(layer, input_shape=shape, moved=contradict(shape, layer.input_shape))
 
 
 def _last(error: RuntimeError) -> str:

@@ -104,8 +104,10 @@ def is_number(dim: Dim) -> bool:
     return isinstance(dim, int) and dim > 0
 
 
-def contradict(one: Shape, other: Shape) -> bool:
-    """Whether two shapes cannot be of the same value."""
+def contradict(one: Shape | None, other: Shape | None) -> bool:
+    """Whether two shapes are known and cannot be of the same value."""
+    if one is None or other is None:
+        return False
     return len(one) != len(other) or any(
         is_number(a) and is_number(b) and a != b for a, b in zip(one, other, strict=True)
     )

@@ -16,6 +16,7 @@ from poolcli.models.layer import (
     Whole,
     alike,
     channels_last,
+    contradict,
     counted,
     is_pooling,
     made,
@@ -193,15 +194,8 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,
         stopped=node.stopped.get(first),
-        moved=moved and _other(shape, node.declared.get(first)),
+        moved=moved and contradict(shape, node.declared.get(first)),
     )
-
-
-def _other(shape: Shape | None, stated: Shape | None) -> bool:
-    """Whether the input is not the one that the file states."""
-    if shape is None or stated is None:
-        return False
-    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shape, stated, strict=False))
 
 
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:

@@ -85,6 +85,11 @@ class Reducer:
         return self.better is not None
 
     @property
+    def usual_dtype(self) -> str:
+        """A type that it takes, where only a shape is given."""
+        return "uint8" if self.votes else "float32"
+
+    @property
     def is_sum(self) -> bool:
         """Whether the result is the sum itself, as if it were divided by 1."""
         return self.adds and self.power is None and not self.divides
