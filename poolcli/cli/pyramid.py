@@ -1,7 +1,7 @@
 """The `pyramid` command: an array to an OME-Zarr store of levels."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Annotated
 
@@ -11,16 +11,18 @@ from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, optio
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.formats import Source, open_array, parse_source
+from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
 from poolcli.formats.files import check_url, exists, is_url
-from poolcli.formats.recognise import in_subprocess_if_fragile
+from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
+from poolcli.formats.zarr.plates import Images, images_of
 from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import Made, is_made, make
+from poolcli.pooling.pyramid_images import prepare, prepare_all
 from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
-from poolcli.pooling.pyramid_plan import Pyramid, Request, prepare
+from poolcli.pooling.pyramid_plan import Pyramid, Request
 from poolcli.runs.executors.dask import spreading
 
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
@@ -37,6 +39,9 @@ class PyramidOptions(MakesArrays):
         "INPUT", complete=complete_inputs, example="x.zarr",
         help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
     )]
+    all: Annotated[bool, option(
+        "--all", panel=USUAL, hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
+    )] = False
     levels: Annotated[int | None, option(
         "--levels", metavar="N", panel=USUAL, example="5",
         help="Levels in all, including the full size. Default: until no axis is longer than 256.",
@@ -91,11 +96,12 @@ def pyramid(request: PyramidOptions) -> int:
     source = parse_source(request.source, next(iter(request.dataset), None))
     with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
-            look = partial(_made, asked, source, output, settings, bytes_done, request.cluster)
+            look = partial(_made, request, asked, source, output, settings, bytes_done)
             # A cluster has processes, which one that may crash cannot have.
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
-            raise failure(error, source.path) from error
+            others = {each.name for each in fields(PyramidOptions)} - {"all"}  # which is for plates and series alone
+            raise failure(error, source.path).to(others) from error
     from poolcli.report.outcome import pyramid_document, pyramid_view
 
     request.answer(partial(pyramid_document, found, made), partial(pyramid_view, found, made, request.dry_run))
@@ -103,19 +109,33 @@ def pyramid(request: PyramidOptions) -> int:
 
 
 def _made(
-    asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes, cluster: str | None
+    request: PyramidOptions, asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, Made | None]:
     """What was planned, and how it was made: None where nothing had to be."""
-    with open_array(source, replace(settings.read_options, first_level=True, masks=False)) as file:
-        metadata = file.metadata if file.streams else None
-        found = prepare(asked, source, file.header, metadata, output, settings)
+    options, images = replace(settings.read_options, first_level=True, masks=False), None
+    if request.all:
+        images = _images(source, options, asked.ngff)
+        source = replace(source, key=next(iter(images.keys.values())))
+    with open_array(source, options) as file:
+        if images:
+            found = prepare_all(asked, source, images, output, settings)
+        else:
+            found = prepare(asked, source, file.header, file.metadata if file.streams else None, output, settings)
         if settings.dry_run or (settings.resume and is_made(found)):
             return found, None
         continued = settings.resume and is_url(found.output) and not is_finished(found.output)
         if not settings.overwrite and not continued and exists(found.output):
             raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
-        with spreading(cluster, settings.resume) as spread:
+        with spreading(request.cluster, settings.resume) as spread:
             return found, make(found, file, settings, bytes_done, spread)
+
+
+def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
+    """The images of a store; refuses other files."""
+    if not recognise(source.path)[0].chunked:
+        raise RequestError(f"{field('all')} is for Zarr stores with a plate or series of bioformats2raw; leave it out")
+    with open_container(source.path, options) as store:
+        return images_of(source.path, getattr(store, "root", None), source.key, ngff)
 
 
 def _asked(request: PyramidOptions) -> Request:

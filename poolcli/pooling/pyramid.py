@@ -126,7 +126,7 @@ def make(
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
-    path, every = pyramid.source.path, (pyramid, *pyramid.labels)
+    path, every = pyramid.source.path, pyramid.every
     before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
     finished, total = 0, sum(bytes_of(level.plan) for each in every for level in each.levels if level.plan)
@@ -139,7 +139,8 @@ def make(
         left = iter(writers)
         for each in every:
             own = list(islice(left, len(each.levels)))
-            with nullcontext(file) if each is pyramid else open_array(each.source, settings.read_options) as opened:
+            source = replace(each.source, key=each.header.key)
+            with nullcontext(file) if each is pyramid else open_array(source, settings.read_options) as opened:
                 made.append(_make_levels(each, opened, own, settings, clock, step, spread))
             finished += sum(bytes_of(level.plan) for level in each.levels if level.plan)
         check_unchanged(path, before)
@@ -212,7 +213,7 @@ def is_made(pyramid: Pyramid) -> bool:
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    levels = [(each.source, each.grid, each.levels) for each in (pyramid, *pyramid.labels)]
+    levels = [(each.source, each.grid, each.levels) for each in pyramid.every]
     text = repr((__version__, state[:2], pyramid.every_spec, levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import field as default
 from math import prod
 from pathlib import Path
@@ -13,11 +13,10 @@ from typing import Any
 from poolcli import __version__
 from poolcli.arguments import one_of
 from poolcli.dtypes import DTYPES, lookup
-from poolcli.errors import PoolError, RequestError
-from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of, open_array
+from poolcli.errors import RequestError
+from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
 from poolcli.formats.checks import named
 from poolcli.formats.files import check_apart
-from poolcli.formats.names import array_names
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
 from poolcli.formats.zarr.ome import (
@@ -46,7 +45,7 @@ ENOUGH = 256  # the longest spatial axis of the smallest level, where their numb
 class Request:
     """What is asked of a pyramid: how many `levels` (None: until the smallest is small), how each is computed, where
     the elements of the first lie (`scale` by the axis' name, and `unit`; what the input says otherwise), and the
-    version of OME-NGFF. `place` is the group in the output.
+    version of OME-NGFF. `place` is the group in the output, `groups` are attributes of the groups above it.
     """
 
     reduction: Reduction
@@ -55,11 +54,15 @@ class Request:
     unit: str | None = None
     ngff: str = "0.5"
     place: str = "/"
+    groups: Mapping[str, Any] = default(default_factory=dict)
+    of_labels: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """What is made: the levels, where their elements lie, how they are stored, and the pyramids of its labels."""
+    """What is made: the levels, where their elements lie, how they are stored, the pyramids of its labels, and those of
+    the other images of a plate or of series.
+    """
 
     source: Source
     header: Header
@@ -74,11 +77,17 @@ class Pyramid:
     grid: Grid
     notes: tuple[str, ...]
     labels: tuple[Pyramid, ...] = ()
+    others: tuple[Pyramid, ...] = ()
+
+    @property
+    def every(self) -> tuple[Pyramid, ...]:
+        """The pyramids of the store: of each image and, after it, of its labels."""
+        return (self, *self.labels, *(each for other in self.others for each in other.every))
 
     @property
     def every_spec(self) -> tuple[Spec, ...]:
-        """The arrays of the store: those of the image and of its labels."""
-        return (*self.specs, *(spec for each in self.labels for spec in each.specs))
+        """The arrays of the store."""
+        return tuple(spec for each in self.every for spec in each.specs)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,54 +99,7 @@ class Pyramid:
         return WriteOptions(overwrite, identity=identity)
 
 
-def prepare(
-    request: Request, source: Source, header: Header, metadata: Metadata | None, output: str, settings: Settings
-) -> Pyramid:
-    """The pyramid of an input and of its labels; every refusal of the input is a RequestError."""
-    metadata = metadata or Metadata()
-    image = _planned(request, source, header, metadata, output, settings)
-    labels: Mapping[str, str] = metadata.ome.get("labels", {})
-    return _with_labels(request, image, labels, settings) if labels else image
-
-
-def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:
-    """The pyramid with those of its labels, stored as they were; notes name those that cannot be pooled."""
-    settings = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
-    reduction, keys = replace(request.reduction, op="mode"), [spec.key for spec in image.specs]
-    found, notes = dict[str, Pyramid](), [*image.notes]
-    for name, key in labels.items():
-        asked = replace(request, reduction=reduction, levels=len(image.levels), place=f"/labels/{name}/")
-        source = replace(image.source, key=key)
-        try:
-            if not key:
-                raise RequestError("the store has no such level of them")
-            with open_array(source, settings.read_options) as file:
-                each = _planned(asked, source, file.header, file.metadata, image.output, settings)
-            array_names(image.output, [*keys, *(spec.key for spec in each.specs)])
-        except PoolError as error:
-            notes.append(f"left out: the labels {name}: {error}")
-            continue
-        keys += [spec.key for spec in each.specs]
-        found[name] = each
-        notes += [f"labels {name}: {note}" for note in each.notes]
-    if not found:
-        return replace(image, notes=tuple(notes))
-    notes.append(f"pooled with mode: the labels {named(list(found))}")
-    listed = {"labels": list(found)}
-    groups: dict[str, Any] = {
-        "/labels/": listed if request.ngff == "0.4" else {"ome": {"version": request.ngff, **listed}}
-    }
-    for each in (image, *found.values()):
-        groups |= each.specs[0].metadata.groups
-    image, *pooled = (replace(each, specs=_in_groups(each.specs, groups)) for each in (image, *found.values()))
-    return replace(image, labels=tuple(pooled), notes=tuple(notes))
-
-
-def _in_groups(specs: Sequence[Spec], groups: Mapping[str, Any]) -> tuple[Spec, ...]:
-    return tuple(replace(spec, metadata=replace(spec.metadata, groups=groups)) for spec in specs)
-
-
-def _planned(
+def planned(
     request: Request, source: Source, header: Header, metadata: Metadata, output: str, settings: Settings
 ) -> Pyramid:
     version = VERSIONS[one_of("ngff", request.ngff, tuple(VERSIONS))]
@@ -149,7 +111,7 @@ def _planned(
     layout = ordered(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
-    if request.place == "/":  # labels need not have every axis
+    if not request.of_labels:  # which need not have every axis
         names = names_of_axes(layout)
         _refuse_others("scale", request.scale, names)
         spatial = [names[i] for i in spatial_axes(layout)]
@@ -191,6 +153,7 @@ def _planned(
         method=_method(request, missing),
         beside=beside,
     )
+    groups = {**request.groups, request.place: group}
     dimensions = tuple(Dimension(name, {}) for name in names_of_axes(layout))
     store = kept or {"version": version, **_fresh(header.dtype, version)}
     store |= {"chunks": grid.chunks, "shards": grid.shards}
@@ -200,7 +163,7 @@ def _planned(
             header.dtype,
             layout,
             f"{request.place}{number}",
-            Metadata(store=store, dimensions=dimensions, attributes=attributes, groups={request.place: group}),
+            Metadata(store=store, dimensions=dimensions, attributes=attributes, groups=groups),
         )
         for number, level in enumerate(levels)
     )
@@ -222,7 +185,7 @@ def _carried(
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
         notes.append(f"left out: image-label, as means are no labels; {field('operator', 'mode')} keeps them")
     elif label:
-        if request.place == "/" and label.pop("source", None) is not None:
+        if not request.of_labels and label.pop("source", None) is not None:
             notes.append("left out: the source in image-label, as the image is not in this store")
         label.pop("version", None)
         beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})

@@ -124,7 +124,8 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     header = pyramid.header
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
     shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
-    ends = [("input", shape, header.dtype, source), ("output", f"{len(pyramid.levels)} levels", "", pyramid.output)]
+    levels = f"{len(pyramid.levels)} levels" + (f", {1 + len(pyramid.others)} images" if pyramid.others else "")
+    ends = [("input", shape, header.dtype, source), ("output", levels, "", pyramid.output)]
     table = plain_table("level", "shape", "scale", "translation")
     names = ",".join(pyramid.names)
     for number, level in enumerate(pyramid.levels):
@@ -167,6 +168,7 @@ def pyramid_document(pyramid: Pyramid, made: Made | None) -> dict[str, Any]:
             }
             for number, level in enumerate(pyramid.levels)
         ],
+        "images": [each.source.key for each in (pyramid, *pyramid.others)] if pyramid.others else None,
         "units": dict(pyramid.units),
         "chunks": list(pyramid.grid.chunks),
         "shards": list(pyramid.grid.shards) if pyramid.grid.shards else None,

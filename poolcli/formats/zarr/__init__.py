@@ -38,6 +38,7 @@ from poolcli.formats.zarr.library import (
     walk,
 )
 from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metadata_of, of_image
+from poolcli.formats.zarr.plates import refuse_several
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 
@@ -66,6 +67,8 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
         level = first_level(file.root, source.key) if options.first_level else None
+        if options.first_level and not (level or source.key):
+            refuse_several(source.path, file.root)
         array = file.array(level or source.key or file.only(options.axes))
         most = options.limit or HIGHEST_CHUNK
         if options.allowed is None:

@@ -129,7 +129,7 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
         return {}
     *_, (_, group) = groups_above(root, key)
     with suppress(*KNOWN):
-        found = _about(group)
+        found = ome_of(group)
         for each in found["multiscales"]:
             for data in each["datasets"]:
                 if data["path"] == key.rpartition("/")[2]:
@@ -156,15 +156,15 @@ def of_image(root: Any, key: str | None) -> dict[str, Any]:
     *_, (_, image) = groups_above(root, key)
     with suppress(*KNOWN):
         group = image["labels"]
-        for name in _about(group)["labels"]:
+        for name in ome_of(group)["labels"]:
             labels[str(name)] = ""
             with suppress(*KNOWN):
                 labels[str(name)] = _levels(group[below(name)])[_levels(image).index(key)]
     return {"labels": labels, "consolidated": image.metadata.consolidated_metadata is not None}
 
 
-def _about(group: Any) -> Any:
-    """What OME-Zarr has in the attributes of a group."""
+def ome_of(group: Any) -> Any:
+    """What OME-Zarr has in the attributes of a group, of either version."""
     found = dict(group.attrs) if is_group(group) else {}
     return found.get("ome", found)
 
@@ -172,7 +172,7 @@ def _about(group: Any) -> Any:
 def _levels(image: Any) -> list[str]:
     """The keys of the levels of an image."""
     start = f"/{image.path}/" if image.path else "/"
-    return [start + str(data["path"]) for data in _about(image)["multiscales"][0]["datasets"]]
+    return [start + str(data["path"]) for data in ome_of(image)["multiscales"][0]["datasets"]]
 
 
 def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:

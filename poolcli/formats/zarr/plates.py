@@ -1,0 +1,109 @@
+"""Stores of several OME-Zarr images: plates, and the series that bioformats2raw writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.names import below
+from poolcli.formats.zarr.library import is_group, opening
+from poolcli.formats.zarr.ome import ome_of
+from poolcli.message_fields import field
+
+SERIES = "bioformats2raw.layout"
+WORDS = ("plate", "well", SERIES)  # in the attributes of the groups above images
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a store: the key of each by its place in a copy of the store, and attributes of the groups above
+    them, by name.
+    """
+
+    keys: Mapping[str, str]
+    groups: Mapping[str, Mapping[str, Any]]
+    notes: tuple[str, ...] = ()
+
+
+def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
+    """The images of the plate or of the series in the group `key`, with attributes for a version of OME-Zarr.
+
+    Raises a RequestError for groups that are neither, and a FileError for damaged metadata.
+    """
+    with opening(path):
+        try:
+            group = root.get(below(key)) if key and key.strip("/") and is_group(root) else root
+            found = ome_of(group)
+            images = _plate(group, ngff) if "plate" in found else _series(group, ngff) if SERIES in found else None
+        except KeyError as error:
+            raise FileError(f"{path}: has no {error.args[0]}, which its plate or its series need") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise FileError(f"{path}: the metadata of its plate or of its series is damaged") from error
+    if images is None or not images.keys:
+        raise RequestError(
+            f"{path}: holds no plate and no series of bioformats2raw; {field('all')} pools every image of those, leave "
+            "it out"
+        )
+    return images
+
+
+def refuse_several(path: str, root: Any) -> None:
+    """Refuses to choose one of the images of a plate or of series."""
+    if not {"plate", SERIES}.isdisjoint(ome_of(root)):
+        raise RequestError(
+            f"{path}: holds a plate or series of images; {field('all')} takes all of them, {path}:/A/1/0 one of them"
+        )
+
+
+def _plate(plate: Any, ngff: str) -> Images:
+    keys, groups = dict[str, str](), {"/": _attributes(plate, ngff)}
+    for path in (below(str(well["path"])) for well in ome_of(plate)["plate"]["wells"]):
+        well, above = plate.get(path), path.rpartition("/")[0]
+        if well is None:
+            raise KeyError(path)
+        if above in plate:
+            groups[f"/{above}/"] = _attributes(plate[above], ngff)
+        groups[f"/{path}/"] = _attributes(well, ngff)
+        for place in (f"/{path}/{below(str(image['path']))}/" for image in ome_of(well)["well"]["images"]):
+            keys[place] = _under(plate, place)
+    return Images(keys, groups)
+
+
+def _series(store: Any, ngff: str) -> Images:
+    beside = store.get("OME")
+    listed = ome_of(beside).get("series") if beside is not None else None
+    names = _numbered(store) if listed is None else (below(str(name)) for name in listed)
+    # Without the group OME, images have the names 0, 1, ... in the order of the series.
+    keys = {f"/{number}/": _under(store, name) for number, name in enumerate(names)}
+    notes = () if beside is None else ("left out: the group OME, which describes the input",)
+    return Images(keys, {"/": _attributes(store, ngff)}, notes)
+
+
+def _numbered(store: Any) -> Iterator[str]:
+    number = 0
+    while str(number) in store:
+        yield str(number)
+        number += 1
+
+
+def _under(group: Any, name: str) -> str:
+    return f"{group.path}/{name.strip('/')}".strip("/")
+
+
+def _attributes(group: Any, ngff: str) -> dict[str, Any]:
+    """The attributes of a group above images, as a version of OME-NGFF has them."""
+    if not is_group(group):
+        raise ValueError(f"{group.path} is an array")
+    own, known, found = dict(group.attrs), dict(ome_of(group)), dict[str, Any]()
+    own.pop("ome", None)
+    for word in [each for each in known if each in WORDS or (each not in own and each != "version")]:
+        own.pop(word, None)
+        found[word] = value = known[word]
+        if isinstance(value, Mapping):
+            version = {"version": ngff} if ngff == "0.4" or word == "plate" else {}
+            found[word] = {name: each for name, each in value.items() if name != "version"} | version
+    if ngff == "0.4":
+        return own | found
+    return own | ({"ome": {"version": ngff, **found}} if found else {})
