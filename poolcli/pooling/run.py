@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
@@ -143,24 +142,16 @@ def _plan(
     missing: Missing,
     nodata: float | None = None,
 ) -> Plan:
-    if missing:  # of these, 0.0 and -0.0 are equal, and not the same
-        return make_plan(
-            op,
-            header.shape,
-            header.dtype,
-            layout=layout,
-            output_dtype=settings.dtype,
-            missing=missing,
-            min_count=settings.min_count,
-            nodata=nodata,
-        )
-    return _cached_plan(op, header.shape, header.dtype, layout, settings.dtype)
-
-
-@lru_cache(maxsize=16)
-def _cached_plan(op: Attributes, shape: tuple[int, ...], dtype: str, layout: str | None, output_dtype: object) -> Plan:
-    """The plan of arrays that are alike, which most of a folder are."""
-    return make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype)
+    return make_plan(
+        op,
+        header.shape,
+        header.dtype,
+        layout=layout,
+        output_dtype=settings.dtype,
+        missing=missing or None,
+        min_count=settings.min_count,
+        nodata=nodata,
+    )
 
 
 def _stored(

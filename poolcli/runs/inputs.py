@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, folder_format, parse_source
@@ -260,36 +261,28 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[st
         entered = []
         for entry in _entries(current):
             path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
-            if is_left_by_writing(entry.name) or (entry.leads_to_folder and os.path.realpath(path) == own):
+            leads_to_folder = _leads_to_folder(entry)
+            if is_left_by_writing(entry.name) or (leads_to_folder and os.path.realpath(path) == own):
                 continue
-            if hidden or not entry.leads_to_folder or folder_format(path):
+            if hidden or not leads_to_folder or folder_format(path):
                 yield path, not hidden
-            elif recursive and entry.is_folder:
+            elif recursive and entry.is_dir(follow_symlinks=False):
                 entered.append(path)
             else:
                 yield path if recursive else f"{path}/", False
         waiting.extend(reversed(entered))
 
 
-class _Entry(NamedTuple):
-    """What a folder holds: `leads_to_folder` is also true of links to one."""
-
-    name: str
-    leads_to_folder: bool
-    is_folder: bool
-
-
-def _entries(folder: str) -> list[_Entry]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(
-                _Entry(entry.name, _leads_to_folder(entry), entry.is_dir(follow_symlinks=False)) for entry in entries
-            )
+            return sorted(entries, key=attrgetter("name"))
     except OSError as error:
         raise FileError(f"{folder}: {error.strerror}") from error
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:  # a link that leads in circles
