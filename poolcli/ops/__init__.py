@@ -1,4 +1,4 @@
-"""The operators, one file each: a record of attributes that plans and runs, and the function of the same name."""
+"""The operators, one file a kind: records of attributes that plan and run, and the functions of the same names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from poolcli.ops.api import suggests_names
 from poolcli.ops.area import AreaPool, area_pool
 from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
 from poolcli.ops.lp import LpPool, lp_pool
-from poolcli.ops.max import AdaptiveMaxPool, MaxPool, adaptive_max_pool, max_pool
+from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
 from poolcli.ops.median import MedianPool, median_pool
-from poolcli.ops.min import MinPool, min_pool
 from poolcli.ops.mode import ModePool, mode_pool
 from poolcli.ops.std import StdPool, std_pool
 from poolcli.ops.sum import SumPool, sum_pool
