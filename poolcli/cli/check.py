@@ -16,6 +16,7 @@ from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.check import findings
 from poolcli.models.elsewhere import compare_data, written
+from poolcli.models.onnx_chain import chain_to
 from poolcli.report.check import findings_document, findings_view
 from poolcli.system.limits import memory_budget
 
@@ -46,6 +47,10 @@ class CheckOptions(Reporting):
         "--run", metavar="DATA", panel=EXPLAIN, example="data.npz",
         help="Pool the input in an .npz or .h5 as --layer does; compare with its output.",
     )] = None
+    chain: Annotated[bool, option(
+        "--chain", panel=EXPLAIN,
+        help="Follow the longest path to --layer as the command chain does (ONNX).",
+    )] = False
     allow_external: AllowExternal = False
     max_memory: MaxMemory = None
 # fmt: on
@@ -79,6 +84,8 @@ def check(request: CheckOptions) -> int:
     """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
+    if request.chain and request.layer is None:
+        raise RequestError(f"{field('chain')} follows the path to one layer; name it with {field('layer')}")
     if request.allow_external and request.run is None:
         raise RequestError(
             f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
@@ -94,8 +101,13 @@ def check(request: CheckOptions) -> int:
             comparison = compare_data(found[0].layer, request.run, options)
         except FileError as error:  # 1 would say that they differ
             raise RequestError(error.message) from error
+    chain = None
+    if request.chain:
+        if found[0].layer.framework != "ONNX Runtime":
+            raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
+        chain = chain_to(request.model, found[0].layer.name, given, limit)
     answers = [(finding, written(finding.layer, request.to) if request.to else None) for finding in found]
-    told = (request.model, answers, comparison)
+    told = (request.model, answers, comparison, chain)
     request.answer(partial(findings_document, *told), partial(findings_view, *told))
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

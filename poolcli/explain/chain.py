@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class Step:
     """A layer as it is planned: the pooling with its windows, and the channels that a convolution makes."""
 
     text: str
@@ -130,13 +130,18 @@ def chain(
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if not layers:
         raise RequestError(f"{field('layers')} is empty; give one or more, such as {EXAMPLE}")
+    steps = (_parse(given, like) if isinstance(given, str) else Step(given.name, given) for given in layers)
+    return follow(shape, layout, steps)
+
+
+def follow(shape: tuple[int, ...], layout: str, steps: Iterable[Step]) -> Chain:
+    """The chain of steps."""
     positions = spatial_axes(layout)
     if max((shape[i] for i in positions), default=0) > LONGEST:
         raise RequestError(f"the longest spatial axis has {max(shape)} elements, a chain takes at most {LONGEST}")
     axes = [_Axis(shape[i]) for i in positions]
     found, current = [], shape
-    for number, given in enumerate(layers, 1):
-        layer = _parse(given, like) if isinstance(given, str) else _Layer(given.name, given)
+    for number, layer in enumerate(steps, 1):
         try:
             plan = make_plan(layer.op, current, layer.op.reducer.usual_dtype, layout=layout)
         except RequestError as error:
@@ -152,7 +157,7 @@ def chain(
     return Chain(shape, layout, tuple(found))
 
 
-def _parse(text: str, like: str | None) -> _Layer:
+def _parse(text: str, like: str | None) -> Step:
     """A layer as it is typed: NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
     name, _, rest = text.partition(":")
     values: dict[str, Any] = {"like": like} if like else {}
@@ -193,7 +198,7 @@ def _parse(text: str, like: str | None) -> _Layer:
         values |= {"pads_begin": pads, "pads_end": pads}
     if op == "conv":  # has the windows of a maximum, whatever the framework
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
-    return _Layer(text, record(**values), channels)
+    return Step(text, record(**values), channels)
 
 
 class _Axis:

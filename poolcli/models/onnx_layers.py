@@ -121,6 +121,11 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None
     """The pooling nodes of the model in its order; a RequestError where the model cannot be read, or takes more memory
     than `limit`.
     """
+    return (layer for _, layer in nodes_of(path, given, limit) if layer)
+
+
+def nodes_of(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None) -> Iterator[tuple[Node, Layer | None]]:
+    """All nodes, those that pool with their layers."""
     (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
 
     def inferred(model: Any) -> Any:
@@ -128,10 +133,13 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None
 
     for node in load(path, given, inferred, limit):
         key = key_of(node.proto)[:2]
-        if key in KINDS or key in UNCHECKED:
-            layer = _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given))
-            if layer:
-                yield layer
+        pools = key in KINDS or key in UNCHECKED
+        yield node, _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given)) if pools else None
+
+
+def attributes_of(proto: Any) -> Values:
+    """The attributes of a node."""
+    return _data(tuple((text(each.name), *_value(each)) for each in proto.attribute))
 
 
 def _is_pooling(proto: Any) -> bool:

@@ -201,9 +201,13 @@ def answers_document(
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
-    """What is known after each layer; lists have one entry per spatial axis."""
+    """What is known after each layer."""
+    return {"schema_version": SCHEMA_VERSION, **chain_facts(chain)}
+
+
+def chain_facts(chain: Chain) -> dict[str, Any]:
+    """The same beside other facts; lists have one entry per spatial axis."""
     return {
-        "schema_version": SCHEMA_VERSION,
         "shape": list(chain.input_shape),
         "layout": chain.layout,
         "layers": [asdict(layer) for layer in chain.layers],

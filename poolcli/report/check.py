@@ -12,12 +12,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.explain.chain import Chain
 from poolcli.message_fields import field, on_command_line, printable
 from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
-from poolcli.report.as_json import SCHEMA_VERSION
+from poolcli.report.as_json import SCHEMA_VERSION, chain_facts
 from poolcli.report.console import grid, plain_table
+from poolcli.report.explain import chain_view
 
 WHOLE = 20  # characters of a shape that is shown on one line
 NAMES: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}  # of layers beside remarks
@@ -28,7 +30,9 @@ STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "comp
 Answer = tuple[Finding, Written | None]  # a layer, and how another framework writes it where that is asked
 
 
-def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> RenderableType:
+def findings_view(
+    path: str, answers: Sequence[Answer], comparison: Comparison | None, chain: Chain | None
+) -> RenderableType:
     """One line for each layer, then what is to be said about some of them, and how they are written elsewhere.
 
     Of many layers, those that are not as they should be come before others.
@@ -63,6 +67,8 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     parts += ["", Text(f"{printable(path)}: {layers}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
+    if chain:
+        parts += ["", chain_view(chain)]
     return Group(*parts)
 
 
@@ -125,12 +131,15 @@ def _told(comparison: Comparison) -> str:
     )
 
 
-def findings_document(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> dict[str, Any]:
+def findings_document(
+    path: str, answers: Sequence[Answer], comparison: Comparison | None, chain: Chain | None
+) -> dict[str, Any]:
     """The same facts as JSON."""
     layers = [_layer(finding) | ({"to": _written(there)} if there else {}) for finding, there in answers]
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
-    return {"schema_version": SCHEMA_VERSION, "path": path, "layers": layers, "data": finite or None}
+    followed = {"chain": chain_facts(chain)} if chain else {}
+    return {"schema_version": SCHEMA_VERSION, "path": path, "layers": layers, "data": finite or None, **followed}
 
 
 def _layer(finding: Finding) -> dict[str, Any]:
