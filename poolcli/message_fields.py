@@ -190,8 +190,16 @@ def _option(name: str, value: object) -> str:
     option = BY_PLACE.get(name) or SHORT.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
-    typed = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-    return f"{option} {_unmarked(typed)}"
+    return f"{option} {_unmarked(as_typed(value))}"
+
+
+def as_typed(value: object) -> str:
+    """A value as it is typed: several numbers with commas between them.
+
+    >>> as_typed((2, 3)), as_typed("ceil")
+    ('2,3', 'ceil')
+    """
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _unmarked(text: str) -> str:

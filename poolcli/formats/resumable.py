@@ -368,7 +368,7 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
     missing = [number for number in range(1, count + 1) if number not in ended]
     if missing:
         raise FileError(
-            f"{path}: {_listed(missing, count)} not done: not run, stopped or still running; pool "
+            f"{path}: {shards_text(missing, count)} not done: not run, stopped or still running; pool "
             f"again with {field('resume')}, then merge"
         )
     return count
@@ -405,7 +405,8 @@ def numbers_of(name: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _listed(numbers: Sequence[int], count: int) -> str:
+def shards_text(numbers: Sequence[int], count: int) -> str:
+    """Some shards in a sentence: `shards 2/4, 3/4 are`."""
     some = ", ".join(f"{number}/{count}" for number in numbers[:SHOWN])
     more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
     return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"

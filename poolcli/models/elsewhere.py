@@ -12,7 +12,7 @@ from poolcli.explain.convert import ONLY_THIS_SIZE, convert
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
-from poolcli.message_fields import field, marked_message
+from poolcli.message_fields import as_typed, field, marked_message
 from poolcli.models.layer import (
     Layer,
     Shape,
@@ -66,8 +66,8 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     if recorded.shape != shape:
         other = _answer_of(layer, op, plan, x, recorded)
         raise RequestError(
-            f"{path}: output is {_listed(recorded.shape)}, layer {layer.name} makes {_listed(shape)} "
-            f"of input {_listed(x.shape)}" + (f"; it equals the result of {other}" if other else "")
+            f"{path}: output is {as_typed(recorded.shape)}, layer {layer.name} makes {as_typed(shape)} "
+            f"of input {as_typed(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(_run(plan, x).reshape(shape), recorded, plan)
     return replace(found, answer_of=_answer_of(layer, op, plan, x, recorded)) if found.off else found
@@ -83,8 +83,7 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
     )
     if not fits:
-        listed = ",".join(map(str, stated or ()))
-        raise RequestError(f"{path}: input is {_listed(x.shape)}, layer {layer.name} takes {listed}")
+        raise RequestError(f"{path}: input is {as_typed(x.shape)}, layer {layer.name} takes {as_typed(stated)}")
     layout = layer.layout or default_layout(x.ndim)
     sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
     op = layer.op.over(sizes) if isinstance(layer.op, Whole) else layer.op
@@ -131,10 +130,6 @@ def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
         return Comparison(found.elements, 0, 0.0, None, None, None)
     a, b = (float(each[found.where]) for each in (recorded, computed))
     return Comparison(found.elements, found.different, found.max_abs, found.where, a, b)
-
-
-def _listed(shape: tuple[int, ...]) -> str:
-    return ",".join(map(str, shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from sys import intern
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
+from poolcli.message_fields import as_typed
 from poolcli.models.layer import (
     InvalidError,
     Layer,
@@ -229,7 +230,7 @@ def _data(read: tuple[Read, ...]) -> Values:
 @lru_cache(1024)
 def _given(read: tuple[Read, ...]) -> Mapping[str, str]:
     """The attributes as they are shown."""
-    return {name: _text(value) for name, value in _data(read).items()}
+    return {name: "?" if value is None else as_typed(value) for name, value in _data(read).items()}
 
 
 @lru_cache(1024)
@@ -282,7 +283,3 @@ def _value(attribute: Any) -> tuple[int, Any]:
     if kind == STRING:
         return kind, attribute.s.decode(errors="replace")
     return kind, attribute.f if kind == FLOAT else None
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else "?" if value is None else str(value)

@@ -12,7 +12,7 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_members
-from poolcli.message_fields import field
+from poolcli.message_fields import as_typed, field
 from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same
 from poolcli.models.layer import (
     EXPORT_KERAS,
@@ -190,7 +190,7 @@ def _layers(
     shared: dict[str, Any] = {
         "name": result, "type": target[1], "version": "aten", "framework": "PyTorch", "input_shape": shape,
         "declared_shape": shapes.get(result),
-        "given": {name: _text(value) for name, value in data.items() if value is not None},
+        "given": {name: as_typed(value) for name, value in data.items() if value is not None},
     }  # fmt: skip
     if UNCHECKED.fullmatch(target[1]):
         return [Layer(**shared, problem=f"{target[1]} is not checked")]
@@ -245,7 +245,3 @@ def _numbers(data: Values, name: str, default: int | None) -> Any:
     if value is None or value == ():
         return default
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

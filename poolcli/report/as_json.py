@@ -13,7 +13,7 @@ from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import window
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import as_typed, field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome, Stored
@@ -237,16 +237,12 @@ def options_of(op: Attributes) -> str:
             if not same:
                 words.append(on_command_line(field(name, value)))
             elif pads and name == "pads_begin":
-                words.append(f"-p {_listed(pads)}")
+                words.append(f"-p {as_typed(pads)}")
         elif value is not None and value != defaults[name]:
-            words.append(f"{SHORT[name]} {_listed(value)}" if name in SHORT else on_command_line(field(name, value)))
+            words.append(f"{SHORT[name]} {as_typed(value)}" if name in SHORT else on_command_line(field(name, value)))
     return " ".join(words)
 
 
 def _plain(value: Any) -> Any:
     """One number where all axes have the same."""
     return value[0] if isinstance(value, tuple | list) and len({*value}) == 1 else value
-
-
-def _listed(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

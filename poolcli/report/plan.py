@@ -63,7 +63,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
     """The attributes that are not numbers of an axis, the rules of divisor and indices, and the notes."""
     table = grid()
     words = [
-        f"{name} {_number(value)}"
+        f"{name} {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in plan.attributes.items()
         if value is not None and not isinstance(value, list) and name not in OF_INDICES
     ]
@@ -98,10 +98,3 @@ def _bins_text(w: Bins) -> str:
         return "equal to kernel {}, stride {}".format(*w.equal_to)
     low, high = w.lengths
     return f"{low} long" if low == high else f"{low} or {high} long"
-
-
-def _number(value: object) -> str:
-    """A number, a list `2,2` or a word as it is shown in reports."""
-    if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -30,7 +30,7 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.files import check_url, checksum_of, is_url
 from poolcli.formats.names import below
 from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.resumable import finish
+from poolcli.formats.resumable import finish, shards_text
 from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
@@ -46,7 +46,6 @@ OWN_LINE = b'{"output": '
 LONGEST_LINE = 2**20  # bytes
 # Settings that change no output.
 RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume", "part")
-SOME = 5  # shards that a message names
 
 
 class Manifest:
@@ -311,13 +310,7 @@ def _check_complete(folder: str, found: Sequence[Shard]) -> None:
         raise RequestError(f"{folder} holds parts of runs of {listed} shards; remove those of the wrong one")
     missing = sorted(set(range(1, counts[0] + 1)) - {shard.number for shard in found})
     if missing:
-        raise FileError(f"{folder}: {_listed(missing, counts[0])} not there; run what is missing, then merge again")
-
-
-def _listed(numbers: Sequence[int], count: int) -> str:
-    some = ", ".join(f"{number}/{count}" for number in numbers[:SOME])
-    more = f" and {len(numbers) - SOME} more" if len(numbers) > SOME else ""
-    return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"
+        raise FileError(f"{folder}: {shards_text(missing, counts[0])} not there; run what is missing, then merge again")
 
 
 def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
@@ -327,7 +320,7 @@ def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
     waiting = [shard.number for shard, found in options.items() if found is None]
     if waiting:
         raise FileError(
-            f"{folder}: {_listed(waiting, first.count)} not done: stopped, still running, or some inputs failed; "
+            f"{folder}: {shards_text(waiting, first.count)} not done: stopped, still running, or some inputs failed; "
             f"pool again with {field('resume')}, then merge"
         )
     for shard, found in options.items():
