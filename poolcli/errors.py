@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Self
 
@@ -79,12 +80,16 @@ QUOTES = "'\""  # that a KeyError puts around its message
 
 
 def said_by(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty."""
+    """The first line of an error's message, or the name of its class if the message is empty.
+
+    >>> said_by(SyntaxError("bad header checksum in b'IDAT'"))
+    "bad header checksum in 'IDAT'"
+    """
     try:
         text = (str(error).splitlines() or [""])[0][:200]
     except Exception:  # of an error whose __str__ fails
         text = ""
-    return text or type(error).__name__
+    return re.sub(r"\bb(?=['\"])", "", text) or type(error).__name__
 
 
 def unexpected(error: BaseException, place: str) -> PoolError:

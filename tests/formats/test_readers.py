@@ -46,6 +46,14 @@ def test_more_than_8_bits_are_scaled_to_16(suffix: str, bits: int, channels: int
         np.testing.assert_array_equal(colours, exact if channels < 4 else exact[exact[..., 3] > 0])
 
 
+def test_the_first_of_several_images_of_more_than_8_bits_is_read(cli: Cli) -> None:
+    x = RNG.integers(0, 1 << 10, (3, 16, 24, 3), "uint16")
+    Path("x.avif").write_bytes(imagecodecs.avif_encode(x, bitspersample=10, level=100))
+    assert "page 1 of 3 is read" in cli("avg", "x.avif", "-o", "y.tif", *KEEP, "--json").json["notes"]
+    first = imagecodecs.avif_decode(Path("x.avif").read_bytes())[0].astype("u8")
+    np.testing.assert_array_equal(tifffile.imread("y.tif"), (first * 65535 * 2 + 1023) // 2046)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3])
 def test_a_jpeg_whose_further_images_are_cut_off_is_read(kept: int, cli: Cli) -> None:
     x = RNG.integers(0, 256, (16, 24, 3), "uint8")

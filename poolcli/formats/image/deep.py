@@ -73,9 +73,12 @@ def picture_of(path: str, image: Image) -> Picture:
         bits, mode = bits_of(image), "I;16" if image.mode == "L" else f"{image.mode};16"
     orientation = pillow.orientation_of(image)
     channels, dtype, _ = MODES[mode]
+    pages = getattr(image, "n_frames", 1)
 
     def decode(_: int) -> NDArray[Any]:
         pixels = codecs.read(path, DECODERS.get(str(image.format), "png_decode"))
+        if pages > 1 and len(pixels) == pages:  # of an AVIF with several
+            pixels = pixels[0]
         if pixels.dtype.name != dtype:
             raise FileError(f"{path}: has samples of {pixels.dtype}, and {dtype} is read; convert it to TIFF")
         if bits < 16:
@@ -88,9 +91,9 @@ def picture_of(path: str, image: Image) -> Picture:
     notes = turning_notes(orientation)
     if bits < 16:
         notes = (*notes, f"{bits} bits a sample, scaled to 16")
-    if getattr(image, "n_frames", 1) > 1:
-        notes = (*notes, f"page 1 of {image.n_frames} is read")  # type: ignore[attr-defined]
-    memory = (4 if bits == 16 else 4 + tiff.QUOTIENTS) * channels
+    if pages > 1:
+        notes = (*notes, f"page 1 of {pages} is read")
+    memory = (2 + 2 * pages if bits == 16 else 2 + 2 * pages + tiff.QUOTIENTS) * channels  # all pages are decoded
     return Picture(
         pillow.format_name(image), mode, channels, dtype, memory, decode, described, notes, curve=curve_of(image.info)
     )

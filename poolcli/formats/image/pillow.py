@@ -345,6 +345,13 @@ def translated(path: str) -> Iterator[None]:
         pixels, most = (int(number) for number in re.findall(r"\d+", str(error))[:2])
         refuse_many_pixels(path, pixels, most)
     except pil.UnidentifiedImageError as error:
+        with open(path, "rb") as stream:
+            start = stream.read(LONGEST_MAGIC)
+        likely = next(
+            (row.name.upper() for row in FORMATS.values() if row.picture and start.startswith(row.magic)), None
+        )
+        if likely:
+            raise FileError(f"{path}: is a damaged {likely} file, or of a kind that Pillow does not read") from error
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
