@@ -262,10 +262,11 @@ class ArrayContainer(Protocol):
 
 @dataclass(slots=True)
 class InMemoryReader:
-    """An input that can only be read as a whole, once."""
+    """An input that can only be read as a whole, once; `again` gives a reader of other pages of the open file."""
 
     header: Header
     load: Callable[[], tuple[NDArray[Any], Metadata]]
+    again: Callable[[ReadOptions], InMemoryReader] | None = None
     streams: bool = False
     chunks: tuple[int, ...] | None = None
     _whole: tuple[NDArray[Any], Metadata] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,9 @@ from poolcli.formats import (
     write_several,
 )
 from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
-from poolcli.formats.files import check_unchanged, fingerprint_of
 from poolcli.formats.image.modes import UNEQUAL
 from poolcli.formats.names import array_names
-from poolcli.formats.records import whole_region
+from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
@@ -65,8 +64,8 @@ def run_job(
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
-            if file.header.apart:
-                return run_pages(job, op, settings, file.header.apart)
+            if isinstance(file, InMemoryReader) and file.again and file.header.apart:
+                return run_pages(job, op, settings, file.header.apart, file.again)
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
@@ -81,12 +80,13 @@ def _holds_unequal(job: Job, settings: Settings) -> bool:
     return alone and job.output not in (None, "-") and format_of(str(job.output)).name in UNEQUAL
 
 
-def run_pages(job: Job, op: Attributes, settings: Settings, runs: Sequence[str]) -> Outcome:
+def run_pages(
+    job: Job, op: Attributes, settings: Settings, runs: Sequence[str], reader: Callable[[ReadOptions], ArrayReader]
+) -> Outcome:
     """Pools pages that differ, those of each run together; the outcomes of each are its `parts`. Where no pages are
     asked for, those that cannot be pooled are left out, and a note says why.
     """
     clock, path, held = Clock(), job.source.path, 0
-    before = fingerprint_of(path)
     parts, values, notes, lost = list[Outcome](), list[NamedArray](), list[str](), list[PoolError]()
     for pages in runs:
         first, _, last = pages.partition("-")
@@ -94,13 +94,14 @@ def run_pages(job: Job, op: Attributes, settings: Settings, runs: Sequence[str])
         room = None if settings.max_memory is None else max(0, settings.max_memory - HELD * held)
         own = replace(settings, pages=pages, max_memory=room)
         try:
-            with open_array(job.source, own.read_options) as file:
-                header = replace(file.header, key=name)
-                part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, header)
-                if not settings.dry_run:
-                    part, pooled, _, metadata = pool_to_memory(part, own, file, clock)
-                    values.append(_named(name, pooled, part.output, metadata, header.mode))
-                    held += pooled.nbytes
+            limit = memory_limit_of(path, own.max_memory, settings.allowed)
+            file = reader(replace(own.read_options, limit=limit))
+            header = replace(file.header, key=name)
+            part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, header)
+            if not settings.dry_run:
+                part, pooled, _, metadata = pool_to_memory(part, own, file, clock)
+                values.append(_named(name, pooled, part.output, metadata, header.mode))
+                held += pooled.nbytes
         except PoolError as error:
             if settings.pages is not None:
                 raise error.at(f"{path}: {name}") from error
@@ -110,7 +111,6 @@ def run_pages(job: Job, op: Attributes, settings: Settings, runs: Sequence[str])
         parts.append(part)
     if not parts:
         raise lost[0]
-    check_unchanged(path, before)
     if values:
         with clock.phase("write"):
             notes += format_of(str(job.output)).functions.write(

@@ -11,6 +11,7 @@ import pytest
 import tifffile
 from PIL import Image
 
+from poolcli.formats.image import pillow
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
 
@@ -151,6 +152,19 @@ def test_pages_that_differ_are_pooled_each_by_itself(cli: Cli) -> None:
         "page 6",
     ]
     assert json.loads(several[0])["seconds"].keys() == json.loads(several[4])["seconds"].keys()
+
+
+def test_pages_that_differ_are_listed_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    known_pages, listed = pillow.known_pages, list[str]()
+
+    def seen(path: str, *more: Any) -> Any:
+        listed.append(path)
+        return known_pages(path, *more)
+
+    monkeypatch.setattr(pillow, "known_pages", seen)
+    differing()
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
+    assert listed == ["x.tif"]  # as often as there are sizes, files of many pages would take quadratic time
 
 
 def test_a_page_that_cannot_be_pooled_costs_itself_unless_it_was_asked_for(cli: Cli) -> None:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
@@ -30,37 +31,52 @@ MOST_PIXELS = 178_956_970  # Pillow's own limit
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The images, upright; pixels are decoded when they are first read."""
-    path = source.path
     with ExitStack() as stack:
-        with pillow.translated(path):
-            header, picture, pages, masks = _inspect(stack, path, options)
-
-        def load() -> tuple[NDArray[Any], Metadata]:
-            with pillow.translated(path):
-                array, metadata = _load(path, header, picture, pages, options)
-                if header.masked:
-                    planes = header.shape if picture.channels == 1 else (*header.shape[:-1], 1)
-                    hidden = tiff.hidden_by(path, masks, pages, array.shape[-picture.axes :][:2], options.limit)
-                    metadata = replace(metadata, image={**metadata.image, "mask": hidden.reshape(planes)})
-                return array, metadata
-
-        yield InMemoryReader(header, load)
+        with pillow.translated(source.path):
+            file = _File(stack, source.path, options)
+        yield _reader(file, options)
 
 
-def _inspect(
-    stack: ExitStack, path: str, options: ReadOptions
-) -> tuple[Header, Picture, Sequence[int], Sequence[int | None]]:
-    most = options.max_pixels or MOST_PIXELS
-    image, said = pillow.open_image(stack, path, most, options.limit)
-    known = pillow.known_pages(path, image, options.limit) if image is not None else None
-    pages = tiff.open_file(stack, path, options.limit)[2] if known is None else known
+class _File:
+    """An open file, whose pages are listed once however many readers it has."""
+
+    def __init__(self, stack: ExitStack, path: str, options: ReadOptions) -> None:
+        self._stack, self.path, self._limit = stack, path, options.limit
+        self.image, self.said = pillow.open_image(stack, path, options.max_pixels or MOST_PIXELS, options.limit)
+        self.known = pillow.known_pages(path, self.image, options.limit) if self.image is not None else None
+
+    @cached_property
+    def by_tifffile(self) -> tuple[Any, BinaryIO, list[Page]]:
+        return tiff.open_file(self._stack, self.path, self._limit)
+
+
+def _reader(file: _File, options: ReadOptions) -> InMemoryReader:
+    with pillow.translated(file.path):
+        header, picture, pages, masks = _inspect(file, options)
+
+    def load() -> tuple[NDArray[Any], Metadata]:
+        with pillow.translated(file.path):
+            array, metadata = _load(file.path, header, picture, pages, options)
+            if header.masked:
+                planes = header.shape if picture.channels == 1 else (*header.shape[:-1], 1)
+                tiff_file, stream, _ = file.by_tifffile
+                hidden = tiff.hidden_by(file.path, tiff_file, stream, masks, pages, array.shape[-picture.axes :][:2])
+                metadata = replace(metadata, image={**metadata.image, "mask": hidden.reshape(planes)})
+            return array, metadata
+
+    return InMemoryReader(header, load, partial(_reader, file))
+
+
+def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, Picture, Sequence[int], Sequence[int | None]]:
+    path, image, known, most = opened.path, opened.image, opened.known, options.max_pixels or MOST_PIXELS
+    pages = opened.by_tifffile[2] if known is None else known
     taken, apart, notes = _taken(path, pages, options)
     if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
         image = None
     if image is None or (
         image.format == "TIFF" and (deep.loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
     ):
-        file, stream, pages = tiff.open_file(stack, path, options.limit)
+        file, stream, pages = opened.by_tifffile
         taken, apart, notes = _taken(path, pages, options)
         picture = tiff.picture_of(path, file, stream, taken[0])
     elif not deep.loses_bits(image):
@@ -89,7 +105,7 @@ def _inspect(
     if axes:
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
-    notes = (*said, *picture.notes, *notes)
+    notes = (*opened.said, *picture.notes, *notes)
     by_page = masks_of(pages) if options.masks and not pages[taken[0]].is_mask else {}
     masks = [by_page.get(page) for page in taken]
     masked = any(mask is not None for mask in masks)

@@ -169,22 +169,20 @@ def _checked(path: str, file: Any, stream: BinaryIO, number: int) -> Any:
 
 
 def hidden_by(
-    path: str, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int], limit: int | None
+    path: str, file: Any, stream: BinaryIO, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]
 ) -> Array:
     """The pixels that the masks of these pages hide, upright, a plane for each page; None is no mask."""
     import numpy as np
 
     hidden = np.zeros((len(pages), *size), np.bool_)
-    with ExitStack() as stack:
-        file, stream, _ = open_file(stack, path, limit)
-        for plane, page, mask in zip(hidden, pages, masks, strict=True):
-            if mask is None:
-                continue
-            found = _checked(path, file, stream, mask).asarray() == 0
-            found = upright(found if found.ndim == 2 else found.all(-1), _orientation(file.pages[page]))
-            if found.shape != plane.shape:
-                raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, its header says {plane.shape}")
-            plane[...] = found
+    for plane, page, mask in zip(hidden, pages, masks, strict=True):
+        if mask is None:
+            continue
+        found = _checked(path, file, stream, mask).asarray() == 0
+        found = upright(found if found.ndim == 2 else found.all(-1), _orientation(file.pages[page]))
+        if found.shape != plane.shape:
+            raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, its header says {plane.shape}")
+        plane[...] = found
     return hidden
 
 
