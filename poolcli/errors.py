@@ -92,6 +92,25 @@ def said_by(error: BaseException) -> str:
     return re.sub(r"\bb(?=['\"])", "", text) or type(error).__name__
 
 
+def is_worded(error: Exception) -> bool:
+    """Whether a library wrote the message for people: Python's own, such as that of `int("x")`, tell of the program."""
+    if isinstance(error, OSError | EOFError | SyntaxError):
+        return True
+    if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | ArithmeticError | UnicodeError):
+        return False
+    if type(error).__module__ not in ("builtins", "struct"):
+        return True
+    return is_raised(error)
+
+
+def is_raised(error: BaseException) -> bool:
+    """Whether a statement raised the error, and not a call or an operation of Python."""
+    from traceback import extract_tb  # slow to import
+
+    *_, last = extract_tb(error.__traceback__)
+    return (last.line or "").startswith("raise")
+
+
 def unexpected(error: BaseException, place: str) -> PoolError:
     """A PoolError for any other error; it holds text only, so that it can be pickled."""
     if isinstance(error, MemoryError):

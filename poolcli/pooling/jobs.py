@@ -160,9 +160,13 @@ def _prepared(
 ) -> Outcome:
     part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
     try:
-        return prepare_job(part, op, settings, file.array(str(header.key)).header)
+        return prepare_job(part, op, settings, file.array(header.key or "").header)
     except PoolError as error:
-        raise located(error, f"{job.source.path}:{header.key}") from error
+        raise located(error, _place(job, header.key)) from error
+
+
+def _place(job: Job, key: str | None) -> str:
+    return f"{job.source.path}:{key}" if key else job.source.path
 
 
 def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
@@ -183,9 +187,9 @@ def _pooled_and_written(
     for part in parts:
         key = part.job.source.key
         try:
-            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(str(key)), clock)
+            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(key or ""), clock)
         except PoolError as error:
-            raise located(error, f"{job.source.path}:{key}") from error
+            raise located(error, _place(job, key)) from error
         ran.append(done)
         values.append(_named(key, pooled, part.output, metadata))
         if found is not None:
@@ -210,7 +214,7 @@ def _named(
 
 
 def _copied(file: ArrayContainer, header: Header) -> NamedArray:
-    array = file.array(str(header.key))
+    array = file.array(header.key or "")
     values = array.read(whole_region(header.shape))
     return NamedArray(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
 

@@ -195,3 +195,11 @@ def test_an_array_without_a_name_is_listed_as_one(cli: Cli) -> None:
     result = cli("avg", "x.zarr:/0", "-o", "y.npy", *HALVE)
     said = "poolcli: x.zarr: has no array '/0'; it holds one array without a name (9,10,11 uint8)\n"
     assert (result.code, result.out, result.err) == (2, "", said)
+
+
+@pytest.mark.parametrize(("output", "name"), [("y.zarr", ""), ("y.h5", "data"), ("y.npz", "arr_0")])
+def test_all_arrays_of_a_store_that_is_an_array_are_that_one(output: str, name: str, cli: Cli) -> None:
+    made("x.zarr", X)
+    assert cli("avg", "x.zarr", "-o", output, "--all", *HALVE, "-q").err == ""
+    assert cli("avg", "x.zarr", "-o", "one.npy", *HALVE, "-q").err == ""
+    assert cli("compare", f"{output}:/{name}" if name else output, "one.npy").code == 0

@@ -58,6 +58,10 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
         "holds complex64; poolcli pools bool, ",
     ),
     "a fill value of another kind": (edited(fill_value="x"), "Zarr cannot read or write it: "),
+    "a group of another draft of Zarr 3": (
+        lambda: Path("x.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "metadata_encoding": 1}'),
+        "Zarr cannot read or write it: its metadata is damaged, or of a version that zarr does not know",
+    ),
     "no JSON": (lambda: Path("x.zarr/zarr.json").write_text("{"), "Zarr cannot read or write it: "),
     "JSON without end": (lambda: Path("x.zarr/zarr.json").write_text("[" * 10**5), "Zarr cannot read or write it: "),
     "nothing": (lambda: Path("x.zarr/zarr.json").unlink(), "holds no Zarr array or group"),

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import tempfile
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import FileError, PoolError, said_by
+from poolcli.errors import FileError, PoolError, is_worded, said_by
 from poolcli.formats.image import bmp, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
@@ -355,20 +354,8 @@ def translated(path: str) -> Iterator[None]:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
-        why = said_by(error) if _is_worded(error) else "its data is damaged"
+        why = said_by(error) if is_worded(error) else "its data is damaged"
         raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
-
-
-def _is_worded(error: Exception) -> bool:
-    """Whether a library wrote the message for people: Python's own, such as that of `int("x")`, tell of the program."""
-    if isinstance(error, OSError | EOFError | SyntaxError):
-        return True
-    if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | ArithmeticError | UnicodeError):
-        return False
-    if type(error).__module__ not in ("builtins", "struct"):
-        return True
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return (last.line or "").startswith("raise")  # and not called or computed
 
 
 MOST_BYTES = 10_000  # of standard error that are read

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import QUOTES, FileError, PoolError, said_by
+from poolcli.errors import QUOTES, FileError, PoolError, is_raised, said_by
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, most_of_json, one_line
 from poolcli.formats.files import filesystem, is_url, patient
 from poolcli.formats.records import ReadOptions, slices
@@ -40,8 +40,12 @@ def translated(path: str) -> AbstractContextManager[None]:
 
 
 def _said(error: Exception) -> str:
-    only_a_word = type(error) is KeyError  # the name that was not found
-    return f"Zarr cannot read or write it: {'Unknown name ' if only_a_word else ''}{said_by(error).strip(QUOTES)}"
+    why = said_by(error)
+    if isinstance(error, TypeError | AttributeError) and not is_raised(error):
+        why = "its metadata is damaged, or of a version that zarr does not know"
+    elif type(error) is KeyError:  # the name that was not found
+        why = f"Unknown name {why.strip(QUOTES)}"
+    return f"Zarr cannot read or write it: {why}"
 
 
 @contextmanager
