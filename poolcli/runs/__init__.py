@@ -17,7 +17,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.tiles import Progress
-from poolcli.runs.executors import EXECUTORS, Outcomes, Runner, Task
+from poolcli.runs.executors import Outcomes, Runner, Task, executor_of
 from poolcli.runs.inputs import Shard
 from poolcli.system.limits import allowed_threads
 
@@ -44,7 +44,7 @@ def run_all(
     `folder` is where a manifest is kept, None for none; `cluster` is that of an executor that needs one; `shard` the
     one whose jobs these are.
     """
-    run = EXECUTORS[executor].run_on(cluster)
+    run = executor_of(executor, cluster)
     if folder is None or settings.dry_run:
         outcomes = run([Task(job) for job in jobs], Runner(op, settings), count, progress)
         is_written = not (settings.dry_run or settings.part)

@@ -103,31 +103,17 @@ class Run(Protocol):
     def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
-    """One way to run jobs, by name."""
-
-    name: str
-    module: str
-
-    @property
-    def run(self) -> Run:
-        """The module's function, imported when it is first asked for."""
-        return cast("Run", import_module(self.module).run)
-
-    def run_on(self, cluster: str | None) -> Run:
-        """The same on a cluster that is named, where the executor has one."""
-        return self.run if cluster is None else partial(cast("Any", self.run), cluster=cluster)
-
-
-EXECUTORS = {
-    row.name: row
-    for row in (
-        Executor("here", "poolcli.runs.executors"),
-        Executor("workers", "poolcli.runs.executors.workers"),
-        Executor("dask", "poolcli.runs.executors.dask"),
-    )
+EXECUTORS = {  # by name, the module whose function `run` is one
+    "here": "poolcli.runs.executors",
+    "workers": "poolcli.runs.executors.workers",
+    "dask": "poolcli.runs.executors.dask",
 }
+
+
+def executor_of(name: str, cluster: str | None = None) -> Run:
+    """The executor of this name, imported when it is first asked for; on a cluster that is named, if it has one."""
+    found: Run = import_module(EXECUTORS[name]).run
+    return found if cluster is None else partial(cast("Any", found), cluster=cluster)
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
