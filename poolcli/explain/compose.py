@@ -100,16 +100,13 @@ def _padded(
     up = plan.attributes["rounding_type"] != "floor"
     always = [w.pad_end + up * (w.stride - 1) for w in windows]
     here = [max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in windows]
+    made = partial(_composition, plan, reducer, override, x, dialect)
     for ends in [always] if always == here else [always, here]:
         counted, rest = _shares(windows, ends, reducer.divides and not override)
-        made = partial(_composition, plan, reducer, override, x)
-        if not _any(rest):
-            yield from made(dialect, _operator(record, dialect, windows, "floor"), counted, rest)
-            continue
-        if _any(counted):
+        if _any(counted) and _any(rest):
             for op in _excluding(record, dialect, windows, [end for _, end in rest]):
-                yield from made(dialect, op, counted, ((0, 0),) * len(windows))
-        yield from made(dialect, _operator(record, dialect, windows, "floor"), counted, rest)
+                yield from made(op, counted, ((0, 0),) * len(windows))
+        yield from made(_operator(record, dialect, windows, "floor"), counted, rest)
 
 
 def _record(reducer: Reducer) -> Any:
@@ -151,7 +148,7 @@ def _shares(windows: Sequence[Sliding], ends: Sequence[int], divides: bool) -> t
     if not divides or rules == {"kernel"}:
         return every, none
     if rules == {"inside"}:
-        return (none, every) if _any(every) else (none, none)
+        return none, every
     counted = tuple((w.pad_begin, min(w.pad_end, end)) for w, end in zip(windows, ends, strict=True))
     return counted, tuple((0, end - own) for end, (_, own) in zip(ends, counted, strict=True))
 

@@ -23,13 +23,13 @@ class Flow:
 
     def __init__(self, stated: Mapping[Any, Shape | None]) -> None:
         self._stated = stated
-        self._found: dict[Hashable, Shape] = {}
-        self._stopped: dict[Hashable, str] = {}
+        self._flowing: dict[Hashable, tuple[Shape, str | None]] = {}  # and the node that stopped the inference
 
     def pool(self, layer: Layer, source: Hashable, result: Hashable) -> Layer:
         """The layer on the shape that flows into it."""
-        if source in self._found:
-            layer = replace(layer, input_shape=self._found[source], stopped=self._stopped.get(source))
+        if source in self._flowing:
+            shape, stopped = self._flowing[source]
+            layer = replace(layer, input_shape=shape, stopped=stopped)
         computed = output_shape(layer)
         if computed is not None:
             self._set(result, computed, layer.stopped)
@@ -37,29 +37,26 @@ class Flow:
 
     def reaches(self, sources: Sequence[Hashable]) -> bool:
         """Whether one of these values has another shape than the file states."""
-        return any(source in self._found for source in sources)
+        return any(source in self._flowing for source in sources)
 
     def node(self, name: str, rule: Rule | None, sources: Sequence[Hashable], results: Sequence[Hashable]) -> None:
         """Follows another node; one without a rule stops the inference."""
         if not self.reaches(sources):
             return
-        shapes = [self._found.get(source) or self._stated.get(source) for source in sources]
-        known = [shape for shape in shapes if shape is not None]
-        found = rule(known) if rule is not None and len(known) == len(shapes) else None
-        stopped = next((self._stopped[source] for source in sources if source in self._stopped), None)
+        flowing = [self._flowing.get(source, (self._stated.get(source), None)) for source in sources]
+        shapes = [shape for shape, _ in flowing if shape is not None]
+        found = rule(shapes) if rule is not None and len(shapes) == len(sources) else None
+        stopped = next((each for _, each in flowing if each is not None), None)
         for result in results:
             stated = self._stated.get(result)
             if found is not None:
                 self._set(result, found, stopped)
             elif stated is not None:
-                self._found[result], self._stopped[result] = ("?",) * len(stated), stopped or name
+                self._flowing[result] = ("?",) * len(stated), stopped or name
 
     def _set(self, result: Hashable, shape: Shape, stopped: str | None) -> None:
-        stated = self._stated.get(result)
-        if stopped is not None:
-            self._stopped[result] = stopped
-        if stopped is not None or contradict(stated, shape):
-            self._found[result] = shape
+        if stopped is not None or contradict(self._stated.get(result), shape):
+            self._flowing[result] = shape, stopped
 
 
 def same(shapes: Sequence[Shape]) -> Shape:
@@ -86,6 +83,20 @@ def concatenation(axis: int) -> Rule:
         lengths = [shape[axis] for shape in shapes]
         found = list(broadcast(shapes))
         found[axis] = sum(each for each in lengths if isinstance(each, int)) if all(map(is_number, lengths)) else "?"
+        return tuple(found)
+
+    return rule
+
+
+def sliced(axis: int, places: slice) -> Rule:
+    """The rule of a part along an axis."""
+
+    def rule(shapes: Sequence[Shape]) -> Shape | None:
+        if not -len(shapes[0]) <= axis < len(shapes[0]):
+            return None
+        found = list(shapes[0])
+        length = found[axis]
+        found[axis] = len(range(length)[places]) if isinstance(length, int) else "?"
         return tuple(found)
 
     return rule

@@ -13,7 +13,7 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_members
 from poolcli.message_fields import as_typed, field
-from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same
+from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same, sliced
 from poolcli.models.layer import (
     EXPORT_KERAS,
     EXPORT_SCRIPT,
@@ -46,6 +46,7 @@ BROADCASTING = re.compile(r"(add|sub|mul|div)_?|maximum|minimum")
 UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 LARGEST = 1 << 28  # bytes of JSON
+LAST = 2**63 - 1  # of a slice up to the end
 Values = Mapping[str, Any]
 
 
@@ -157,6 +158,10 @@ def _rule(name: str, overload: str, arguments: Values, shapes: Mapping[str, Shap
     if name == "cat":
         axis = data.get("dim", 0)
         return concatenation(axis) if isinstance(axis, int) else None
+    if name == "slice":
+        numbers = [data.get(each, default) for each, default in (("dim", 0), ("start", 0), ("end", LAST), ("step", 1))]
+        axis, start, end, step = (each if isinstance(each, int) else None for each in numbers)
+        return None if None in (axis, start, end) or not step else sliced(axis or 0, slice(start, end, step))
     weight = shapes.get(str(_at(arguments.get("weight"), "as_tensor", "name")))
     if not CONVOLVING.fullmatch(name) or overload != "default" or not weight or data.get("transposed"):
         return None
