@@ -80,14 +80,14 @@ def test_each_plan_has_its_kernel(name: str) -> None:
     options = {"shape": WIDE, "dtype": "float32", **more}
     indices = options.pop("indices", False)
     plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
-    assert choose_kernel(whole(plan), indices).kernel == kernel
+    assert choose_kernel(whole(plan), indices).loops.kernel == kernel
 
 
 def test_limits_can_be_lowered() -> None:
     plan = AvgPool(3, 1).plan(WIDE)
-    assert choose_kernel(whole(plan)).kernel == "slide"
+    assert choose_kernel(whole(plan)).loops.kernel == "slide"
     with patch("poolcli.engine.compiled.choose.LIMITS", Limits(blocks=2)):
-        assert choose_kernel(whole(plan)).kernel == "slide_blocks"
+        assert choose_kernel(whole(plan)).loops.kernel == "slide_blocks"
 
 
 HUGE = (1, 1, 3, 3)

@@ -14,7 +14,7 @@ from poolcli.dtypes import numpy_dtype
 from poolcli.engine.choose import NUMPY, WORTH_LOADING, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, parts_of, whole
+from poolcli.plan.region import Region, parts_of, whole
 from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
@@ -136,22 +136,17 @@ def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indic
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
 
-        from poolcli.engine.call import in_slab
+        from poolcli.engine.call import in_slab, slices
 
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
-            reads, place = _inside(piece.reads, region.reads), _inside(piece.outputs, region.outputs)
+            reads, place = slices(piece.reads, region.reads), slices(piece.outputs, region.outputs)
             found = prepare_piece(piece, indices)(slab[reads], out[place], threads)
             if positions is not None and found is not None:
                 positions[place] = in_slab(found, region.plan, piece.reads, region.reads)
         return positions
 
     return pool
-
-
-def _inside(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
-    """Where a part lies in what is larger, as numpy indexes it."""
-    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
 
 
 def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:

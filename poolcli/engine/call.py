@@ -55,6 +55,11 @@ def in_slab(flat: NDArray[np.int64], plan: Plan, inner: Ranges, outer: Ranges) -
     return found
 
 
+def slices(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
+    """Where a part lies in an array of the whole."""
+    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
+
+
 def _positions(letter: str, region: Region) -> NDArray[np.int64]:
     """The position along axis `letter`, shaped to broadcast over the output; 0 where the layout has no such axis."""
     layout = region.plan.layout

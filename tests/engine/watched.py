@@ -46,7 +46,7 @@ def watched() -> Iterator[list[Taken]]:
     taken: list[Taken] = []
 
     def seen(choice: Choice, *arguments: Any) -> None:
-        taken.append(Taken(choice.kernel, choice.taps, choice.view, choice.more))
+        taken.append(Taken(choice.loops.kernel, choice.loops.taps, choice.view, choice.loops.more))
         pooled(choice, *arguments)
 
     pooled = engine.run

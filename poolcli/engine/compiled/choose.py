@@ -29,7 +29,6 @@ from poolcli.engine.compiled.geometry import (
     Taps,
     flat,
 )
-from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.view import View, view_of
 from poolcli.plan.region import Region
 from poolcli.windows import ceil_div
@@ -40,12 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel by its name, and what it is given beside the arrays.
-
-    `dtype` is the type of the elements, `source` as which the kernel sees them, `made` that of what it writes, `more`
-    what this kernel alone is given. A run of its tasks needs row buffers of `scratch` totals, and of `lines` numbers.
-    `taps` are constants of the kernel, where it is made for one size of windows. `pieces` tasks one after the other
-    make the same `group` output rows.
+    """Loops and their arithmetic, and what they are given beside the arrays: `dtype` is the type of the elements,
+    `source` as which the kernel sees them, `made` that of what it writes.
     """
 
     dtype: str
@@ -54,21 +49,14 @@ class Choice:
     source: np.dtype[Any]
     made: np.dtype[Any]
     geometry: Geometry
-    kernel: str
-    more: tuple[Any, ...]
-    tasks: int
-    scratch: int
-    lines: int
-    taps: Taps | None
-    pieces: int
-    group: int
+    loops: Loops
 
     @cached_property
     def variant(self) -> str:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         divisor = [self.divisor.name] if self.divisor != NONE else []
-        size = [] if self.taps is None else [self.taps.word]
-        return "-".join([self.kernel, *size, self.dtype, *self.how.words, self.made.name, *divisor])
+        size = [] if self.loops.taps is None else [self.loops.taps.word]
+        return "-".join([self.loops.kernel, *size, self.dtype, *self.how.words, self.made.name, *divisor])
 
     @property
     def totals(self) -> np.dtype[Any]:
@@ -83,7 +71,7 @@ class Choice:
     @cached_property
     def numbers(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """The integers that the kernel is given, and the divisors."""
-        return flat(self.geometry, self.more, self.how.result)
+        return flat(self.geometry, self.loops.more, self.how.result)
 
     def with_apart(self, apart: Apart) -> NDArray[np.int64]:
         """The integers for an array whose elements lie that far apart."""
@@ -92,20 +80,14 @@ class Choice:
         return integers
 
     @cached_property
-    def addresses(self) -> tuple[int, int]:
-        """Where those are."""
-        integers, divisors = self.numbers
-        return address(integers), address(divisors)
-
-    @cached_property
     def lines_at(self) -> int:
         """Bytes of the buffer of totals, behind which that of lines is."""
-        return ceil_div(self.scratch * self.totals.itemsize, 64) * 64
+        return ceil_div(self.loops.scratch * self.totals.itemsize, 64) * 64
 
     @cached_property
     def buffered(self) -> int:
         """Bytes of both."""
-        return self.lines_at + self.lines * 4
+        return self.lines_at + self.loops.lines * 4
 
     @cached_property
     def work(self) -> int:
@@ -178,12 +160,12 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
         geometry = geometry._replace(elements=prod(windows.longest for windows in plan.windows))
     sums_integers = how.total == "sum" and not how.sums_floats
     source = np.dtype(np.int64) if sums_integers and plan.dtype == "uint64" else seen_as(plan.dtype)
-    return Choice(plan.dtype, view, how, source, computed.made, geometry, *loops)
+    return Choice(plan.dtype, view, how, source, computed.made, geometry, loops)
 
 
 class Loops(NamedTuple):
-    """A kernel by its name, what it alone is given, how many tasks it has, and the row buffers of a run of them; how
-    many tasks share output rows, and how many rows.
+    """A kernel by its name, what it alone is given, and how many tasks it has. A run of them needs row buffers of
+    `scratch` totals, and of `lines` numbers. `taps` are constants of a kernel that is made for one size of windows.
     """
 
     kernel: str
@@ -192,8 +174,6 @@ class Loops(NamedTuple):
     scratch: int
     lines: int = 0
     taps: Taps | None = None
-    pieces: int = 1
-    group: int = 1
 
 
 CACHE_LINE = 64  # bytes
@@ -232,18 +212,18 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
     w = w if taps is None else by_strides(w)
     if taps is not None and is_line(view, taps):
         pieces = ceil_div(w.outputs, w.piece)
-        return Loops("slide_line", (w,), view.rows * pieces, 0, taps=taps, pieces=pieces)
+        return Loops("slide_line", (w,), view.rows * pieces, 0, taps=taps)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if h is not None:
         tasks, scratch = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
         scratch += (h.kernel + 1) * length
-        return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps, pieces=pieces)
+        return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps)
     if taps is not None and is_small_map(view, limits):
         return _planes(w, taps, view, limits.short // itemsize, limits)
     taps = None if taps is None else _with_rows(taps, view, limits)
     group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
-    return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps, pieces=pieces, group=group)
+    return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps)
 
 
 def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int]:
@@ -302,7 +282,6 @@ def _planes(w: Across, taps: Taps, view: View, short: int, limits: Limits) -> Lo
         whole + 2 * w.kernel * w.dilation + 64,
         lines=w.kernel * masked,
         taps=taps,
-        group=group * view.axes[1].output,
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Indices = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
@@ -55,8 +56,6 @@ class Geometry(NamedTuple):
         """Those of the divisors; no product of them is beyond the reciprocal of the product. `of_all`: the exact one of
         the one divisor of all outputs, a power of two, as that of the first axis.
         """
-        import numpy as np
-
         d, h, w = self.divisors
         if of_all:
             return 1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)
@@ -65,8 +64,6 @@ class Geometry(NamedTuple):
 
     def of_planes(self, group: int) -> Geometry:
         """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
-        import numpy as np
-
         (d,), h, w = self.divisors
         return self._replace(
             divisors=(np.ones_like(h[:1]), np.ones_like(h), np.tile(np.outer(d * h, w).reshape(-1), group))
@@ -86,8 +83,6 @@ def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArra
     """All integers of a geometry and what one kernel alone is given; and all divisors, with their reciprocals where the
     `result` of the arithmetic asks for them.
     """
-    import numpy as np
-
     own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
     sizes = geometry.begins[2].size, geometry.elements, geometry.divisors[2].size
     rest = (geometry.size, *geometry.steps, *sizes, *geometry.apart)

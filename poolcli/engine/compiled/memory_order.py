@@ -8,17 +8,15 @@ up to a half of the time of transposed arrays, for 500 lines.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from poolcli.engine.call import is_exact, order_of
 from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT, Apart
 from poolcli.engine.compiled.launch import share_out
+from poolcli.engine.rounding import Array
 from poolcli.plan.region import Region
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # Kernels that add in one order.
 SLIDING = {"slide", "slide_line", "slide_maps", "halve", "halve_pixels"}
 TILE = 1 << 20  # bytes that are copied at a time, by each thread
@@ -45,14 +43,15 @@ def _moves(choice: Choice, x: Array) -> bool:
 
 
 def _add_alike(one: Choice, other: Choice) -> bool:
-    kernels = {one.kernel, other.kernel}
+    kernels = {one.loops.kernel, other.loops.kernel}
     return kernels <= SLIDING or kernels == {"slide_blocks"} or all(map(_adds_in_lanes, (one, other)))
 
 
 def _adds_in_lanes(choice: Choice) -> bool:
     """Whether windows are taken one by one, their elements along W in lanes or else in turn, as `each` has them."""
     is_short = choice.view.axes[2].entire.longest <= SHORT
-    return choice.kernel == "each_inner" or (choice.kernel == "each" and (choice.view.inner == 1 or is_short))
+    kernel = choice.loops.kernel
+    return kernel == "each_inner" or (kernel == "each" and (choice.view.inner == 1 or is_short))
 
 
 def apart_of(choice: Choice, source: Array) -> Apart | None:
@@ -66,7 +65,7 @@ def apart_of(choice: Choice, source: Array) -> Apart | None:
     along, high, deep = (_split(axes, count) for count in (line, height, depth))
     if (along != 1 and line > 1) or high is None or deep is None or len(axes) > 2:
         return None
-    if choice.kernel == "slide_maps" and high != line:  # which takes all rows of a plane as one
+    if choice.loops.kernel == "slide_maps" and high != line:  # which takes all rows of a plane as one
         return None
     (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
     return Apart(many, far, near, deep, high)

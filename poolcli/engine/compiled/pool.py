@@ -13,6 +13,7 @@ from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choose import Choice, choose_kernel
 from poolcli.engine.compiled.launch import Buffers, address, share_out
 from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
+from poolcli.engine.rounding import Array
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from poolcli.engine.choose import Pool
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _NOTHING = ctypes.create_string_buffer(64)
 NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
 _totals = Buffers()
@@ -59,7 +59,7 @@ def prepare(region: Region, indices: bool) -> Pool:
 
 def run(choice: Choice, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
     """Has the kernel pool `source` to `values` and `positions`; all have their axes in the order of its view."""
-    kernel, integers = load(choice), choice.numbers[0]
+    kernel, (integers, divisors) = load(choice), choice.numbers
     if not source.flags.c_contiguous:
         apart = apart_of(choice, source)
         if apart is None:
@@ -68,13 +68,13 @@ def run(choice: Choice, source: Array, values: Array, positions: Array | None, t
             integers = choice.with_apart(apart)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     where = None if positions is None else address(positions)
-    x, out, numbers, divisors = address(source), address(target), address(integers), choice.addresses[1]
+    x, out, numbers, by = address(source), address(target), address(integers), address(divisors)
 
     def pool(first: int, last: int) -> None:
         _owner, totals = _totals.of(choice.buffered)
-        kernel(NOWHERE, NOWHERE, x, out, where, totals, totals + choice.lines_at, numbers, divisors, first, last)
+        kernel(NOWHERE, NOWHERE, x, out, where, totals, totals + choice.lines_at, numbers, by, first, last)
 
-    share_out(pool, choice.tasks, choice.work, threads)
+    share_out(pool, choice.loops.tasks, choice.work, threads)
     if target is not values:
         copy_into(values, target, threads)
 

@@ -12,15 +12,13 @@ import numpy as np
 from poolcli.engine.call import Order
 from poolcli.engine.compiled.arithmetic import lengths_of, seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
-from poolcli.engine.rounding import storable
+from poolcli.engine.rounding import Array, storable
 from poolcli.plan import Plan
 from poolcli.plan.region import Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,6 @@ class View:
     """How a plan's arrays are seen by the kernels."""
 
     order: tuple[int, ...]  # the layout's axes as outer, spatial, inner
-    outside: tuple[int, ...]  # those that are outer
-    inside: tuple[int, ...]  # those that are inner
     ordered_shape: tuple[int, ...]  # of the output
     outer: int
     inner: int
@@ -171,8 +167,6 @@ def view_of(region: Region, row: int, given: Order | None = None) -> View:
         outer, axes[2] = outer // glued, _repeated(axes[2], glued)
     return View(
         order.axes,
-        order.outside,
-        order.inside,
         tuple(len(outputs[i]) for i in order.axes),
         outer,
         many,

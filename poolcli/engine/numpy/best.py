@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.numpy.reduce import Array, Combine, Parts, along, reduce, steps_of
+from poolcli.engine.numpy.reduce import Combine, Parts, along, reduce, steps_of
+from poolcli.engine.rounding import Array
 from poolcli.plan.region import Region
 
 if TYPE_CHECKING:

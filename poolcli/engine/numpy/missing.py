@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.call import in_slab
+from poolcli.engine.call import in_slab, slices
 from poolcli.engine.numpy.best import best_of
-from poolcli.engine.numpy.reduce import Array, reduce, steps_of
+from poolcli.engine.numpy.reduce import reduce, steps_of
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
-from poolcli.engine.rounding import storable
+from poolcli.engine.rounding import Array, storable
 from poolcli.nodata import Missing
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, parts_of
@@ -47,21 +47,16 @@ def without_missing(region: Region, pool: Pool, hidden: Array | None = None) -> 
             taken = np.where(gone_of(x, ()), x.dtype.type(0), x)
         positions = pool(taken, out, threads)
         for part in parts_of(region, PART):
-            inside = _within(part.reads, region.reads)
+            inside = slices(part.reads, region.reads)
             slab = x[inside]
             gone = gone_of(slab, inside)
             if region.plan.min_count is not None or gone.any():
-                place = _within(part.outputs, region.outputs)
+                place = slices(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
                 _pool_again(part, slab, gone, out[place], at, region.reads)
         return positions
 
     return pool_present
-
-
-def _within(inner: Ranges, outer: Ranges) -> tuple[slice, ...]:
-    """Where a region lies in an array that begins where `outer` does."""
-    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(inner, outer, strict=True))
 
 
 def _pool_again(
@@ -95,8 +90,8 @@ def are_hidden(region: Region, hidden: Array) -> Array:
     """Which windows of a region are missing themselves, where these elements of what it reads are missing."""
     found = np.empty(region.output_shape, np.bool_)
     for part in parts_of(region, PART):
-        counts = _counts(part, hidden[_within(part.reads, region.reads)])
-        found[_within(part.outputs, region.outputs)] = _are_few(part.plan, *counts)
+        counts = _counts(part, hidden[slices(part.reads, region.reads)])
+        found[slices(part.outputs, region.outputs)] = _are_few(part.plan, *counts)
     return found
 
 

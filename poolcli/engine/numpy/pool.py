@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.engine.numpy.best import best_of
-from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import mean_of, power_mean_of
-from poolcli.engine.rounding import storable
+from poolcli.engine.rounding import Array, storable
 from poolcli.errors import RequestError
 from poolcli.plan.region import Region
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from poolcli.engine.rounding import Array
 from poolcli.plan.region import Ranges, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Parts = tuple[Array, ...]
 Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
 Weigh = Callable[[Parts, Array], Parts]  # parts times weights, which broadcast over them

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.numpy.reduce import Array
 from poolcli.engine.numpy.sums import float_of_integers, quotient
-from poolcli.engine.rounding import storable
+from poolcli.engine.rounding import Array, storable
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import EXACT
 from poolcli.plan.region import Region

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.numpy.reduce import Array, AxisSteps, Combine, Parts, along, indices, reduce, steps_of, taps_of
-from poolcli.engine.rounding import nudged, quotient_to_odd
+from poolcli.engine.numpy.reduce import AxisSteps, Combine, Parts, along, indices, reduce, steps_of, taps_of
+from poolcli.engine.rounding import Array, nudged, quotient_to_odd
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.plan import Plan

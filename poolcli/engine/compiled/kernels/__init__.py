@@ -74,6 +74,6 @@ def build(choice: Choice) -> Code:
     )
     places, lines = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
-    how = functions_of(choice.how, choice.source, choice.made, choice.divisor)
-    compiled = njit(signature, **KERNEL)(KERNELS[choice.kernel](how, choice.taps))
-    return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=choice.kernel in WIDE, twice=choice.kernel in TWICE)
+    how, loops = functions_of(choice.how, choice.source, choice.made, choice.divisor), choice.loops
+    compiled = njit(signature, **KERNEL)(KERNELS[loops.kernel](how, loops.taps))
+    return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=loops.kernel in WIDE, twice=loops.kernel in TWICE)
