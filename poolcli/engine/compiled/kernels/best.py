@@ -7,26 +7,15 @@ import numpy as np
 from poolcli.engine.compiled.geometry import LINE, VECTORS
 from poolcli.engine.compiled.kernels.rows import (
     NOWHERE,
+    by_rows,
     fill,
     line_at,
     place_of,
-    row_after,
-    row_of,
     side_by_side,
     steps_to,
     unsigned,
 )
-from poolcli.engine.compiled.pointers import (
-    across_at,
-    behind,
-    behind_as,
-    geometry_at,
-    inlined,
-    looped,
-    optimise_later,
-    pointers_are_distinct,
-    share_at,
-)
+from poolcli.engine.compiled.pointers import across_at, behind, behind_as, inlined, looped, optimise_later
 
 
 @inlined
@@ -137,36 +126,32 @@ def best_at(how, taps):
     row-major order, -1 for none. Windows along W are given for every inner element.
     """
 
-    def best_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
+        x, lines, ranks = given.x, given.lines, behind_as(given.work, 0, how.rank(how.nothing))
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
         width, size, inner, step = geometry.input[2], geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
-        ranks, columns = behind_as(work, 0, how.rank(how.nothing)), width // inner
-        o, d, h = row_of(first_task, geometry.output)
-        for t in range(first_task, last_task):
-            rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
-            in_line, first = rows <= 1 and step == 1, line_at(geometry, o, d, h, 0)
-            if not in_line:
-                _rank_rows(ranks, lines, x, width, geometry, o, d, h, how)
-            for w in range(size):
-                begin, count, line = begin_w[w], count_w[w] if rows > 0 else 0, np.int32(0)
-                if in_line:
-                    place = _best_in_line(ranks, x, first + unsigned(begin), count, how)
-                else:
-                    line, place = _best_of(behind(ranks, begin), behind(lines, begin), count, step, how)
-                value, position = how.nothing, np.int64(-1)
-                if place >= 0:
-                    value = how.lift(x[line_at(geometry, o, d, h, line) + unsigned(begin + place * step)])
-                    column = begin if inner == 1 else begin // inner
-                    position = place_of(geometry, d, h, line) * columns + column + place * geometry.steps[2]
-                    if how.is_worse_zero(value):
-                        value = _of_zeros(x, geometry, o, d, h, begin, count, step, how)
-                out[t * size + w], where[t * size + w] = how.finish(value, share, w), position
-            o, d, h = row_after(o, d, h, geometry.output)
+        columns, rows, first = width // inner, count_d[d] * count_h[h], line_at(geometry, o, d, h, 0)
+        in_line = rows <= 1 and step == 1
+        if not in_line:
+            _rank_rows(ranks, lines, x, width, geometry, o, d, h, how)
+        for w in range(size):
+            begin, count, line = begin_w[w], count_w[w] if rows > 0 else 0, np.int32(0)
+            if in_line:
+                place = _best_in_line(ranks, x, first + unsigned(begin), count, how)
+            else:
+                line, place = _best_of(behind(ranks, begin), behind(lines, begin), count, step, how)
+            value, position = how.nothing, np.int64(-1)
+            if place >= 0:
+                value = how.lift(x[line_at(geometry, o, d, h, line) + unsigned(begin + place * step)])
+                column = begin if inner == 1 else begin // inner
+                position = place_of(geometry, d, h, line) * columns + column + place * geometry.steps[2]
+                if how.is_worse_zero(value):
+                    value = _of_zeros(x, geometry, o, d, h, begin, count, step, how)
+            given.out[t * size + w], given.where[t * size + w] = how.finish(value, share, w), position
 
-    return best_at
+    return row
 
 
 @inlined
@@ -207,58 +192,64 @@ def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
         row += 4 if four else 1
 
 
+@looped
+def _fill_beside(work, lines, length, before, used, how):
+    """Has nothing win before and behind the `used` elements of a row."""
+    optimise_later()
+    for w in range(length):
+        if w < before or w >= before + used:
+            work[w], lines[w] = how.nothing, NOWHERE
+
+
 def slide_at(how, taps):
     """One tap of all windows of a row at a time."""
     taps, stride, none = taps.kernel, taps.stride, NOWHERE
 
-    def slide_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        across, inner = across_at(numbers), geometry.inner
-        width, size, pad = geometry.input[2], geometry.size, across.pad * inner
-        columns = width // inner
-        length = across.reach * inner
-        apart, row = unsigned(length // stride), unsigned(length if stride > 1 else 0)
-        before, unit = max(0, min(pad, length)), unsigned(across.dilation * inner)
-        low = max(-pad, 0)
-        used = max(0, min(length - before, width - low))
-        fill(work, 0, length, how)
-        for w in range(length):
-            lines[w] = none
-        padded = -(-size // VECTORS) * VECTORS  # what is made beyond a row is not written
+        work, lines, inner, size, across = (
+            given.work,
+            given.lines,
+            geometry.inner,
+            geometry.size,
+            across_at(given.numbers),
+        )
+        columns, pad, length = geometry.input[2] // inner, across.pad * inner, across.reach * inner
+        before, low = max(0, min(pad, length)), max(-pad, 0)
+        used = max(0, min(length - before, geometry.input[2] - low))
+        _fill_beside(work, lines, length, before, used, how)
+        _join_rows(behind(work, before), behind(lines, before), given.x, used, low, geometry, o, d, h, how)
+        if stride > 1:
+            side_by_side(work, length, stride)
+            side_by_side(lines, length, stride)
+        apart, start = unsigned(length // stride), unsigned(length if stride > 1 else 0)
+        unit, padded = unsigned(across.dilation * inner), -(-size // VECTORS) * VECTORS
         bests, its_lines = behind(work, 2 * length + VECTORS), behind(lines, 2 * length + VECTORS)
         its_taps = behind(its_lines, padded)
-        o, d, h = row_of(first_task, geometry.output)
-        for t in range(first_task, last_task):
-            share, target = share_at(geometry, d, h), unsigned(t * size)
-            _join_rows(behind(work, before), behind(lines, before), x, used, low, geometry, o, d, h, how)
-            if stride > 1:
-                side_by_side(work, length, stride)
-                side_by_side(lines, length, stride)
-            for w in range(unsigned(padded)):
-                best, line, tap = how.nothing, none, np.int32(0)
-                for j in range(unsigned(taps)):
-                    at = row + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
-                    value, its = work[at], lines[at]
-                    # among equal elements that of the smaller line comes first in row-major order
-                    first = (its < line) & ((value == best) | (value != value))
-                    taken = how.beats(value, best) | first
-                    best, line, tap = how.join(value, best), its if taken else line, np.int32(j) if taken else tap
-                bests[w], its_lines[w], its_taps[w] = best, line, tap
+        for w in range(unsigned(padded)):  # what is made beyond a row is not written
+            best, line, tap = how.nothing, none, np.int32(0)
+            for j in range(unsigned(taps)):
+                at = start + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
+                value, its = work[at], lines[at]
+                # among equal elements that of the smaller line comes first in row-major order
+                first = (its < line) & ((value == best) | (value != value))
+                taken = how.beats(value, best) | first
+                best, line, tap = how.join(value, best), its if taken else line, np.int32(j) if taken else tap
+            bests[w], its_lines[w], its_taps[w] = best, line, tap
+        out, where = behind(given.out, t * size), behind(given.where, t * size)
+        for w in range(unsigned(size)):
+            out[w] = how.finish(bests[w], share, w)
+        begin, channels = place_of(geometry, d, h, 0) * columns - across.pad, unsigned(inner)
+        if inner == 1:
             for w in range(unsigned(size)):
-                out[target + w] = how.finish(bests[w], share, w)
-            begin, channels = place_of(geometry, d, h, 0) * columns - across.pad, unsigned(inner)
-            if inner == 1:
-                for w in range(unsigned(size)):
-                    at = begin + np.int64(w * unsigned(stride)) + np.int64(its_taps[w]) * across.dilation
-                    where[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
-            else:
-                for pixel in range(unsigned(size // inner)):  # so that nothing is divided
-                    first, at_pixel = pixel * channels, begin + np.int64(pixel * unsigned(stride))
-                    for w in range(first, first + channels):
-                        at = at_pixel + np.int64(its_taps[w]) * across.dilation
-                        where[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
-            o, d, h = row_after(o, d, h, geometry.output)
+                at = begin + np.int64(w * unsigned(stride)) + np.int64(its_taps[w]) * across.dilation
+                where[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+        else:
+            for pixel in range(unsigned(size // inner)):  # so that nothing is divided
+                first, at_pixel = pixel * channels, begin + np.int64(pixel * unsigned(stride))
+                for w in range(first, first + channels):
+                    at = at_pixel + np.int64(its_taps[w]) * across.dilation
+                    where[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
 
-    return slide_at
+    return row

@@ -5,25 +5,16 @@ from __future__ import annotations
 from poolcli.engine.compiled.geometry import LANES, SHORT
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
+    by_rows,
     fill,
     finish_row,
     join_row,
     join_rows,
     join_two,
-    row_after,
-    row_of,
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.pointers import (
-    behind,
-    geometry_at,
-    looped,
-    more_at,
-    optimise_later,
-    pointers_are_distinct,
-    share_at,
-)
+from poolcli.engine.compiled.pointers import behind, looped, more_at, optimise_later
 
 
 @looped
@@ -41,33 +32,27 @@ def _each_short(work, to, size, begin, count, step, longest, how):
 def each(how, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
-    def each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        longest = more_at(numbers, 0)
-        width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
+        x, work, longest = given.x, given.work, more_at(given.numbers, 0)
+        width, size, inner = geometry.input[2], geometry.size, geometry.inner
         begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
-        steps, step_w = steps_in(geometry), geometry.steps[2] * inner
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
-            in_place = rows == 1 and longest > SHORT and how.is_own_total
-            first = begin_at(geometry, o, d, h)
-            if not in_place:
-                join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps, how)
-            if longest <= SHORT:
-                _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
-            elif in_place:
-                for w in range(size):
-                    work[width + w] = how.join_elements(x, first + begin_w[w], count_w[w], step_w)
-            else:
-                for w in range(size):
-                    work[width + w] = how.join_totals(work, begin_w[w], count_w[w], step_w)
-            finish_row(out, t * size, size, work, 1, width, 0, 0, share, 0, how)
-            o, d, h = row_after(o, d, h, shape)
+        first, step_w = begin_at(geometry, o, d, h), geometry.steps[2] * inner
+        in_place = count_d[d] * count_h[h] == 1 and longest > SHORT and how.is_own_total
+        if not in_place:
+            join_rows(work, 0, width, x, first, count_d[d], count_h[h], steps_in(geometry), how)
+        if longest <= SHORT:
+            _each_short(work, width, size, begin_w, count_w, step_w, longest, how)
+        elif in_place:
+            for w in range(size):
+                work[width + w] = how.join_elements(x, first + begin_w[w], count_w[w], step_w)
+        else:
+            for w in range(size):
+                work[width + w] = how.join_totals(work, begin_w[w], count_w[w], step_w)
+        finish_row(given.out, t * size, size, work, 1, width, 0, 0, share, 0, how)
 
-    return each
+    return row
 
 
 @looped
@@ -99,25 +84,20 @@ def _join_columns(work, size, join_one, values, at, count, step, how):
 def each_inner(how, taps):
     """A window at a time, with all inner elements: its rows are joined, where they are several, then its columns."""
 
-    def each_inner(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        shape, size, inner, step = geometry.output, geometry.size, geometry.inner, geometry.steps[2] * geometry.inner
-        begin_w, (count_d, count_h, count_w), steps = geometry.begins[2], geometry.counts, steps_in(geometry)
-        joined = behind(work, LANES * inner)
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            share = share_at(geometry, d, h)
-            for pixel in range(size // inner):
-                at, count, first = begin_at(geometry, o, d, h) + begin_w[pixel] * inner, count_w[pixel], pixel * inner
-                if count_d[d] * count_h[h] == 1:
-                    _join_columns(work, inner, join_row, x, at, count, step, how)
-                else:
-                    reach = max(0, (count - 1) * step + inner)
-                    join_rows(joined, 0, reach, x, at, count_d[d], count_h[h], steps, how)
-                    _join_columns(work, inner, _join_totals, joined, 0, count, step, how)
-                finish_row(out, t * size + first, inner, work, 1, 0, 0, 0, share, first, how)
-            o, d, h = row_after(o, d, h, shape)
+        x, work, size, inner = given.x, given.work, geometry.size, geometry.inner
+        begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
+        joined, step = behind(work, LANES * inner), geometry.steps[2] * inner
+        for pixel in range(size // inner):
+            at, count, first = begin_at(geometry, o, d, h) + begin_w[pixel] * inner, count_w[pixel], pixel * inner
+            if count_d[d] * count_h[h] == 1:
+                _join_columns(work, inner, join_row, x, at, count, step, how)
+            else:
+                reach = max(0, (count - 1) * step + inner)
+                join_rows(joined, 0, reach, x, at, count_d[d], count_h[h], steps_in(geometry), how)
+                _join_columns(work, inner, _join_totals, joined, 0, count, step, how)
+            finish_row(given.out, t * size + first, inner, work, 1, 0, 0, 0, share, first, how)
 
-    return each_inner
+    return row

@@ -6,26 +6,14 @@ from sys import byteorder
 
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
+    by_rows,
     fetch_ahead,
     finish_row,
     join_rows,
-    row_after,
-    row_of,
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.pointers import (
-    add_pixels,
-    behind,
-    copy_four,
-    geometry_at,
-    inlined,
-    looped,
-    more_at,
-    optimise_later,
-    pointers_are_distinct,
-    share_at,
-)
+from poolcli.engine.compiled.pointers import add_pixels, behind, copy_four, inlined, looped, more_at, optimise_later
 
 EIGHT = 8  # outputs, which fill a vector of sums in float64
 
@@ -40,34 +28,27 @@ def pair_of_pairs(x, a, b, i, j, how):
 def halve(how, taps):
     """For one inner element."""
 
-    def halve(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
-        one, two, eight, n = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size)
-        whole = n if size < EIGHT else n // eight * eight
-        fetched, apart = more_at(numbers, 0), more_at(numbers, 1)
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            first, to = begin_at(geometry, o, d, h), unsigned(t * size)
-            fetch_ahead(x, first, fetched, apart)
-            rows, share = count_d[d] * count_h[h], share_at(geometry, d, h)
-            if rows == 2:
-                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-                start, stop = unsigned(0), whole
-                while start < stop:  # the last ones fill a vector too, with some for the second time
-                    for w in range(start, stop):
-                        total = pair_of_pairs(x, a, b, two * w, two * w + one, how)
-                        out[to + w] = how.finish(total, share, w)
-                    start, stop = n - eight if stop < n else n, n
-            else:
-                join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
-                for w in range(n):
-                    out[to + w] = how.finish(how.join(work[two * w], work[two * w + one]), share, w)
-            o, d, h = row_after(o, d, h, shape)
+        x, out, work, size = given.x, given.out, given.work, geometry.size
+        (count_d, count_h, _), steps, first = geometry.counts, steps_in(geometry), begin_at(geometry, o, d, h)
+        one, two, eight, n, to = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size), unsigned(t * size)
+        fetch_ahead(x, first, more_at(given.numbers, 0), more_at(given.numbers, 1))
+        if count_d[d] * count_h[h] == 2:
+            a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+            start, stop = unsigned(0), n if size < EIGHT else n // eight * eight
+            while start < stop:  # the last ones fill a vector too, with some for the second time
+                for w in range(start, stop):
+                    total = pair_of_pairs(x, a, b, two * w, two * w + one, how)
+                    out[to + w] = how.finish(total, share, w)
+                start, stop = n - eight if stop < n else n, n
+        else:
+            join_rows(work, 0, 2 * size, x, first, count_d[d], count_h[h], steps, how)
+            for w in range(n):
+                out[to + w] = how.finish(how.join(work[two * w], work[two * w + one]), share, w)
 
-    return halve
+    return row
 
 
 PIXELS = 12  # numbers that `add_pixels` makes
@@ -111,24 +92,19 @@ def halve_pixels(how, taps):
     """For three inner elements."""
     pairs_of_pixels = _pairs_of_bytes if how.adds_bytes and byteorder == "little" else _pairs_of_any
 
-    def halve_pixels(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        shape, size, (count_d, count_h, _), steps = geometry.output, geometry.size, geometry.counts, steps_in(geometry)
-        used, three = 2 * size, unsigned(3)
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            first = begin_at(geometry, o, d, h)
-            if count_d[d] * count_h[h] == 2:
-                a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-                pairs_of_pixels(work, x, a, b, size, how)
-            else:
-                join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
-                for i in range(unsigned(used - 3)):
-                    work[i] = how.join(work[i], work[i + three])
-                _every_other_pixel(work, size)
-            finish_row(out, t * size, size, work, 1, used, 0, 0, share_at(geometry, d, h), 0, how)
-            o, d, h = row_after(o, d, h, shape)
+        x, work, size, used, three = given.x, given.work, geometry.size, 2 * geometry.size, unsigned(3)
+        (count_d, count_h, _), steps, first = geometry.counts, steps_in(geometry), begin_at(geometry, o, d, h)
+        if count_d[d] * count_h[h] == 2:
+            a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
+            pairs_of_pixels(work, x, a, b, size, how)
+        else:
+            join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+            for i in range(unsigned(used - 3)):
+                work[i] = how.join(work[i], work[i + three])
+            _every_other_pixel(work, size)
+        finish_row(given.out, t * size, size, work, 1, used, 0, 0, share, 0, how)
 
-    return halve_pixels
+    return row

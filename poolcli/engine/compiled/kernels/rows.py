@@ -5,11 +5,19 @@ joining is here alone: windows of m elements give those of 2m and 2m + 1, and ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from poolcli.engine.compiled.pointers import fetch, inlined, looped, optimise_later
+from poolcli.engine.compiled.pointers import (
+    fetch,
+    geometry_at,
+    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 
 unsigned = np.uint64
 
@@ -30,6 +38,35 @@ def row_after(o, d, h, shape):
         if d == shape[0]:
             d, o = 0, o + 1
     return o, d, h
+
+
+class Given(NamedTuple):
+    """What each row of a kernel is given: pointers to what is read and written, to row buffers and the integers."""
+
+    x: Any
+    out: Any
+    where: Any
+    work: Any
+    lines: Any
+    numbers: Any
+
+
+def by_rows(row):
+    """The kernel whose tasks are output rows, which row(given, geometry, t, o, d, h, share) computes one after the
+    other: task t is row (o, d, h), and `share` is what its sums are divided by.
+    """
+    compute = looped(row)
+
+    def kernel(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
+        optimise_later()
+        given, geometry = Given(x, out, where, work, lines, numbers), geometry_at(numbers, divisors)
+        o, d, h = row_of(first_task, geometry.output)
+        for t in range(first_task, last_task):
+            compute(given, geometry, t, o, d, h, share_at(geometry, d, h))
+            o, d, h = row_after(o, d, h, geometry.output)
+
+    return kernel
 
 
 @inlined

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.kernels.rows import begin_at, row_after, row_of, steps_in, unsigned
-from poolcli.engine.compiled.pointers import (
-    behind,
-    geometry_at,
-    looped,
-    more_at,
-    optimise_later,
-    pointers_are_distinct,
-    share_at,
-)
+from poolcli.engine.compiled.kernels.rows import begin_at, by_rows, steps_in, unsigned
+from poolcli.engine.compiled.pointers import behind, looped, more_at, optimise_later
 
 
 @looped
@@ -89,19 +81,14 @@ def _mode_at(run, x, geometry, o, d, h, w):
 def mode_each(how, taps):
     """Windows of any places and lengths, each on its own; those along W are given for every inner element."""
 
-    def mode_each(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        o, d, h = row_of(first_task, geometry.output)
-        for t in range(first_task, last_task):
-            share = share_at(geometry, d, h)
-            for w in range(geometry.size):
-                found = _mode_at(work, x, geometry, o, d, h, w)
-                out[t * geometry.size + w] = how.finish(found, share, w)
-            o, d, h = row_after(o, d, h, geometry.output)
+        for w in range(geometry.size):
+            found = _mode_at(given.work, given.x, geometry, o, d, h, w)
+            given.out[t * geometry.size + w] = how.finish(found, share, w)
 
-    return mode_each
+    return row
 
 
 @looped
@@ -151,37 +138,34 @@ def mode_few(how, taps):
     """
     taps, stride = taps.kernel, taps.stride
 
-    def mode_few(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        size, step, piece, (plane, row) = geometry.size, geometry.steps[2], more_at(numbers, 0), steps_in(geometry)
-        begin_w, (count_d, count_h, count_w) = geometry.begins[2], geometry.counts
-        low, high = 0, size
+        x, out, work, piece = given.x, given.out, given.work, more_at(given.numbers, 0)
+        size, step = geometry.size, geometry.steps[2]
+        begin_w, (count_d, count_h, count_w), (deep, high) = geometry.begins[2], geometry.counts, steps_in(geometry)
+        low, end = 0, size
         while low < size and count_w[low] < taps:
             low += 1
-        while high > low and count_w[high - 1] < taps:
-            high -= 1
-        o, d, h = row_of(first_task, geometry.output)
-        for t in range(first_task, last_task):
-            share, rows = share_at(geometry, d, h), count_d[d] * count_h[h] * taps
-            for first in range(low, high, piece):
-                many, to = min(piece, high - first), unsigned(0)
-                for i in range(count_d[d]):
-                    for j in range(count_h[h]):
-                        at = begin_at(geometry, o, d, h) + i * plane + j * row + begin_w[first]
-                        for k in range(taps):
-                            source = unsigned(at + k * step)
-                            for w in range(unsigned(many)):
-                                work[to + w] = x[source + w * unsigned(stride)]
-                            to += unsigned(many)
-                best, target = _elect(work, rows, many, how), unsigned(t * size + first)
-                for w in range(unsigned(many)):
-                    out[target + w] = how.finish(best[w], share, unsigned(first) + w)
-            for w in range(low):
-                out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
-            for w in range(high, size):
-                out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
-            o, d, h = row_after(o, d, h, geometry.output)
+        while end > low and count_w[end - 1] < taps:
+            end -= 1
+        for first in range(low, end, piece):
+            many, to = min(piece, end - first), unsigned(0)
+            for i in range(count_d[d]):
+                for j in range(count_h[h]):
+                    at = begin_at(geometry, o, d, h) + i * deep + j * high + begin_w[first]
+                    for k in range(taps):
+                        source = unsigned(at + k * step)
+                        for w in range(unsigned(many)):
+                            work[to + w] = x[source + w * unsigned(stride)]
+                        to += unsigned(many)
+            best = _elect(work, count_d[d] * count_h[h] * taps, many, how)
+            target = unsigned(t * size + first)
+            for w in range(unsigned(many)):
+                out[target + w] = how.finish(best[w], share, unsigned(first) + w)
+        for w in range(low):
+            out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
+        for w in range(end, size):
+            out[t * size + w] = how.finish(_mode_at(work, x, geometry, o, d, h, w), share, w)
 
-    return mode_few
+    return row

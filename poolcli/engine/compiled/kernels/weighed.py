@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from poolcli.engine.compiled.geometry import ARRAYS
-from poolcli.engine.compiled.kernels.rows import begin_at, finish_row, row_after, row_of, steps_in, unsigned
-from poolcli.engine.compiled.pointers import (
-    behind,
-    geometry_at,
-    looped,
-    more_at,
-    optimise_later,
-    pointers_are_distinct,
-    share_at,
-)
+from poolcli.engine.compiled.kernels.rows import begin_at, by_rows, finish_row, steps_in, unsigned
+from poolcli.engine.compiled.pointers import behind, looped, more_at, optimise_later
 
 
 @looped
@@ -47,24 +39,19 @@ def weighed(how, taps):
     tap, which is the order of the numpy engine.
     """
 
-    def weighed(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    @by_rows
+    def row(given, geometry, t, o, d, h, share):
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        high, wide = more_at(numbers, 0), more_at(numbers, 1)
+        work, high, wide = given.work, more_at(given.numbers, 0), more_at(given.numbers, 1)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         columns = size // inner
-        along_h = behind(numbers, ARRAYS + 2 * (shape[0] + shape[1] + columns))
+        along_h = behind(given.numbers, ARRAYS + 2 * (shape[0] + shape[1] + columns))
         along_w = behind(along_h, shape[1] * high)
         begin_w, (_, count_h, count_w), (_, step) = geometry.begins[2], geometry.counts, steps_in(geometry)
-        o, d, h = row_of(first_task, shape)
-        for t in range(first_task, last_task):
-            first = begin_at(geometry, o, d, h)
-            for row in range(count_h[h]):
-                weight = how.weight(along_h[h * high + row])
-                _weigh_row(work, width, x, first + row * step, weight, row == 0, how)
-            _weigh_columns(work, width, columns, inner, begin_w, count_w, along_w, wide, how)
-            finish_row(out, t * size, size, work, 1, width, 0, 0, share_at(geometry, d, h), 0, how)
-            o, d, h = row_after(o, d, h, shape)
+        first = begin_at(geometry, o, d, h)
+        for i in range(count_h[h]):
+            _weigh_row(work, width, given.x, first + i * step, how.weight(along_h[h * high + i]), i == 0, how)
+        _weigh_columns(work, width, columns, inner, begin_w, count_w, along_w, wide, how)
+        finish_row(given.out, t * size, size, work, 1, width, 0, 0, share, 0, how)
 
-    return weighed
+    return row
