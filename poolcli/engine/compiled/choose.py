@@ -55,7 +55,8 @@ class Choice:
     def variant(self) -> str:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         divisor = [self.divisor.name] if self.divisor != NONE else []
-        size = [] if self.loops.taps is None else [self.loops.taps.word]
+        taps = self.loops.taps
+        size = [] if taps is None else [f"{taps.kernel}by{taps.stride}"]
         return "-".join([self.loops.kernel, *size, self.dtype, *self.how.words, self.made.name, *divisor])
 
     @property
@@ -111,7 +112,6 @@ class Limits(NamedTuple):
     constant: int = 1 << 16  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
     taps: int = 9  # the largest window along W that has a kernel of its own
-    rows: int = 27  # the most rows of a window that are constant in a kernel
     by: int = 8  # the largest stride along W that has one
     map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
@@ -203,14 +203,14 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
     size, fetched = view.output_shape[3], _fetched(view, source, limits)
     if w is None:
         return _each(view, limits)
-    is_buffered = sums_floats and view.inner == 1 and size >= limits.buffered_row
-    if is_halving(view) and not (is_buffered and prod(view.output_shape) >= limits.constant):
-        return Loops("halve" if view.inner == 1 else "halve_pixels", fetched, view.rows, 3 * size + 2)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
+    is_buffered = taps is not None and sums_floats and view.inner == 1 and size >= limits.buffered_row
+    if is_halving(view) and not is_buffered and not is_line(view, taps):
+        return Loops("halve" if view.inner == 1 else "halve_pixels", fetched, view.rows, 3 * size + 2)
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
     w = w if taps is None else by_strides(w)
-    if taps is not None and is_line(view, taps):
+    if is_line(view, taps):
         pieces = ceil_div(w.outputs, w.piece)
         return Loops("slide_line", (w,), view.rows * pieces, 0, taps=taps)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
@@ -220,7 +220,6 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
         return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps)
     if taps is not None and is_small_map(view, limits):
         return _planes(w, taps, view, limits.short // itemsize, limits)
-    taps = None if taps is None else _with_rows(taps, view, limits)
     group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps)
@@ -236,16 +235,6 @@ def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int]:
     return row * h.stride * itemsize // CACHE_LINE, CACHE_LINE // itemsize
 
 
-def _with_rows(taps: Taps, view: View, limits: Limits) -> Taps:
-    """The same with the rows of a window, where it slides along both axes and has few of them: joined in one pass they
-    took 0.77 (five) and 0.85 (nine) of the time, but seven of them 1.2 times as long as in two (AVX-512).
-    """
-    d, h, _ = view.axes
-    rows = d.entire.longest * h.entire.longest
-    are_few = d.windows is not None and h.windows is not None and rows <= limits.rows and rows != 7
-    return taps._replace(rows=rows, lines=h.entire.longest) if are_few else taps
-
-
 def _each(view: View, limits: Limits) -> Loops:
     """The loops of windows that are joined each on its own."""
     w = view.axes[2]
@@ -255,10 +244,10 @@ def _each(view: View, limits: Limits) -> Loops:
     return Loops("each", (w.entire.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
 
 
-def is_line(view: View, taps: Taps) -> bool:
+def is_line(view: View, taps: Taps | None) -> bool:
     """Whether windows are of one row, and pass something on."""
     d, h, _ = view.axes
-    return view.inner == 1 and d.entire.is_single and h.entire.is_single and taps.pass_on
+    return taps is not None and view.inner == 1 and d.entire.is_single and h.entire.is_single and taps.pass_on
 
 
 def is_small_map(view: View, limits: Limits) -> bool:
@@ -330,9 +319,7 @@ def across(view: View, limits: Limits) -> Across | None:
     if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged:
         return None
     reach = (axis.output - 1) * w.stride + w.extent
-    of_one = np.flatnonzero(axis.divisor == axis.divisor.max(initial=0))
-    whole, cut = (int(of_one[0]), int(of_one[-1]) + 1) if of_one.size else (0, 0)
-    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, whole, cut)
+    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output)
 
 
 def in_pieces(w: Across, most: int) -> Across:

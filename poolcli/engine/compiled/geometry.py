@@ -76,7 +76,7 @@ SHORT = 4  # elements along W of windows that are joined one tap of all of them 
 LANES = 8  # sums that the elements of a longer window are added in, every eighth in one, so that they fill vectors
 APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
-ARRAYS = MORE + 14  # where the begins follow, and then the counts
+ARRAYS = MORE + 12  # where the begins follow, and then the counts
 
 
 def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -106,21 +106,10 @@ class Share(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The size and the stride of windows along W, as constants of a kernel; the number of rows of
-    a whole window, and of those in one plane, where they are constants too (else 0).
-    """
+    """The size and the stride of windows along W, as constants of a kernel."""
 
     kernel: int
     stride: int
-    rows: int = 0
-    lines: int = 0
-
-    @property
-    def word(self) -> str:
-        """They as a part of a kernel's name."""
-        planes = f"x{self.rows // self.lines}" if self.lines and self.rows > self.lines else ""
-        rows = f"x{self.lines or self.rows}" if self.rows else ""
-        return f"{self.kernel}by{self.stride}{rows}{planes}"
 
     @property
     def pass_on(self) -> bool:
@@ -129,9 +118,7 @@ class Taps(NamedTuple):
 
 
 class Across(NamedTuple):
-    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs. Outputs
-    from `whole` to before `cut` have one divisor, that of a whole window.
-    """
+    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs."""
 
     kernel: int
     stride: int
@@ -140,8 +127,6 @@ class Across(NamedTuple):
     reach: int
     outputs: int
     piece: int
-    whole: int
-    cut: int
 
 
 class Down(NamedTuple):

@@ -11,11 +11,23 @@ from poolcli.engine.compiled.kernels.rows import (
     fill,
     line_at,
     place_of,
+    row_after,
+    row_of,
     side_by_side,
     steps_to,
     unsigned,
 )
-from poolcli.engine.compiled.pointers import across_at, behind, behind_as, inlined, looped, optimise_later
+from poolcli.engine.compiled.pointers import (
+    across_at,
+    behind,
+    behind_as,
+    geometry_at,
+    inlined,
+    looped,
+    optimise_later,
+    pointers_are_distinct,
+    share_at,
+)
 
 
 @inlined
@@ -32,27 +44,16 @@ def _better(value, line, other, other_line):
 @looped
 def _rank_rows(ranks, lines, x, size, geometry, o, d, h, how):
     """Along the rows of the window of output row (d, h) the ranks of the best elements, and in which of its rows they
-    come first. Four rows in one pass, where there are as many.
+    come first.
     """
     optimise_later()
-    n, rows, row = unsigned(size), geometry.counts[0][d] * geometry.counts[1][h], 0
-    none, one, two, three = np.int32(0), np.int32(1), np.int32(2), np.int32(3)
+    n = unsigned(size)
     for w in range(n):
-        ranks[w], lines[w] = how.rank(how.nothing), none
-    while row < rows:
-        a, line, four = line_at(geometry, o, d, h, row), np.int32(row), row + 4 <= rows
-        if four:
-            b, c = line_at(geometry, o, d, h, row + 1), line_at(geometry, o, d, h, row + 2)
-            e = line_at(geometry, o, d, h, row + 3)
-            for w in range(n):
-                first, its = _better(_rank_at(x, a + w, how), none, _rank_at(x, b + w, how), one)
-                last, of_last = _better(_rank_at(x, c + w, how), two, _rank_at(x, e + w, how), three)
-                value, at = _better(first, its, last, of_last)
-                ranks[w], lines[w] = _better(ranks[w], lines[w], value, np.int32(line + at))
-        else:
-            for w in range(n):
-                ranks[w], lines[w] = _better(ranks[w], lines[w], _rank_at(x, a + w, how), line)
-        row += 4 if four else 1
+        ranks[w], lines[w] = how.rank(how.nothing), np.int32(0)
+    for row in range(geometry.counts[0][d] * geometry.counts[1][h]):
+        at, line = line_at(geometry, o, d, h, row), np.int32(row)
+        for w in range(n):
+            ranks[w], lines[w] = _better(ranks[w], lines[w], _rank_at(x, at + w, how), line)
 
 
 @looped
@@ -163,93 +164,75 @@ def _better_element(value, line, other, other_line, how):
 @looped
 def _join_rows(work, lines, x, size, low, geometry, o, d, h, how):
     """Of `size` elements from `low` on along the rows of the window of output row (d, h) the best, and how many rows of
-    the plane after its first one they come first. Four rows in one pass, where there are as many.
+    the plane after its first one they come first.
     """
     optimise_later()
-    n, low, rows, row = unsigned(size), unsigned(low), geometry.counts[0][d] * geometry.counts[1][h], 0
+    n, rows = unsigned(size), geometry.counts[0][d] * geometry.counts[1][h]
     if rows == 0:
-        fill(work, 0, size, how)
         for w in range(n):
-            lines[w] = NOWHERE
-    while row < rows:
-        a, one = line_at(geometry, o, d, h, row) + low, np.int32(steps_to(geometry, d, h, row))
-        four = row > 0 and row + 4 <= rows
+            work[w], lines[w] = how.nothing, NOWHERE
+    for row in range(rows):
+        at, line = line_at(geometry, o, d, h, row) + unsigned(low), np.int32(steps_to(geometry, d, h, row))
         if row == 0:
             for w in range(n):
-                work[w], lines[w] = how.lift(x[a + w]), one
-        elif four:
-            b, two = line_at(geometry, o, d, h, row + 1) + low, np.int32(steps_to(geometry, d, h, row + 1))
-            c, three = line_at(geometry, o, d, h, row + 2) + low, np.int32(steps_to(geometry, d, h, row + 2))
-            e, its_four = line_at(geometry, o, d, h, row + 3) + low, np.int32(steps_to(geometry, d, h, row + 3))
-            for w in range(n):
-                first, its = _better_element(how.lift(x[a + w]), one, how.lift(x[b + w]), two, how)
-                last, of_last = _better_element(how.lift(x[c + w]), three, how.lift(x[e + w]), its_four, how)
-                value, at = _better_element(first, its, last, of_last, how)
-                work[w], lines[w] = _better_element(work[w], lines[w], value, at, how)
+                work[w], lines[w] = how.lift(x[at + w]), line
         else:
             for w in range(n):
-                work[w], lines[w] = _better_element(work[w], lines[w], how.lift(x[a + w]), one, how)
-        row += 4 if four else 1
-
-
-@looped
-def _fill_beside(work, lines, length, before, used, how):
-    """Has nothing win before and behind the `used` elements of a row."""
-    optimise_later()
-    for w in range(length):
-        if w < before or w >= before + used:
-            work[w], lines[w] = how.nothing, NOWHERE
+                work[w], lines[w] = _better_element(work[w], lines[w], how.lift(x[at + w]), line, how)
 
 
 def slide_at(how, taps):
     """One tap of all windows of a row at a time."""
     taps, stride, none = taps.kernel, taps.stride, NOWHERE
 
-    @by_rows
-    def row(given, geometry, t, o, d, h, share):
+    def slide_at(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+        pointers_are_distinct()
         optimise_later()
-        work, lines, inner, size, across = (
-            given.work,
-            given.lines,
-            geometry.inner,
-            geometry.size,
-            across_at(given.numbers),
-        )
-        columns, pad, length = geometry.input[2] // inner, across.pad * inner, across.reach * inner
-        before, low = max(0, min(pad, length)), max(-pad, 0)
-        used = max(0, min(length - before, geometry.input[2] - low))
-        _fill_beside(work, lines, length, before, used, how)
-        _join_rows(behind(work, before), behind(lines, before), given.x, used, low, geometry, o, d, h, how)
-        if stride > 1:
-            side_by_side(work, length, stride)
-            side_by_side(lines, length, stride)
-        apart, start = unsigned(length // stride), unsigned(length if stride > 1 else 0)
-        unit, padded = unsigned(across.dilation * inner), -(-size // VECTORS) * VECTORS
+        geometry = geometry_at(numbers, divisors)
+        across, inner = across_at(numbers), geometry.inner
+        width, size, pad = geometry.input[2], geometry.size, across.pad * inner
+        columns = width // inner
+        length = across.reach * inner
+        apart, row = unsigned(length // stride), unsigned(length if stride > 1 else 0)
+        before, unit = max(0, min(pad, length)), unsigned(across.dilation * inner)
+        low = max(-pad, 0)
+        used = max(0, min(length - before, width - low))
+        fill(work, 0, length, how)
+        for w in range(length):
+            lines[w] = none
+        padded = -(-size // VECTORS) * VECTORS  # what is made beyond a row is not written
         bests, its_lines = behind(work, 2 * length + VECTORS), behind(lines, 2 * length + VECTORS)
         its_taps = behind(its_lines, padded)
-        for w in range(unsigned(padded)):  # what is made beyond a row is not written
-            best, line, tap = how.nothing, none, np.int32(0)
-            for j in range(unsigned(taps)):
-                at = start + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
-                value, its = work[at], lines[at]
-                # among equal elements that of the smaller line comes first in row-major order
-                first = (its < line) & ((value == best) | (value != value))
-                taken = how.beats(value, best) | first
-                best, line, tap = how.join(value, best), its if taken else line, np.int32(j) if taken else tap
-            bests[w], its_lines[w], its_taps[w] = best, line, tap
-        out, where = behind(given.out, t * size), behind(given.where, t * size)
-        for w in range(unsigned(size)):
-            out[w] = how.finish(bests[w], share, w)
-        begin, channels = place_of(geometry, d, h, 0) * columns - across.pad, unsigned(inner)
-        if inner == 1:
+        o, d, h = row_of(first_task, geometry.output)
+        for t in range(first_task, last_task):
+            share, target = share_at(geometry, d, h), unsigned(t * size)
+            _join_rows(behind(work, before), behind(lines, before), x, used, low, geometry, o, d, h, how)
+            if stride > 1:
+                side_by_side(work, length, stride)
+                side_by_side(lines, length, stride)
+            for w in range(unsigned(padded)):
+                best, line, tap = how.nothing, none, np.int32(0)
+                for j in range(unsigned(taps)):
+                    at = row + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
+                    value, its = work[at], lines[at]
+                    # among equal elements that of the smaller line comes first in row-major order
+                    first = (its < line) & ((value == best) | (value != value))
+                    taken = how.beats(value, best) | first
+                    best, line, tap = how.join(value, best), its if taken else line, np.int32(j) if taken else tap
+                bests[w], its_lines[w], its_taps[w] = best, line, tap
             for w in range(unsigned(size)):
-                at = begin + np.int64(w * unsigned(stride)) + np.int64(its_taps[w]) * across.dilation
-                where[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
-        else:
-            for pixel in range(unsigned(size // inner)):  # so that nothing is divided
-                first, at_pixel = pixel * channels, begin + np.int64(pixel * unsigned(stride))
-                for w in range(first, first + channels):
-                    at = at_pixel + np.int64(its_taps[w]) * across.dilation
-                    where[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+                out[target + w] = how.finish(bests[w], share, w)
+            begin, channels = place_of(geometry, d, h, 0) * columns - across.pad, unsigned(inner)
+            if inner == 1:
+                for w in range(unsigned(size)):
+                    at = begin + np.int64(w * unsigned(stride)) + np.int64(its_taps[w]) * across.dilation
+                    where[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+            else:
+                for pixel in range(unsigned(size // inner)):  # so that nothing is divided
+                    first, at_pixel = pixel * channels, begin + np.int64(pixel * unsigned(stride))
+                    for w in range(first, first + channels):
+                        at = at_pixel + np.int64(its_taps[w]) * across.dilation
+                        where[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+            o, d, h = row_after(o, d, h, geometry.output)
 
-    return row
+    return slide_at

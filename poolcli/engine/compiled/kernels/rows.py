@@ -213,23 +213,6 @@ def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
             out[at + w] = how.finish(total, share, first + w)
 
 
-FOUR = 4
-
-
-def in_turn(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
-    """The same in the order in which the rows of windows are joined: up to four, and then by four."""
-    if taps <= FOUR:
-        return window_of(taps, element)
-    some, four, behind = in_turn(taps - FOUR, element), window_of(FOUR, element), unsigned(taps - FOUR)
-
-    @inlined
-    def longer(work, at, tap, places, how):
-        so_far = some(work, at, tap, places, how)
-        return how.join(so_far, four(work, at, tap + behind, places, how))
-
-    return cast("Callable[..., Any]", longer)
-
-
 def window_of(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
     """The join of that many elements from the one at `tap` on, where element(work, at, tap, places, how) is one."""
     if taps == 1:

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import (
-    FOUR,
     begin_at,
     fetch_ahead,
     fill,
     finish_row,
-    in_turn,
     join_row,
     join_rows,
     join_three,
@@ -85,56 +83,30 @@ def windows_by_passes(work, length, taps, unit, whole, how):
     return terms, source, source + done * unit, 2 * done * unit
 
 
-@inlined
-def sampled_last(taps, stride, inner):
-    """Whether windows are best joined at every position before they are sampled."""
-    return stride > 1 and (inner > 1 or (stride == 2 and taps % 2 == 1))
-
-
 @looped
-def sample(work, to, size, terms, a, b, c, stride, inner, how):
-    """The terms at every stride-th group of `inner` elements, joined, at `to`."""
+def sample(work, to, size, at, stride, inner):
+    """Every stride-th group of `inner` totals, at `to`: of three, two thirds of the time where each is named."""
     optimise_later()
-    to, a, b, c, step, channels = (
-        unsigned(to),
-        unsigned(a),
-        unsigned(b),
-        unsigned(c),
-        unsigned(stride * inner),
-        unsigned(inner),
-    )
+    to, at, step, channels = unsigned(to), unsigned(at), unsigned(stride * inner), unsigned(inner)
     one, two, three = unsigned(1), unsigned(2), unsigned(3)
-    if inner == 1 and stride == 2 and terms == 1:
+    if inner == 1:
         for w in range(unsigned(size)):
-            work[to + w] = work[a + two * w]
-    elif inner == 1 and stride == 2 and terms == 2:
-        for w in range(unsigned(size)):
-            work[to + w] = how.join(work[a + two * w], work[b + two * w])
-    elif inner == 1 and terms == 1:
-        for w in range(unsigned(size)):
-            work[to + w] = work[a + step * w]
-    elif inner == 1 and terms == 2:
-        for w in range(unsigned(size)):
-            work[to + w] = how.join(work[a + step * w], work[b + step * w])
-    elif inner == 1:
-        for w in range(unsigned(size)):
-            work[to + w] = how.join(how.join(work[a + step * w], work[b + step * w]), work[c + step * w])
+            work[to + w] = work[at + step * w]
     elif inner == 3:
         for w in range(unsigned(size // 3)):
-            work[to + three * w] = work[a + step * w]
-            work[to + three * w + one] = work[a + step * w + one]
-            work[to + three * w + two] = work[a + step * w + two]
+            work[to + three * w] = work[at + step * w]
+            work[to + three * w + one] = work[at + step * w + one]
+            work[to + three * w + two] = work[at + step * w + two]
     else:
         for w in range(unsigned(size // inner)):
             for i in range(channels):
-                work[to + channels * w + i] = work[a + step * w + i]
+                work[to + channels * w + i] = work[at + step * w + i]
 
 
 @inlined
 def _prepare(work, length, across, inner, how):
-    return windows_by_passes(
-        work, length, across.kernel, across.dilation * inner, sampled_last(across.kernel, across.stride, inner), how
-    )
+    """Windows that are sampled are joined at every position before: leaving the last pass to sampling saved nothing."""
+    return windows_by_passes(work, length, across.kernel, across.dilation * inner, across.stride > 1, how)
 
 
 @inlined
@@ -142,8 +114,8 @@ def _write(out, at, size, work, begin, length, found, across, inner, share, firs
     terms, a, b, c = found
     a, b, c, sampled = a + begin, b + begin, c + begin, 3 * length
     if across.stride > 1:
-        sample(work, sampled, size, terms, a, b, c, across.stride, inner, how)
-        terms, a = 1, sampled
+        sample(work, sampled, size, a, across.stride, inner)
+        a = sampled
     finish_row(out, at, size, work, terms, a, b, c, share, first, how)
 
 
@@ -154,9 +126,6 @@ def _in_one_go(taps: int, stride: int) -> Along:
     """Where LLVM would take strided loads for gathers (up to a quarter longer with AVX-512; without it, they take 0.83
     to 1 of the time), elements of one residue of the stride are brought side by side first, so that every tap of the
     next windows is the next one. Many channels lie side by side already, and windows that share nothing are read once.
-
-    All outputs of a row are divided by the divisor of a whole window first, which is loaded and inverted once, and then
-    those of windows that are cut by their own again.
     """
     window, step = window_of(taps, _element(stride)), unsigned(stride)
     sorts = stride > 1 and taps != stride and has_gathers()
@@ -171,31 +140,26 @@ def _in_one_go(taps: int, stride: int) -> Along:
     def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
         optimise_later()
         at, first, unit, row = unsigned(at), unsigned(first), unsigned(across.dilation * inner), unsigned(begin)
-        n, channels, zero, whole = unsigned(size), unsigned(inner), unsigned(0), unsigned(across.whole * inner)
-        one, apart = unsigned(1), unsigned(length // stride)
+        n, channels, zero, one, apart = (
+            unsigned(size),
+            unsigned(inner),
+            unsigned(0),
+            unsigned(1),
+            unsigned(length // stride),
+        )
         if stride > 1 and inner > 1:
-            for w in range(unsigned(size // inner)):
+            for pixel in range(unsigned(size // inner)):
+                to = pixel * channels
                 for c in range(channels):
-                    total = window(work, row + step * channels * w + c, zero, (channels, step * channels), how)
-                    out[at + channels * w + c] = how.finish(total, share, whole)
+                    total = window(work, row + step * to + c, zero, (channels, step * channels), how)
+                    out[at + to + c] = how.finish(total, share, first + to + c)
         elif stride > 1 and not sorts:
             for w in range(n):
-                out[at + w] = how.finish(window(work, row + step * w, zero, (one, step), how), share, whole)
+                out[at + w] = how.finish(window(work, row + step * w, zero, (one, step), how), share, first + w)
         else:
             row = unsigned(begin if stride == 1 else length + begin // stride)
             for w in range(n):
-                out[at + w] = how.finish(window(work, row + w, zero, (apart, unit), how), share, whole)
-        if how.divides:
-            low, high = part_of_whole_windows(across, first, n, channels)
-            for i in range(low + n - high):
-                w = i if i < low else i - low + high
-                source, places = row + w, (apart, unit)
-                if stride > 1 and inner > 1:
-                    pixel = w // channels
-                    source, places = row + pixel * step * channels + w - pixel * channels, (channels, step * channels)
-                elif stride > 1 and not sorts:
-                    source, places = row + step * w, (one, step)
-                out[at + w] = how.finish(window(work, source, zero, places, how), share, first + w)
+                out[at + w] = how.finish(window(work, row + w, zero, (apart, unit), how), share, first + w)
 
     return Along(prepare, write)
 
@@ -209,23 +173,13 @@ def _element(stride: int) -> Callable[..., Any]:
     return one
 
 
-@inlined
-def part_of_whole_windows(across, first, n, channels):
-    """Of `n` outputs from `first` on the first one of a whole window, and one past the last one."""
-    low, high = unsigned(across.whole) * channels, unsigned(across.cut) * channels
-    low = low - first if low > first else unsigned(0)
-    high = high - first if high > first else unsigned(0)
-    low, high = low if low < n else n, high if high < n else n
-    return low, high if high > low else low
-
-
 @looped
 def piece_of(p, across, width, inner, work, rows, how):
     """Piece p of a row: its first output and their number, its first input and their number, where those belong in
     the row buffer. What the buffer holds before and behind them, for `rows` rows, joins nothing.
     """
     optimise_later()
-    _, stride, _, pad, reach, outputs, piece, _, _ = across
+    _, stride, _, pad, reach, outputs, piece = across
     first = p * piece
     start = first * stride - pad
     low = min(max(start, 0), width)
@@ -239,55 +193,18 @@ def piece_of(p, across, width, inner, work, rows, how):
     return first * inner, min(piece, outputs - first) * inner, low * inner, used * inner, before * inner
 
 
-def rows_of_windows(taps: Taps | None):
-    """What joins the rows of a window: where their number is a constant, those of a whole window in one pass (a third
-    less time for five rows than the two passes of `join_rows`).
-    """
-    if taps is None or not taps.rows:
-        return join_rows
-    lines, whole, cut = unsigned(taps.lines), taps.rows, _join_few if taps.rows <= FOUR else join_rows
-
-    @inlined
-    def element(x, at, tap, step, how):
-        return how.lift(x[at + tap // lines * step[0] + tap % lines * step[1]])
-
-    column = in_turn(taps.rows, element)
-
-    @looped
-    def join_constant(work, to, size, x, at, planes, lines, step, how):
-        optimise_later()
-        if planes * lines != whole:
-            cut(work, to, size, x, at, planes, lines, step, how)
-        else:
-            to, at, step = unsigned(to), unsigned(at), (unsigned(step[0]), unsigned(step[1]))
-            for w in range(unsigned(size)):
-                work[to + w] = column(x, at + w, unsigned(0), step, how)
-
-    return join_constant
-
-
-@looped
-def _join_few(work, to, size, x, at, planes, lines, step, how):
-    """Up to three rows one by one, whose order is that of `join_rows`."""
-    optimise_later()
-    fill(work, to, size, how)
-    for i in range(planes):
-        for j in range(lines):
-            join_row(work, to, size, x, at + i * step[0] + j * step[1], how)
-
-
 def slide(how, taps):
     """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
-    (prepare, write), join_window = along(taps), rows_of_windows(taps)
+    prepare, write = along(taps)
 
     def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
         geometry = geometry_at(numbers, divisors)
-        across, group = across_at(numbers), more_at(numbers, 9)
+        across, group = across_at(numbers), more_at(numbers, 7)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
-        fetched, apart = more_at(numbers, 10), more_at(numbers, 11)
+        fetched, apart = more_at(numbers, 8), more_at(numbers, 9)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
@@ -298,7 +215,7 @@ def slide(how, taps):
             some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
                 to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
-                join_window(work, to, used, x, at, count_d[d], count_h[h], steps, how)
+                join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
                 fetch_ahead(x, at + count_h[h] * steps[1], fetched, apart)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), begin
