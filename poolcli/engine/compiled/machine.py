@@ -68,13 +68,16 @@ def has_gathers() -> bool:
     return "+avx512f" in _processor()[1].split(",")
 
 
-def emit(text: str, wide: bool = False, twice: bool = False) -> Code:
-    """The machine code of a module's one function, with the widest vectors that there are if `wide`, optimised `twice`
-    where loops are simple enough only when everything in them is inlined.
+def emit(text: str, wide: bool = False) -> Code:
+    """The machine code of a module's one function, in which everything is inlined, and loops are made vectors; with the
+    widest ones that there are if `wide`.
     """
     llvm = binding()
-    machine = _machine(llvm, wide)
-    module = _optimised(llvm, machine, llvm.parse_assembly(_to_optimise(text)), 2 if twice else 1)
+    machine, module = _machine(llvm, wide), llvm.parse_assembly(_to_optimise(text))
+    options = llvm.create_pipeline_tuning_options(3)
+    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
     strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
@@ -90,16 +93,6 @@ def _to_optimise(text: str) -> str:
         if line.startswith("attributes #"):
             lines[number] = line.replace("noinline", "alwaysinline").replace("optnone", "")
     return "\n".join(lines)
-
-
-def _optimised(llvm: Any, machine: llvm.TargetMachine, module: Any, times: int) -> Any:
-    """The module with everything inlined in its one function, and its loops made vectors."""
-    options = llvm.create_pipeline_tuning_options(3)
-    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    for _ in range(times):
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-    return module
 
 
 def loaded(code: Code) -> LoadedKernel | None:

@@ -83,20 +83,6 @@ def fetch(typing, pointer, place):
 
 
 @intrinsic
-def copy_four(typing, target, source):
-    """Copies four elements at once."""
-
-    def generate(context, builder, signature, arguments):
-        size = 4 * context.get_abi_sizeof(context.get_data_type(source.dtype))
-        four = ir.VectorType(ir.IntType(8), size).as_pointer()
-        to, found = (builder.bitcast(pointer, four) for pointer in arguments)
-        builder.store(builder.load(found, align=1), to, align=1)
-        return context.get_dummy_value()
-
-    return types.void(target, source), generate
-
-
-@intrinsic
 def add_pixels(typing, target, first, second):
     """Adds four pairs of neighbouring pixels of two rows, three bytes a pixel, as int16: 12 numbers of 24 bytes of each
     row, and behind them two that mean nothing.
@@ -228,24 +214,6 @@ def share_at(geometry, d, h):
     """What sums of the output row (d, h) are divided by."""
     (of_d, of_h, along), (by_d, by_h, reciprocals) = geometry.divisors
     return Share(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals, float(geometry.elements))
-
-
-@intrinsic
-def _one_of(typing, pointer):
-    """1 in the type of what is behind the pointer, as a constant."""
-
-    def generate(context, builder, signature, arguments):
-        return context.get_constant(signature.return_type, 1)
-
-    return pointer.dtype(pointer), generate
-
-
-@inlined
-def share_of_planes(geometry):
-    """The same of whole planes, whose divisors are all in the array."""
-    (_, _, along), (_, _, reciprocals) = geometry.divisors
-    one = _one_of(along)
-    return Share(one, along, one, reciprocals, float(geometry.elements))
 
 
 @inlined

@@ -10,10 +10,11 @@ from poolcli.engine.compiled.kernels.rows import (
     fetch_ahead,
     finish_row,
     join_rows,
+    sample,
     steps_in,
     unsigned,
 )
-from poolcli.engine.compiled.pointers import add_pixels, behind, copy_four, inlined, looped, more_at, optimise_later
+from poolcli.engine.compiled.pointers import add_pixels, behind, inlined, looped, more_at, optimise_later
 
 EIGHT = 8  # outputs, which fill a vector of sums in float64
 
@@ -55,15 +56,6 @@ PIXELS = 12  # numbers that `add_pixels` makes
 
 
 @looped
-def _every_other_pixel(work, size):
-    """Behind the 2 * size elements at 0, those of every other pixel of them."""
-    optimise_later()
-    taken = behind(work, 2 * size)
-    for pixel in range(size // 3):
-        copy_four(behind(taken, 3 * pixel), behind(work, 6 * pixel))
-
-
-@looped
 def _pairs_of_any(work, x, a, b, size, how):
     """Each element is joined with the third after it, and then every other pixel taken. (Taking elements six apart from
     x takes twice as long.)
@@ -72,7 +64,7 @@ def _pairs_of_any(work, x, a, b, size, how):
     three = unsigned(3)
     for i in range(unsigned(2 * size - 3)):
         work[i] = pair_of_pairs(x, a, b, i, i + three, how)
-    _every_other_pixel(work, size)
+    sample(work, 2 * size, size, 0, 2, 3)
 
 
 @looped
@@ -104,7 +96,7 @@ def halve_pixels(how, taps):
             join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
             for i in range(unsigned(used - 3)):
                 work[i] = how.join(work[i], work[i + three])
-            _every_other_pixel(work, size)
+            sample(work, 2 * size, size, 0, 2, 3)
         finish_row(given.out, t * size, size, work, 1, used, 0, 0, share, 0, how)
 
     return row

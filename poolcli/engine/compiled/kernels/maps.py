@@ -15,7 +15,7 @@ from poolcli.engine.compiled.pointers import (
     more_at,
     optimise_later,
     pointers_are_distinct,
-    share_of_planes,
+    share_at,
 )
 
 
@@ -47,7 +47,7 @@ def slide_maps(how, taps: Taps):
         optimise_later()
         geometry = geometry_at(numbers, divisors)
         across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
-        width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_of_planes(geometry)
+        width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_at(geometry, 0, 0)
         margin, whole = across.kernel * across.dilation, group * size
         masked = more_at(numbers, 9)
         for tap in range(across.kernel):

@@ -196,6 +196,26 @@ def side_by_side(work, length, stride):
 
 
 @looped
+def sample(work, to, size, at, stride, inner):
+    """Every stride-th group of `inner` totals, at `to`: of three, two thirds of the time where each is named."""
+    optimise_later()
+    to, at, step, channels = unsigned(to), unsigned(at), unsigned(stride * inner), unsigned(inner)
+    one, two, three = unsigned(1), unsigned(2), unsigned(3)
+    if inner == 1:
+        for w in range(unsigned(size)):
+            work[to + w] = work[at + step * w]
+    elif inner == 3:
+        for w in range(unsigned(size // 3)):
+            work[to + three * w] = work[at + step * w]
+            work[to + three * w + one] = work[at + step * w + one]
+            work[to + three * w + two] = work[at + step * w + two]
+    else:
+        for w in range(unsigned(size // inner)):
+            for i in range(channels):
+                work[to + channels * w + i] = work[at + step * w + i]
+
+
+@looped
 def finish_row(out, at, size, work, terms, a, b, c, share, first, how):
     """The last pass along the row, and from sums to means."""
     optimise_later()

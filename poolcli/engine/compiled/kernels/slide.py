@@ -20,6 +20,7 @@ from poolcli.engine.compiled.kernels.rows import (
     plane_at,
     row_after,
     row_of,
+    sample,
     side_by_side,
     steps_in,
     unsigned,
@@ -81,26 +82,6 @@ def windows_by_passes(work, length, taps, unit, whole, how):
         source, done = spare, 2 * done + (taps & bit != 0)
     terms = 1 if whole else min(taps, 2 + taps % 2)
     return terms, source, source + done * unit, 2 * done * unit
-
-
-@looped
-def sample(work, to, size, at, stride, inner):
-    """Every stride-th group of `inner` totals, at `to`: of three, two thirds of the time where each is named."""
-    optimise_later()
-    to, at, step, channels = unsigned(to), unsigned(at), unsigned(stride * inner), unsigned(inner)
-    one, two, three = unsigned(1), unsigned(2), unsigned(3)
-    if inner == 1:
-        for w in range(unsigned(size)):
-            work[to + w] = work[at + step * w]
-    elif inner == 3:
-        for w in range(unsigned(size // 3)):
-            work[to + three * w] = work[at + step * w]
-            work[to + three * w + one] = work[at + step * w + one]
-            work[to + three * w + two] = work[at + step * w + two]
-    else:
-        for w in range(unsigned(size // inner)):
-            for i in range(channels):
-                work[to + channels * w + i] = work[at + step * w + i]
 
 
 @inlined
