@@ -198,8 +198,11 @@ def test_an_array_without_a_name_is_listed_as_one(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("output", "name"), [("y.zarr", ""), ("y.h5", "data"), ("y.npz", "arr_0")])
-def test_all_arrays_of_a_store_that_is_an_array_are_that_one(output: str, name: str, cli: Cli) -> None:
-    made("x.zarr", X)
+@pytest.mark.parametrize("how", [{}, {"zarr_format": 2, "filters": numcodecs.Fletcher32()}], ids=["v3", "v2"])
+def test_all_arrays_of_a_store_that_is_an_array_are_that_one(
+    how: dict[str, Any], output: str, name: str, cli: Cli
+) -> None:
+    made("x.zarr", X, **how)
     assert cli("avg", "x.zarr", "-o", output, "--all", *HALVE, "-q").err == ""
     assert cli("avg", "x.zarr", "-o", "one.npy", *HALVE, "-q").err == ""
     assert cli("compare", f"{output}:/{name}" if name else output, "one.npy").code == 0

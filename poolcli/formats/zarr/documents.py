@@ -44,7 +44,11 @@ def codecs_2(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> dict[str, 
 
 
 def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[str, Any]]:
-    """The codecs of a chunk of Zarr v3, in C order and little-endian; names of dropped ones are added to `lost`."""
+    """The codecs of a chunk of Zarr v3, in C order and little-endian; names of dropped ones are added to `lost`.
+
+    >>> codecs_3({"codecs": [{"name": "numcodecs.adler32"}]}, "uint8", [])
+    [{'name': 'numcodecs.adler32', 'configuration': {}}]
+    """
     found = kept.get("codecs", ({"name": "bytes"}, ZSTD_3))
     return list(_codecs_3(found, kept.get("dtype", dtype), dtype, lost))
 
@@ -119,7 +123,8 @@ def _codecs_3(
         elif _keeps(name.removeprefix("numcodecs."), source, target, lost):
             if name == "blosc":
                 setting["typesize"] = DTYPES[target].itemsize
-            yield {"name": name} | ({"configuration": setting} if setting else {})
+            needed = setting or name.startswith("numcodecs.")  # of which zarr reads none without
+            yield {"name": name} | ({"configuration": setting} if needed else {})
 
 
 def _keeps(name: str, source: str, target: str, lost: list[str]) -> bool:

@@ -325,8 +325,8 @@ def limit_chunk_size(where: str, array: Any) -> None:
 def _check_codec(where: str, codec: Any, size: int) -> None:
     """Makes a codec of v3, or compressor and filters of v2, refuse data that unpacks to more than `size` bytes."""
     if hasattr(codec, "compressor"):
-        object.__setattr__(codec, "compressor", codec.compressor and _SizeChecked(where, codec.compressor, size))
-        object.__setattr__(codec, "filters", tuple(_SizeChecked(where, each, size) for each in codec.filters or ()))
+        object.__setattr__(codec, "compressor", codec.compressor and _size_checked(where, codec.compressor, size))
+        object.__setattr__(codec, "filters", tuple(_size_checked(where, each, size) for each in codec.filters or ()))
         return
     name = codec.to_dict()["name"] if hasattr(codec, "to_dict") else ""
     measure = UNPACKED_SIZES.get(str(name).removeprefix("numcodecs."))
@@ -353,6 +353,10 @@ class _SizeChecked:
         if self._measure is not None:
             _refuse_larger(self._where, self._measure, bytes(data), self._size)
         return self._codec.decode(data, *more)
+
+
+def _size_checked(where: str, codec: Any, size: int) -> _SizeChecked:
+    return codec if isinstance(codec, _SizeChecked) else _SizeChecked(where, codec, size)  # of an array opened before
 
 
 def _refuse_larger(where: str, measure: Callable[[bytes, int], int], data: bytes, size: int) -> None:
