@@ -96,11 +96,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes."""
+    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes; of variables of several axes also
+    which `axes` of the array those are.
+    """
 
     values: NDArray[Any]
     title: str
     attributes: Mapping[str, Any]
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Metadata:
     attributes, groups : attributes of the array and of the groups above it
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
-    scalars : variables of one value that attributes name, such as the grid mapping of netCDF
+    variables : what attributes name, such as the grid mapping of netCDF, and coordinates of several axes
     notes : on what is left out
     """
 
@@ -132,7 +135,7 @@ class Metadata:
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
-    scalars: Mapping[str, Scale] = field(default_factory=dict)
+    variables: Mapping[str, Scale] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -19,17 +19,17 @@ from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges, Region, whole
 from poolcli.pooling.colour import rescaled
+from poolcli.pooling.coordinates import with_coordinates_pooled
 from poolcli.pooling.outcome import Outcome, Settings, Stored
 from poolcli.pooling.packing import repacked
 from poolcli.pooling.tiles import HELD, LARGEST, TILE, bytes_of
-from poolcli.windows import AxisWindows, Sliding, coordinate_means
+from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.formats.image.metadata import Grid
 
-LONGEST_SCALE = 1_000_000  # values; longer ones are left out
 PER_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # of how an array is stored, with what a new axis has
 SIZES = re.compile(r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE)
 
@@ -45,7 +45,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     if metadata.image and {"H", "W"} <= windows.keys():
         metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
     if metadata.dimensions:
-        metadata = _with_scales_pooled(metadata, {axis.position: axis.windows for axis in plan.axes})
+        metadata = with_coordinates_pooled(metadata, {axis.position: axis.windows for axis in plan.axes})
     if layout != plan.layout:
         metadata = _turned(metadata, plan.layout, layout)
     copied = [name for name in metadata.attributes if SIZES.search(name)]
@@ -86,7 +86,18 @@ def _turned(metadata: Metadata, source: str, target: str) -> Metadata:
         }
 
     dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
-    return replace(metadata, dataset=stored(metadata.dataset), store=stored(metadata.store), dimensions=dimensions)
+    variables = {
+        name: replace(each, axes=tuple(places.index(i) for i in each.axes))
+        for name, each in metadata.variables.items()
+        if all(i in places for i in each.axes)
+    }
+    return replace(
+        metadata,
+        dataset=stored(metadata.dataset),
+        store=stored(metadata.store),
+        dimensions=dimensions,
+        variables=variables,
+    )
 
 
 def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindows) -> dict[str, Any]:
@@ -102,25 +113,6 @@ def _grid(windows: AxisWindows) -> Grid:
     if not isinstance(windows, Sliding):
         return Grid(windows.size / windows.output, 0.0)
     return Grid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
-
-
-def _with_scales_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
-    dimensions, lost = [], []
-    for i, dimension in enumerate(metadata.dimensions):
-        scales = {}
-        for name, scale in dimension.scales.items():
-            if i not in windows:
-                scales[name] = scale
-            elif windows[i].empty_windows or max(windows[i].size, windows[i].output) > LONGEST_SCALE:
-                lost.append(name)
-            else:
-                scales[name] = replace(scale, values=coordinate_means(scale.values, windows[i]))
-        dimensions.append(Dimension(dimension.label, scales))
-    metadata = replace(metadata, dimensions=tuple(dimensions))
-    if not lost:
-        return metadata
-    note = f"left out, because they are very long or a window has none of them: the coordinates {named(lost)}"
-    return replace(metadata, notes=(*metadata.notes, note))
 
 
 @dataclass(slots=True)

@@ -121,6 +121,54 @@ def cf_file(file: Any) -> None:
     file["g/crs"].attrs["grid_mapping_name"] = "latitude_longitude"
 
 
+def curvilinear(file: Any) -> None:
+    """A field on a grid of its own across the date line, with a hole in its coordinates, bounds of them, and others."""
+    cf_file(file)
+    del file["g/lat"]
+    y, x = np.mgrid[:8, :6].astype(np.float32)
+    lat, lon = 10 + y + x / 10, (175 + 2 * x + y / 8 + 180) % 360 - 180
+    lat[:2, :2] = lat[2, 0] = lon[:2, :2] = lon[2, 0] = -1e9
+    for name, values in {"lat": lat.T, "lon": lon, "code": np.zeros((8, 9)), "heights": np.ones((3, 8, 6))}.items():
+        file[f"g/{name}"] = values
+    for name, axes in {"lat": ("x", "y"), "lon": ("y", "x"), "heights": ("time", "y", "x"), "code": ("y",)}.items():
+        for axis, scale in enumerate(axes):
+            file[f"g/{name}"].dims[axis].attach_scale(file[f"g/{scale}"])
+        file[f"g/{name}"].attrs["_FillValue"] = np.float32(-1e9)
+    file["g/lon"].attrs.update(units="degrees_east", bounds="lon_bnds")
+    file["g/a"].attrs["coordinates"] = "lon lat code heights height"
+
+
+@pytest.mark.parametrize("target", ["NHW", "WNH"])
+def test_coordinates_of_several_axes_are_pooled_with_the_field(target: str, cli: Cli) -> None:
+    made(curvilinear)
+    said = "left out, though attributes name them: the variables /g/lon_bnds, /g/code, /g/time_bnds"
+    assert said in notes_of(cli, "--layout", "NHW", "--output-layout", target)
+    with h5py.File("y.h5") as file, h5py.File("x.h5") as before:
+        assert sorted(file["g"]) == ["a", "crs", "height", "heights", "lat", "lon", "time", "x", "y"]
+        lat, lon = file["g/lat"][()].T, file["g/lon"][()]
+        assert (lat.dtype, lat[0, 0], lon[0, 0]) == (np.float32, np.float32(-1e9), np.float32(-1e9))
+        for found, name in ((lat, "lat"), (lon, "lon")):
+            values = before[f"g/{name}"][()].astype(float)
+            values = values.T if name == "lat" else values
+            values = np.where(values == np.float32(-1e9), np.nan, values)
+            turned = np.exp(1j * np.radians(values)).reshape(4, 2, 3, 2).swapaxes(1, 2).reshape(12, 4)[1:]
+            wanted = np.degrees(np.angle(np.nanmean(turned, 1)))
+            np.testing.assert_allclose(found.ravel()[1:], wanted, atol=1e-2)
+        assert (np.abs(np.diff(lon[1:], axis=1)) > 300).any()
+        np.testing.assert_array_equal(file["g/heights"], np.ones((3, 4, 3)))
+        names = {name: [next(iter(axis.keys())) for axis in file[f"g/{name}"].dims] for name in ("lat", "lon", "a")}
+        assert names["lat"] == ["x", "y"]
+        assert names["lon"] == ["y", "x"]
+        assert names["a"] == [{"N": "time", "H": "y", "W": "x"}[letter] for letter in target]
+        assert file["g/lon"].attrs["units"] == "degrees_east"
+    assert cli("area", "x.h5:/g/a", "-o", "z.h5", "--layout", "NHW", "--output-size", "3,4", "-q").code == 0
+    with h5py.File("z.h5") as file:
+        y = np.arange(8.0)
+        parts = np.array([[max(0, min(i + 1, o * 8 / 3 + 8 / 3) - max(i, o * 8 / 3)) for i in y] for o in range(3)])
+        whole = (10 + parts @ y / (8 / 3))[:, None] + np.array([[0.1, 0.5, 1.0, 1.4]]) / 3
+        np.testing.assert_allclose(file["g/lat"][()].T[1:, 2:], whole[1:, 2:], rtol=1e-6)
+
+
 def test_variables_of_one_value_follow_the_field_whose_attributes_name_them(cli: Cli) -> None:
     made(cf_file)
     said = "left out, though attributes name them: the variables /g/lat, /g/time_bnds"
@@ -161,7 +209,7 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
         file["g/a"].dims[2].attach_scale(file["lat"])
 
     made(fill)
-    monkeypatch.setattr("poolcli.pooling.write.LONGEST_SCALE", 7)
+    monkeypatch.setattr("poolcli.pooling.coordinates.LONGEST_SCALE", 7)
     said = "left out, because they are very long or a window has none of them: the coordinates /lat"
     assert notes_of(cli) == [said]
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import PoolError, RequestError
 from poolcli.formats.checks import (
     UNREADABLE,
     byte_count,
@@ -205,37 +205,58 @@ class Dataset:
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
-            scalars, others = self._scalars(lost)
+            variables, others = self._variables(lost)
         if lost:
             notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
         notes += more
         if others:
             notes += (f"left out, though attributes name them: the variables {named(others)}",)
         return Metadata(
-            dataset=stored, attributes=attributes, groups=groups, dimensions=dimensions, scalars=scalars, notes=notes
+            dataset=stored,
+            attributes=attributes,
+            groups=groups,
+            dimensions=dimensions,
+            variables=variables,
+            notes=notes,
         )
 
-    def _scalars(self, lost: list[str]) -> tuple[dict[str, Scale], list[str]]:
-        """The variables of one value that attributes name, and the names of others, which would have to be pooled."""
+    def _variables(self, lost: list[str]) -> tuple[dict[str, Scale], list[str]]:
+        """The variables that attributes name, of one value or of the axes of this dataset, and the names of others."""
         scales = [scale for each in self.scales for scale in each]
         bounds = {place for each in scales for place in _named_in(each._dataset.id, each.name, BOUNDS)}
-        places = dict.fromkeys((*_named_in(self._dataset.id, self.name, BESIDE), *sorted(bounds)))
         kept, others = dict[str, Scale](), list[str]()
-        for place in places:
+        most = LARGEST_SCALES if self.file.options.limit is None else min(LARGEST_SCALES, self.file.options.limit // 16)
+        for place in dict.fromkeys((*_named_in(self._dataset.id, self.name, BESIDE), *sorted(bounds))):
             try:
                 found = find(self.file.root, place, place, False)
-            except FileError:  # it leads to another file
+                if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
+                    continue
+                properties = found.get_create_plist()
+                if not (found.shape or properties.get_external_count() or is_virtual(properties)):
+                    dataset = h5py.Dataset(found)
+                    attributes = Attributes(dataset.attrs, self.file.path, self.file.options)
+                    kept[place] = Scale(dataset[()], "", _own(attributes, place, lost))
+                    continue
+                other = self.file._checked(place, found) if self.file.alone and place not in bounds else None
+                axes = self._axes_of(other) if other else ()
+                if other and axes:
+                    most -= byte_count(other.header.shape, DTYPES[other.header.dtype].itemsize)
+                if other and axes and most >= 0:
+                    values = other.read(whole_region(other.header.shape))
+                    kept[place] = Scale(values, "", _own(other.attributes, place, lost), axes)
+                    others += _named_in(found, place, BOUNDS)
+                elif self.file.alone or place in bounds:
+                    others.append(place)
+            except PoolError:  # it leads to another file, or cannot be read
                 others.append(place)
-                continue
-            if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
-                continue
-            if found.shape or found.get_create_plist().get_external_count() or is_virtual(found.get_create_plist()):
-                others += [place] if self.file.alone or place in bounds else []
-            else:
-                dataset = h5py.Dataset(found)
-                attributes = Attributes(dataset.attrs, self.file.path, self.file.options)
-                kept[place] = Scale(dataset[()], "", _own(attributes, place, lost))
         return kept, others
+
+    def _axes_of(self, other: Dataset) -> tuple[int, ...]:
+        """The axes of this dataset that another one has, by their dimension scales; () if it has others."""
+        own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}
+        found = tuple(next((own[s.name] for s in scales if s.name in own), -1) for scales in self.file._scales(other))
+        alike = len({*found}) == len(found) == len(other.header.shape) and -1 not in found
+        return found if alike else ()
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""

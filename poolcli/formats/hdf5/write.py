@@ -176,8 +176,8 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
                 )
             else:
                 axis.attach_scale(made)
-    for key, scalar in metadata.scalars.items():
-        _scalar(file, path, key, scalar, lost)
+    for key, variable in metadata.variables.items():
+        _variable(file, path, key, variable, dataset, lost)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -230,13 +230,16 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
     return made
 
 
-def _scalar(file: Any, path: str, key: str, scalar: Scale, lost: list[str]) -> None:
-    """The dataset of one value, which others can share, unless the file has something of that name."""
+def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost: list[str]) -> None:
+    """The dataset of a variable that others can share, with axes of its owner, unless the file has one of that name."""
     (checked,) = array_names(path, [key])
     group, name = place_of(file, path, checked)
     if not group.id.links.exists(name):
-        made = group.create_dataset(name, data=scalar.values)
-        _add(made.attrs, scalar.attributes, made.dtype, lost)
+        made = group.create_dataset(name, data=variable.values)
+        _add(made.attrs, variable.attributes, made.dtype, lost)
+        for axis, own in zip(made.dims, variable.axes, strict=False):
+            for scale in owner.dims[own].values():
+                axis.attach_scale(scale)
 
 
 def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
