@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from itertools import accumulate, pairwise, product
 from math import prod
 from operator import getitem
@@ -119,7 +120,7 @@ def _touched(edges: Sequence[int], read: range) -> range:
 dask_array = Lazy("dask.array")
 dask_base = Lazy("dask.base")
 highlevelgraph = Lazy("dask.highlevelgraph")
-task_spec = Lazy("dask._task_spec")  # no other module has the Task of dask's specification of graphs
+TASKS = "dask._task_spec"  # no public module has the Task of dask's specification of graphs
 
 MARGIN = 0.5  # of a block: where less is read of it, its margins are cut out where the block is, and no more is moved
 
@@ -153,12 +154,23 @@ def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
     return dask_array.map_blocks(pool, x, name=name, dtype=dtype, chunks=blocks.chunks, meta=meta)
 
 
-def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
-    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input.
+@cache
+def _tasks() -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """What makes a task of its key, a function, what comes first and references; and a reference of a key.
 
     dask converts graphs of tuples twice before it computes them, which takes as long as all the rest.
     """
-    task, reference = task_spec.Task, task_spec.TaskRef
+    try:
+        found = import_module(TASKS)
+        task, reference = found.Task, found.TaskRef
+    except (ImportError, AttributeError):
+        return (lambda _, work, first, *sources: (partial(work, *first), *sources)), (lambda key: key)
+    return (lambda key, work, first, *sources: task(key, work, *first, *sources)), reference
+
+
+def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
+    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input."""
+    task, reference = _tasks()
     beside = f"{name}-margins"
     tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
     tables = [blocks.pieces(axis) for axis in range(x.ndim)]
@@ -172,10 +184,10 @@ def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dic
             else:
                 sources.append(reference((x.name, *block)))
         key = (name, *place)
-        tasks[key] = task(key, _pool_pieces, blocks.region(place), engine, indices, along, *sources)
+        tasks[key] = task(key, _pool_pieces, (blocks.region(place), engine, indices, along), *sources)
     for block, spans in margins.items():
         key = (beside, *block)
-        tasks[key] = task(key, _margins, tuple(spans), reference((x.name, *block)))
+        tasks[key] = task(key, _margins, (tuple(spans),), reference((x.name, *block)))
     return tasks
 
 
@@ -186,9 +198,9 @@ def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any)
 
 def _one_of(made: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
     """The values, or the indices, of the tasks that make both."""
+    task, reference = _tasks()
     layer = {
-        (key := (name, *place)): task_spec.Task(key, getitem, task_spec.TaskRef((both, *place)), which)
-        for place in blocks.places
+        (key := (name, *place)): task(key, getitem, (), reference((both, *place)), which) for place in blocks.places
     }
     graph = highlevelgraph.HighLevelGraph({**made.layers, name: layer}, {**made.dependencies, name: {both}})
     return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(len(blocks.chunks), dtype))
