@@ -277,13 +277,14 @@ def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
     [
         (OPENVINO, AdaptiveAvgPool(1), [(7, 7), (9, 8)], {"adaptive-avg": None}),
         (ONNX, MaxPool(3, 2, auto_pad="same_upper", like="onnx"), [(16, 16), (15, 18)], {"auto_pad": "same_upper"}),
+        (OPENVINO, AdaptiveMaxPool(1), [(9, 9), (10, 9)], {"adaptive-max": None}),
         slow(ONNX, AvgPool(5, 3, auto_pad="same_lower", exclude_pad=True, like="onnx"), [(16, 17), (15, 18)],
              {"auto_pad": "same_lower"}),
         slow(ONNX, AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like="onnx"), [(15, 16), (16, 15)],
              {"rounding_type": "ceil", "pads_end": (1, 1)}),
         (OPENVINO, AvgPool((3, 4), (2, 3), (1, 0), (0, 2)), [(16, 16), (15, 14)], {"pads_end": (0, 2)}),
     ],
-    ids=["global", "same_upper", "same_lower", "ceil", "pads of the longest reach"],
+    ids=["global", "adaptive", "same_upper", "same_lower", "ceil", "pads of the longest reach"],
 )  # fmt: skip
 def test_of_several_pairs_what_holds_for_all_is_found(peer: Peer, op: Any, shapes: Any, expected: Any) -> None:
     inputs = [_random((1, 3, *shape)) for shape in shapes]

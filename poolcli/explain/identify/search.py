@@ -95,7 +95,9 @@ class Search:
         return distance, replace(candidate, noise=float(f"{1.1 * off:.2g}")) if off <= NOISE * varied else candidate
 
     def _likely(self) -> Iterator[Attributes]:
-        """Operators that match the samples, of each rule the plainest first."""
+        """Operators that match the samples, of each rule the plainest first; of several lengths adaptive ones."""
+        if self.is_varied:
+            yield from self._bins()
         yield from self._matching(rules())
         yield from self._voted()
         yield from self._bins()
