@@ -71,7 +71,7 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
     )] = None
     also: Annotated[list[str], option(
         "--also", metavar="X Y", panel=USUAL, example="x2.npy y2.npy", words_each=2,
-        help="Another input and output of the same pooling, of any size; repeat it for several.",
+        help="Another pair of files, of any size; repeatable.",
     )] = dataclass_field(default_factory=list)
     layout: Layout = None
     output_layout: Annotated[str | None, option(
@@ -135,7 +135,6 @@ def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: flo
     IdentifyOptions,
     "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
     "poolcli identify samples/features.npy pooled.npy",
-    "poolcli identify samples/features.npy pooled.npy --also samples/features.npy pooled.npy",
     "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
     exit_codes="Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
 )
