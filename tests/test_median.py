@@ -82,6 +82,7 @@ def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
         (MedianPool((7, 7)), "NCHW", (2, 3, 7, 7), None),
         (MedianPool(3, 1, 3, 3), "NCW", (2, 3, 7), "float32"),
         (MedianPool(2, 1, 1, 1, 2), "NCW", (2, 3, 1), "float32"),
+        (MedianPool(4, 1, 3, 3, 2), "NCW", (2, 3, 6), None),
     ):
         plan = op.plan(shape, dtype, layout=layout, output_dtype=made)
         for x in of_all_kinds(dtype, shape):

@@ -21,13 +21,18 @@ from poolcli.engine.compiled.pointers import (
 
 @looped
 def _whole(geometry, columns, longest):
-    """The windows along W from the first to before the last that hold as many elements as any."""
+    """The windows along W from the first to before the last that hold as many elements as any, and are as far apart:
+    those that reach beyond both ends of the input need not be.
+    """
     optimise_later()
-    count, low, high = geometry.counts[2], 0, columns
+    count, begin, low = geometry.counts[2], geometry.begins[2], 0
     while low < columns and count[low] < longest:
         low += 1
-    while high > low and count[high - 1] < longest:
-        high -= 1
+    high = low + 1
+    while (
+        high < columns and count[high] == longest and 0 < begin[low + 1] - begin[low] == begin[high] - begin[high - 1]
+    ):
+        high += 1
     return low, high
 
 
