@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from math import prod
 from pathlib import Path
@@ -102,6 +102,7 @@ class Pyramid:
 def planned(
     request: Request, source: Source, header: Header, metadata: Metadata, output: str, settings: Settings
 ) -> Pyramid:
+    """The pyramid of one image or of its labels."""
     version = VERSIONS[one_of("ngff", request.ngff, tuple(VERSIONS))]
     _refuse_output(output, settings, version)
     _refuse_type(request.reduction.op, header)
@@ -112,10 +113,7 @@ def planned(
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
     if not request.of_labels:  # which need not have every axis
-        names = names_of_axes(layout)
-        _refuse_others("scale", request.scale, names)
-        spatial = [names[i] for i in spatial_axes(layout)]
-        _refuse_others("factors", [name for level in request.reduction.factors for name in level], spatial)
+        _refuse_unknown_axes(request, layout)
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(
         request.reduction,
@@ -130,45 +128,48 @@ def planned(
     known = metadata.ome or _described(header.axes)
     scale = _scale(request, layout, read_layout, known)
     origin = _turned(known.get("translation") or [0.0] * len(layout), read_layout, layout)
-    units = _units(request, layout, read_layout, known)
-    kept = _kept(metadata, read_layout, layout, version)
-    grid = grid_of(
-        shape,
-        layout,
-        asked=settings.chunks,
-        asked_shards=settings.shards,
-        kept=kept,
-        most=_most(levels, header.dtype, settings.max_memory),
-    )
     scales = tuple(tuple(level.scale(scale)) for level in levels)
     translations = tuple(tuple(level.translation(scale, origin)) for level in levels)
-    highest = DTYPES[header.dtype].limits[1] if DTYPES[header.dtype].is_integer else None
-    beside, own, attributes, lost = _carried(request, metadata, known.get("omero") or colours(header.mode, highest))
+    units = _units(request, layout, read_layout, known)
+    kept = _kept(metadata, read_layout, layout, version)
+    most = _most(levels, header.dtype, settings.max_memory)
+    grid = grid_of(shape, layout, asked=settings.chunks, asked_shards=settings.shards, kept=kept, most=most)
+    store = kept or {"version": version, **_fresh(header.dtype, version)}
+    made = Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, (), grid, ())
+    specs, lost = _specs(made, request, metadata, known, store, missing)
+    return replace(made, specs=specs, notes=(*header.notes, *_said(given, layout, header), *grid.notes, *lost))
+
+
+def _specs(
+    pyramid: Pyramid,
+    request: Request,
+    metadata: Metadata,
+    known: Mapping[str, Any],
+    store: Mapping[str, Any],
+    missing: Sequence[object],
+) -> tuple[tuple[Spec, ...], list[str]]:
+    """The arrays of the levels with what is known of their group, and notes on what is lost of that."""
+    dtype, layout = pyramid.header.dtype, pyramid.layout
+    highest = DTYPES[dtype].limits[1] if DTYPES[dtype].is_integer else None
+    omero = known.get("omero") or colours(pyramid.header.mode, highest)
+    beside, own, attributes, lost = _carried(request, metadata, omero)
     group = own | multiscale(
         layout,
-        units,
-        [(str(i), scales[i], translations[i]) for i in range(len(levels))],
+        pyramid.units,
+        [(str(i), *place) for i, place in enumerate(zip(pyramid.scales, pyramid.translations, strict=True))],
         version=request.ngff,
-        name=str(known.get("name") or Path(request.place).name or Path(output).name.split(".")[0]),
+        name=str(known.get("name") or Path(request.place).name or Path(pyramid.output).name.split(".")[0]),
         method=_method(request, missing),
         beside=beside,
     )
-    groups = {**request.groups, request.place: group}
-    dimensions = tuple(Dimension(name, {}) for name in names_of_axes(layout))
-    store = kept or {"version": version, **_fresh(header.dtype, version)}
-    store |= {"chunks": grid.chunks, "shards": grid.shards}
-    specs = tuple(
-        Spec(
-            level.shape,
-            header.dtype,
-            layout,
-            f"{request.place}{number}",
-            Metadata(store=store, dimensions=dimensions, attributes=attributes, groups=groups),
-        )
-        for number, level in enumerate(levels)
+    about = Metadata(
+        store={**store, "chunks": pyramid.grid.chunks, "shards": pyramid.grid.shards},
+        dimensions=tuple(Dimension(name, {}) for name in pyramid.names),
+        attributes=attributes,
+        groups={**request.groups, request.place: group},
     )
-    notes = (*header.notes, *_said(given, layout, header), *grid.notes, *lost)
-    return Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, specs, grid, notes)
+    specs = (Spec(level.shape, dtype, layout, f"{request.place}{i}", about) for i, level in enumerate(pyramid.levels))
+    return tuple(specs), lost
 
 
 def _carried(
@@ -208,6 +209,13 @@ def _refuse_type(op: str, header: Header) -> None:
         raise RequestError(
             f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
         )
+
+
+def _refuse_unknown_axes(request: Request, layout: str) -> None:
+    names = names_of_axes(layout)
+    _refuse_others("scale", request.scale, names)
+    spatial = [names[i] for i in spatial_axes(layout)]
+    _refuse_others("factors", [name for level in request.reduction.factors for name in level], spatial)
 
 
 def _refuse_others(option: str, found: Iterable[str], names: Sequence[str]) -> None:
