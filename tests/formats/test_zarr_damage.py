@@ -178,3 +178,14 @@ def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pyte
         with pytest.raises(FileError, match=r"^x\.zarr, c/0/0/0: Zarr cannot read or write it: busy$"):
             file.read(whole_region((9, 10, 11)))
     assert len(ended) == 26
+
+
+def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is no multiple of the ratio from which arrays are refused."""
+    made("x.zarr", compressors=None)
+    for module in ("poolcli.formats.zarr", "poolcli.formats.checks"):
+        monkeypatch.setattr(f"{module}.LARGEST_EXPANSION", 0)
+        monkeypatch.setattr(f"{module}.HIGHEST_RATIO", 101)
+    assert X.nbytes % 101
+    with open_array(Source("x.zarr"), ReadOptions()) as array:
+        assert array.header.shape == X.shape

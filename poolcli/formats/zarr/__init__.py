@@ -41,6 +41,7 @@ from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metada
 from poolcli.formats.zarr.plates import refuse_several
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
+from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,7 +127,7 @@ class Stored:
         size = DTYPES[array.dtype.name].itemsize
         claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
         if self.options.allowed is None and claimed > LARGEST_EXPANSION:
-            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", claimed // HIGHEST_RATIO)
+            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", ceil_div(claimed, HIGHEST_RATIO))
             check_expansion(where, stored, claimed, None)
 
     def _node(self, key: str | None) -> Any:
