@@ -198,6 +198,7 @@ def byte_count(shape: Sequence[int], itemsize: int) -> int:
 
 
 NAMES = ("_FillValue", "missing_value")
+LIMITS = ("valid_min", "valid_max", "valid_range")  # of stored numbers
 MOST = 16  # nodata values of an attribute
 UNREADABLE = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # what reading an attribute may raise
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from math import isfinite, nan
 from typing import Any
 
-from poolcli.formats.checks import named
+from poolcli.formats.checks import LIMITS, named
 from poolcli.formats.records import Metadata
 from poolcli.plan import Plan
 
 SCALE, OFFSET = "scale_factor", "add_offset"  # of CF conventions
-LIMITS, ACTUAL = ("valid_min", "valid_max", "valid_range"), "actual_range"  # of stored numbers, and of those there are
+ACTUAL = "actual_range"  # of the numbers that there are
 
 
 def repacked(metadata: Metadata, plan: Plan) -> Metadata:

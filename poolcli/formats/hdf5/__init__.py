@@ -45,6 +45,7 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.resumable import read_in_batches
+from poolcli.formats.unsigned import as_it_stands_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +109,7 @@ class File:
                 if not each or (_header(name, each) is None and (each.shape or name not in beside))
             ]
 
-    def array(self, key: str) -> Dataset:
+    def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         with reading(self.path):
             dataset = self._checked(key, self._find(key))
@@ -118,7 +119,7 @@ class File:
                 notes.append("MATLAB has the axes in the opposite order")
             missing = missing_in(dataset.attributes, dataset.header.dtype)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
-            return dataset
+            return as_it_stands_for(dataset, dataset.attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"

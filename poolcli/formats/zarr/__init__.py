@@ -26,6 +26,7 @@ from poolcli.formats.checks import (
 from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
+from poolcli.formats.unsigned import as_it_stands_for
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
@@ -120,7 +121,8 @@ class Stored:
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
-            return _Array(header, where, self.root, node, self.options.first_level)
+            array = _Array(header, where, self.root, node, self.options.first_level)
+            return as_it_stands_for(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:
         """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
