@@ -138,6 +138,7 @@ def test_a_dry_run_reads_headers_and_the_report_is_json(cli: Cli) -> None:
         "chunks": [4, 4, 4],
         "shards": None,
         "notes": [],
+        "images": None,
         "engine": None,
         "seconds": None,
         "error": None,
