@@ -222,19 +222,24 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             lines.append(Text(on_command_line(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
     told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
-    return Group(Text(heading + told), "", table, *_elsewhere(first.plan), *_distinctions(found))
+    programs = programs_of(found)
+    also: list[RenderableType] = ["", Text(f"up to rounding also {', '.join(programs)}")] if programs else []
+    return Group(Text(heading + told), "", table, *also, *_distinctions(found))
 
 
-def _elsewhere(plan: Plan) -> list[RenderableType]:
-    """Programs for images that shrink these in the same way: to equal parts of each axis."""
+def programs_of(found: Sequence[Candidate]) -> list[str]:
+    """Programs for images that shrink as the first candidate does, if it fits: to equal parts of each axis."""
+    if not found or not found[0].fits:
+        return []
+    plan = found[0].plan
     parts = [(w, cells(w.size, w.output)) for w in plan.windows]
     shrinks = all(reads_same_elements(w, part) and w.output <= w.size for w, part in parts)
     if not shrinks or plan.reducer != MEAN or plan.divisor_override is not None or len(parts) != 2:
         return []
     if plan.dtype not in IMAGE_DTYPES or all(w.output == w.size for w, _ in parts):
         return []
-    whole = "" if any(isinstance(w, Cells) or w.size % w.output for w, _ in parts) else "Pillow BOX and reduce, "
-    return ["", Text(f"up to rounding also OpenCV INTER_AREA, {whole}GDAL average")]
+    whole = not any(isinstance(w, Cells) or w.size % w.output for w, _ in parts)
+    return ["OpenCV INTER_AREA", *(["Pillow BOX", "Pillow reduce"] if whole else []), "GDAL average"]
 
 
 def off(deviation: Deviation) -> str:
@@ -260,6 +265,7 @@ def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[
         "also": also,
         "fits": bool(found) and found[0].fits,
         "noise": found[0].noise if found else None,
+        "programs": programs_of(found),
         "candidates": [_document(candidate) for candidate in found],
     }
 
