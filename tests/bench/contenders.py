@@ -122,16 +122,24 @@ def _first(result: Any) -> Array:
 
 
 def _opencv(row: Row, x: Array) -> Call | None:
-    """INTER_AREA where windows tile the image, blur where they slide by 1; planes or interleaved channels."""
+    """INTER_AREA of areas and where windows tile the image; blur and medianBlur where they slide by 1."""
     import cv2
 
     op = row.op
     images = [x] if row.layout == "HWC" else list(x[0]) if x.ndim == 4 and x.shape[0] == 1 else []
-    if not images or op.name != "avg" or op.dilations != 1 or x.dtype.name in ("float16", "float64"):
+    if not images or x.dtype.name in ("float16", "float64"):
         return None
     layout = (lambda planes: planes[0]) if row.layout == "HWC" else (lambda planes: np.stack(planes)[None])
+    if op.name == "area":
+        size = op.output_size[::-1]
+        return lambda: layout([cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images])
+    if op.name not in ("avg", "median") or op.dilations != 1:
+        return None
     height, width = images[0].shape[:2]
     k = op.kernel
+    if op.name == "median":
+        fits = op.strides == 1 and op.pads_begin == k // 2
+        return (lambda: layout([cv2.medianBlur(image, k) for image in images])) if fits else None
     if op.strides == k and op.pads_begin == 0 and height % k == 0 and width % k == 0:
         size = (width // k, height // k)
         return lambda: layout([cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images])
@@ -149,6 +157,16 @@ def _pillow(row: Row, x: Array) -> Call | None:
     return lambda: np.asarray(image.reduce(row.op.kernel))
 
 
+def _numpy(row: Row, x: Array) -> Call | None:
+    """Sums and deviations of windows that tile the planes."""
+    op = row.op
+    if op.name not in ("sum", "std") or row.layout or op.strides != op.kernel or op.pads_begin or x.ndim != 4:
+        return None
+    k = op.kernel
+    tiled = x.reshape(*x.shape[:2], x.shape[2] // k, k, x.shape[3] // k, k)
+    return lambda: getattr(tiled, op.name)((3, 5))
+
+
 PEERS: dict[str, Callable[[Row, Array], Call | None]] = {
     "OpenVINO": _openvino,
     "ONNX Runtime": _onnx_runtime,
@@ -157,4 +175,5 @@ PEERS: dict[str, Callable[[Row, Array], Call | None]] = {
     "plain loop": plain_loop,
     "OpenCV": _opencv,
     "Pillow": _pillow,
+    "numpy": _numpy,
 }

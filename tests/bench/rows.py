@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AreaPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MedianPool,
+    MinPool,
+    StdPool,
+    SumPool,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -97,6 +108,11 @@ FURTHER = (
     Row("adaptive-max 64x2048x7x7 to 1, indices", AdaptiveMaxPool(1), (64, 2048, 7, 7), indices=True),
     Row("lp 8x64x112x112 k3 s2 p1", LpPool(3, 2, 1, 1), (8, 64, 112, 112)),
     Row("min 8x64x112x112 k3 s2 p1", MinPool(3, 2, 1, 1), (8, 64, 112, 112)),
+    Row("area uint8 HWC 12 MP to 1333x1000", AreaPool((1000, 1333)), (3000, 4000, 3), "uint8", "HWC"),
+    Row("area 12 MP to 1024x768", AreaPool((768, 1024)), MEGAPIXELS_12),
+    Row("median 12 MP k3 s1 p1 uint8", MedianPool(3, 1, 1, 1), MEGAPIXELS_12, "uint8"),
+    Row("sum 12 MP k2 s2", SumPool(2, 2), MEGAPIXELS_12),
+    Row("std 12 MP k2 s2", StdPool(2, 2), MEGAPIXELS_12),
     Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
     Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
     *(
