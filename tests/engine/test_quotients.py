@@ -19,6 +19,7 @@ from poolcli.engine.compiled.pool import NOWHERE
 Array = np.ndarray[Any, np.dtype[Any]]
 pointer: Any = types.CPointer
 quotient: Any = results.quotient
+quotient_by_any: Any = results.quotient_by_any
 fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
 
 
@@ -58,6 +59,15 @@ def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkey
     inverse = (1 - 2.0**-50) / divisors
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert np.array_equal(each_of(function, totals, divisors, inverse), totals / divisors)
+
+
+@fused
+def test_two_steps_give_the_quotient_by_any_divisor(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "fuses", lambda: fused)
+    totals, _ = cases(1 << 20)
+    divisors = np.random.default_rng(6).uniform(0.01, 100, totals.size)
+    function = inlined(lambda total, divisor, reciprocal: quotient_by_any(total, divisor, reciprocal))
+    assert np.array_equal(each_of(function, totals, divisors, 1 / divisors), totals / divisors)
 
 
 def test_what_is_not_finite_has_the_quotient_of_a_division() -> None:

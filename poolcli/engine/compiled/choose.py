@@ -18,6 +18,7 @@ from poolcli.engine.choose import largest_divisor
 from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, compute, seen_as, without_division
 from poolcli.engine.compiled.geometry import (
     APART,
+    CACHE_LINE,
     LANES,
     LINE,
     SHORT,
@@ -56,7 +57,7 @@ class Choice:
         """What tells it from other kernels that are compiled for themselves, in one word."""
         divisor = [self.divisor.name] if self.divisor != NONE else []
         taps = self.loops.taps
-        size = [] if taps is None else [f"{taps.kernel}by{taps.stride}"]
+        size = [] if taps is None else [f"{taps.kernel}by{taps.stride}" + f"x{taps.rows}" * (taps.rows > 1)]
         return "-".join([self.loops.kernel, *size, self.dtype, *self.how.words, self.made.name, *divisor])
 
     @property
@@ -112,6 +113,7 @@ class Limits(NamedTuple):
     constant: int = 1 << 16  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
     taps: int = 9  # the largest window along W that has a kernel of its own
+    held: int = 16  # elements of a window, up to which all are taken at once: LLVM unrolls loops of so many steps
     by: int = 8  # the largest stride along W that has one
     map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
@@ -176,7 +178,6 @@ class Loops(NamedTuple):
     taps: Taps | None = None
 
 
-CACHE_LINE = 64  # bytes
 LARGEST_INT32 = 2**31 - 1
 SPREAD = ("each", "best_at", "mode_each")  # kernels to which windows along W are given for every inner element
 
@@ -284,13 +285,28 @@ def _votes(view: View, itemsize: int, limits: Limits) -> Loops:
 
 
 def _statistic(view: View, kernel: str, itemsize: int, is_integer: bool, limits: Limits) -> Loops:
-    """The loops of statistics, which a word names; rows of `piece` windows lie side by side in a row buffer."""
-    held = prod(axis.entire.longest for axis in view.axes) // 2 + 2  # elements at once, of which a median is one
-    rows = {"moments": 3, "deviations": 5, "median": held + 1}[kernel]
-    whole, own = 2 * view.input_shape[3] if kernel == "moments" else 0, held if kernel == "median" else int(is_integer)
-    piece = max(1, max(VECTORS, limits.row // itemsize // rows) // view.inner)
-    more = view.axes[2].entire.longest, piece, own
-    return Loops(kernel, more, view.rows, whole + rows * piece * view.inner, lines=rows)
+    """The loops of statistics, which a word names; rows of `piece` windows lie side by side in a row buffer, or of what
+    they reach over.
+    """
+    d, h, w = view.axes
+    lines = d.entire.longest * h.entire.longest
+    held = lines * w.entire.longest // 2 + 2  # elements at once, of which a median is one
+    rows, own = {"moments": (8, 0), "deviations": (5, int(is_integer)), "median": (held + 1, held)}[kernel]
+    taps = _held_at_once(view, lines, limits) if kernel == "deviations" and not is_integer else None
+    rows = rows if taps is None else max(rows, lines * taps.stride + 1)
+    most = limits.row if kernel == "deviations" else 2 * limits.row  # the others use half of it at once
+    piece = max(1, max(VECTORS, most // itemsize // rows) // view.inner)
+    gap = int(np.diff(w.begin).max(initial=1)) if kernel == "moments" else 1
+    length = min(view.input_shape[3], (piece * gap + (w.entire.longest - 1) * w.step) * view.inner) + CACHE_LINE
+    return Loops(kernel, (w.entire.longest, piece, own), view.rows, rows * length, lines=rows, taps=taps)
+
+
+def _held_at_once(view: View, lines: int, limits: Limits) -> Taps | None:
+    """The size of windows whose elements are all taken at once, where a kernel for that size alone pays."""
+    taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
+    if taps is None or lines * taps.kernel > limits.held or (taps.stride > 1 and view.inner > 1):
+        return None
+    return taps._replace(rows=lines)
 
 
 def constant_taps(view: View, limits: Limits) -> Taps | None:

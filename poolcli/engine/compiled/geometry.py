@@ -74,6 +74,7 @@ VECTORS = 16  # elements that fill vectors, several at once
 LINE = 1 << 12  # elements of a line, of which the best is found at once
 SHORT = 4  # elements along W of windows that are joined one tap of all of them at a time
 LANES = 8  # sums that the elements of a longer window are added in, every eighth in one, so that they fill vectors
+CACHE_LINE = 64  # bytes
 APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
 ARRAYS = MORE + 12  # where the begins follow, and then the counts
@@ -106,10 +107,13 @@ class Share(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The size and the stride of windows along W, as constants of a kernel."""
+    """The size and the stride of windows along W, as constants of a kernel; the number of their rows, where it is one
+    too.
+    """
 
     kernel: int
     stride: int
+    rows: int = 1
 
     @property
     def pass_on(self) -> bool:

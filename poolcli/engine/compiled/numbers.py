@@ -130,7 +130,8 @@ def _join(steps):
         "sumwitherror": _two_sum,
         "largest": inlined(lambda a, b: a if a > b else b),
         "smallest": inlined(lambda a, b: a if a < b else b),
-        **dict.fromkeys(("mostoften", "moments", "deviations", "median")),  # which join no totals
+        "moments": inlined(lambda a, b: a + b),
+        **dict.fromkeys(("mostoften", "deviations", "median")),  # which join no totals
     }
     return joins[steps.total]
 

@@ -17,26 +17,35 @@ from poolcli.engine.compiled.pointers import half_even_shift, inlined
 Function = Callable[..., Any]  # compiled by numba, inlined where it is called
 
 
-@intrinsic
-def quotient(typing, total, divisor, reciprocal):
-    """total / divisor to the nearest float64, and 0 of -0, for an integer divisor up to 2**24 and totals far from the
-    ends of the range; `reciprocal` is near that of the divisor.
+def _quotient_in(steps: int) -> Any:
+    @intrinsic
+    def quotient(typing, total, divisor, reciprocal):
+        """total / divisor to the nearest float64, and 0 of -0, for an integer divisor up to 2**24 and totals far from
+        the ends of the range; `reciprocal` is near that of the divisor.
 
-    A product with the reciprocal is a few units in the last place away; what it leaves over is exact, and brings it so
-    near that it is rounded to the nearest (Markstein), as no such quotient lies that near to the middle of two floats.
-    Where something is not finite, or the divisor 0, the product is the quotient.
-    """
+        A product with the reciprocal is a few units in the last place away; what it leaves over is exact, and brings it
+        so near that it is rounded to the nearest (Markstein), as no such quotient lies that near to the middle of two
+        floats. With the nearest reciprocal, a second step does that for any divisor. Where something is not finite, or
+        the divisor 0, the product is the quotient; in two steps it is NaN.
+        """
 
-    def generate(context, builder, signature, arguments):
-        value, by, inverse = arguments
-        if not fuses():
-            return builder.fdiv(builder.fadd(value, value.type(0.0)), by)
-        near = builder.fmul(value, inverse)
-        left = builder.fma(builder.fneg(near), by, value)
-        better = builder.fma(left, inverse, near)
-        return builder.select(builder.fcmp_ordered("ord", left, left), better, near)
+        def generate(context, builder, signature, arguments):
+            value, by, inverse = arguments
+            if not fuses():
+                return builder.fdiv(builder.fadd(value, value.type(0.0)), by)
+            near = builder.fmul(value, inverse)
+            for _ in range(steps):
+                left = builder.fma(builder.fneg(near), by, value)
+                better = builder.fma(left, inverse, near)
+                near = better if steps > 1 else builder.select(builder.fcmp_ordered("ord", left, left), better, near)
+            return near
 
-    return types.float64(types.float64, types.float64, types.float64), generate
+        return types.float64(types.float64, types.float64, types.float64), generate
+
+    return quotient
+
+
+quotient, quotient_by_any = _quotient_in(1), _quotient_in(2)
 
 
 @intrinsic
