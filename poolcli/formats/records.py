@@ -125,6 +125,7 @@ class Metadata:
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
     variables : what attributes name, such as the grid mapping of netCDF, and coordinates of several axes
+    axes : distances and units of axes that an image describes
     notes : on what is left out
     """
 
@@ -136,6 +137,7 @@ class Metadata:
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
     variables: Mapping[str, Scale] = field(default_factory=dict)
+    axes: tuple[Axis, ...] = ()
     notes: tuple[str, ...] = ()
 
 

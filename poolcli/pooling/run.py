@@ -62,7 +62,9 @@ if TYPE_CHECKING:
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
     """The outcome with its plan, the arrays that will be stored, and notes."""
     job = outcome.job
-    layout = settings.layout or header.layout
+    layout, own = settings.layout or header.layout, header.layout if header.axes else None
+    if layout and own and len(own) > 3 and layout.strip().upper() != own:
+        raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
     missing = header.missing if settings.missing is None else settings.missing
     plan = _plan(op, header, layout, settings, missing, _nodata(job, header, settings))
     colour = choose_colour(plan, header, settings.linear_light)

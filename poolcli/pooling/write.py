@@ -44,6 +44,11 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         metadata = replace(metadata, image={**metadata.image, "mask": _pooled(metadata.image["mask"], plan, layout)})
     if metadata.image and {"H", "W"} <= windows.keys():
         metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
+    if metadata.axes:
+        steps = {name: _grid(axis).step for name, axis in windows.items()}
+        found = zip(plan.layout, metadata.axes, strict=True) if len(metadata.axes) == len(plan.layout) else ()
+        axes = (axis._replace(letter=letter, step=axis.step * steps.get(letter, 1)) for letter, axis in found)
+        metadata = replace(metadata, axes=tuple(axes))
     if metadata.dimensions:
         metadata = with_coordinates_pooled(metadata, {axis.position: axis.windows for axis in plan.axes})
     if layout != plan.layout:

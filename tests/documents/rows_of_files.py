@@ -164,6 +164,17 @@ def _different(row: Row) -> None:
         assert [page.shape for page in file.pages] == [(1, 1), (3, 3)]
 
 
+@row_of(FILES, "three spatial axes: a layout with D, such as `--layout DHW`")
+def _volume(row: Row) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    about = {"axes": "ZYX", "PhysicalSizeZ": 0.5, "PhysicalSizeZUnit": "nm"}
+    tifffile.imwrite("x.tif", np.zeros((4, 6, 8), np.uint16), ome=True, photometric="minisblack", metadata=about)
+    pool("avg x.tif -o y.tif -k 2 -s 2 --layout DHW")
+    with tifffile.TiffFile("y.tif") as file:
+        assert (file.series[0].axes, file.series[0].shape) == ("ZYX", (2, 3, 4))
+        assert 'PhysicalSizeZ="1.0" PhysicalSizeZUnit="nm"' in file.ome_metadata
+
+
 @row_of(FILES, "smaller copies, previews")
 def _copies(row: Row) -> None:
     sizes = (8, 4, 2)

@@ -100,9 +100,10 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, Picture, Sequ
     if len(taken) > 1:
         shape, layout = (len(taken), *shape), f"N{layout}"
     axes: tuple[Axis, ...] = ()
-    if options.first_level and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
+    wanted = options.first_level or (options.axes or 0) > 2
+    if wanted and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
         axes = stacks.axes_of(path, len(pages), shape[-2:])
-    if axes:
+    if axes and (options.first_level or len(axes) == options.axes):
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*opened.said, *picture.notes, *notes)
@@ -157,7 +158,7 @@ def _load(
     if any(times):
         found["duration"] = [time or 0 for time in times]
     found |= {"lost": tuple(lost)} if lost else {}
-    return out, Metadata(image=found | ({"pages": later} if later else {}))
+    return out, Metadata(image=found | ({"pages": later} if later else {}), axes=header.axes)
 
 
 def _of_page(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
+from poolcli.layouts import size_of
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ UNEQUAL = ("tiff",)  # formats whose pages may be of several sizes and modes
 ROUNDS = ("gif",)  # formats that keep few of the colours: never proposed
 DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
 NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
+OF_OME = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")  # those that OME-XML has
 
 
 def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
@@ -76,11 +78,15 @@ def is_of(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
     """The layout in which the image format `name` stores the array: `HW`, `HWC`, or `NHW`, `NHWC` for several pages.
 
+    Stacks with D have channels as pages, `NCDHW`, unless they are those of the image that was read, `NDHWC`.
     Raises a RequestError for an array that it cannot hold.
     """
-    spatial = [letter for letter in layout if letter not in "NC"]
-    if sorted(spatial) != ["H", "W"]:
-        raise RequestError(f"{name} images have the axes H, W and C, the result has {layout}; use .npy, .npz or .h5")
+    spatial = set(layout) - set("NC")
+    if name == "tiff" and spatial == set("DHW"):
+        return _of_stack(shape, dtype, layout, wanted)
+    if spatial != set("HW"):
+        axes = "N, C, D, H and W" if name == "tiff" else "H, W and C"
+        raise RequestError(f"{name} images have the axes {axes}, the result has {layout}; use .npy, .npz or .h5")
     pages = shape[layout.index("N")] if "N" in layout else 1
     proposed = [other for other in STORES if other not in (name, *ROUNDS)]
     if pages != 1 and name not in PAGES:
@@ -104,6 +110,15 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         )
     kept = "HWC" if "C" in layout and shape[layout.index("C")] != 1 else "HW"
     return f"N{kept}" if pages != 1 else kept
+
+
+def _of_stack(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
+    if dtype not in OF_OME:
+        raise RequestError(f"a stack in an OME-TIFF cannot have numbers of the type {dtype}; use .npy, .npz or .h5")
+    channels = size_of("C", layout, shape)
+    inside = channels > 1 and wanted in MODES and (channels, dtype) == MODES[wanted][:2]
+    frames = "N" if size_of("N", layout, shape) != 1 else ""
+    return f"{frames}DHWC" if inside else f"{frames}{'C' if channels != 1 else ''}DHW"
 
 
 def with_signs_turned(pixels: NDArray[Any]) -> NDArray[Any]:

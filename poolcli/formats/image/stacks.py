@@ -1,17 +1,28 @@
-"""The axes of stacks that ImageJ and OME-TIFF describe: lengths, distances and units, read by tifffile."""
+"""The axes of stacks that ImageJ and OME-TIFF describe: lengths, distances and units, read and written by tifffile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import inf, prod
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
-from poolcli.formats.image.codecs import WHY_READ
+from poolcli.errors import FileError
+from poolcli.formats.image.codecs import WHY_READ, WHY_WRITE
 from poolcli.formats.records import Axis
 from poolcli.system.lazy_imports import need
 
 LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
+NAMES = {letter: name for name, letter in LETTERS.items()}
+SECONDS = ("second", "seconds", "sec", "s")
 SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
+# Units of length that OME-XML has, and how others write them.
+UNITS = {
+    "um": "µm", "μm": "µm", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometer": "nm", "picometer": "pm",
+    "millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km", "inch": "in",
+    "inches": "in", "foot": "ft", "yard": "yd", "mile": "mi", "angstrom": "Å", "parsec": "pc",
+}  # fmt: skip
+OF_OME = frozenset(UNITS.values()) | {"Ym", "Zm", "Em", "Pm", "Tm", "Gm", "Mm", "hm", "fm", "am", "zm", "ym", "pixel"}
 
 
 def axes_of(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
@@ -61,3 +72,30 @@ def _of_imagej(said: Mapping[str, Any], size: Sequence[int], resolution: Sequenc
         )
         for name, length in sizes.items()
     ]
+
+
+def stated(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
+    """Distances of axes as attributes of OME-XML, and units that it lacks."""
+    found, lacking = dict[str, Any](), list[str]()
+    for letter, _, step, unit in (axis for axis in axes if 0 < axis.step < inf):
+        name, known = NAMES[letter], UNITS.get(unit, unit)
+        if name == "T" and unit in SECONDS:
+            found["TimeIncrement"] = step
+        elif name in "ZYX" and known in OF_OME:
+            found |= {f"PhysicalSize{name}": step, f"PhysicalSize{name}Unit": known}
+        elif unit and unit not in lacking:
+            lacking.append(unit)
+    return found, lacking
+
+
+def described(path: str, stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> str:
+    """OME-XML of stacks, each of a layout, a shape, a number type, and the distances of its axes."""
+    (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
+    xml = tifffile.OmeXml(Creator="poolcli", UUID=str(uuid5(NAMESPACE_URL, repr(stacks))))
+    for layout, shape, dtype, steps in stacks:
+        inside = layout.endswith("C")
+        names = "".join("S" if inside and letter == "C" else NAMES[letter] for letter in layout)
+        *pages, height, width, samples = shape if inside else (*shape, 1)
+        xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
+    text: str = xml.tostring(declaration=True)
+    return text.encode("ascii", "xmlcharrefreplace").decode()  # tags are ASCII

@@ -132,7 +132,7 @@ def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], 
 
 
 BYTE, TEXT, UNDEFINED = 1, 2, 7  # types of tags
-BESIDE = ("exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
+BESIDE = ("description", "exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
 STORED = {
     tags.ICC_PROFILE: ("icc_profile", UNDEFINED),
     tags.XMP: ("xmp", BYTE),
@@ -187,6 +187,8 @@ def _directory(found: Mapping[str, Any], head: bytes) -> Any:
     iptc = tags.blocks_of(found.get("photoshop", b"")).get(tags.IPTC_BLOCK)
     if iptc:
         values[tags.IPTC] = (iptc, UNDEFINED)
+    if "description" in found:
+        values[tags.DESCRIPTION] = (found["description"], TEXT)
     if "gdal" in found:
         values[tags.GDAL] = (tags.as_gdal(found["gdal"]), TEXT)
     for tag, (value, kind) in values.items():

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.image import tiff_write
+from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png, with_gif_profiles
 from poolcli.formats.image.metadata import WORDS
-from poolcli.formats.image.modes import BANDS, DEEP, mode_of, with_signs_turned
+from poolcli.formats.image.modes import BANDS, DEEP, mode_of, stored_layout, with_signs_turned
 from poolcli.formats.image.pillow import load_plugin, translated
 from poolcli.formats.image.tiff_tags import as_jpeg_marker
-from poolcli.formats.records import NamedArray, WriteOptions
+from poolcli.formats.records import NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, format_of
-from poolcli.layouts import convert_layout
+from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -40,11 +40,14 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     name, sections, notes = format_of(path).name, list[Section](), list[str]()
     for named in arrays:
         spec = named.spec
-        stack = np.ascontiguousarray(convert_layout(named.array, spec.layout, "NHWC"))
+        is_stack = "D" in spec.layout
+        layout = stored_layout(name, spec.shape, spec.dtype, spec.layout, spec.mode) if is_stack else "NHWC"
+        stack = np.ascontiguousarray(_pages(named.array, spec.layout, layout))
         mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
         kept, lost = chosen(name, mode, spec.metadata.image)
         if "mask" in kept:
-            kept["mask"] = convert_layout(kept["mask"], spec.layout, "NHWC")[..., 0]
+            kept["mask"] = _pages(kept["mask"], spec.layout, layout)[..., 0]
+        lost += _describe_stack(kept, spec, layout) if is_stack else ()
         sections.append((mode, stack, kept))
         notes += lost
     encoded = partial(_encode, path, name, options.quality)
@@ -62,6 +65,25 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     with byte_stream(path, options.overwrite) as stream:
         stream.write(data)
     return tuple(dict.fromkeys((*notes, *more)))
+
+
+def _pages(array: NDArray[Any], source: str, target: str) -> NDArray[Any]:
+    """The pages of an array, N, H, W, C, in the order of the layout `target`."""
+    found = convert_layout(array, source, target)
+    found = found if target.endswith("C") else found[..., None]
+    return found.reshape(-1, *found.shape[-3:])
+
+
+def _describe_stack(kept: dict[str, Any], spec: Spec, layout: str) -> tuple[str, ...]:
+    """Adds what OME-XML says of a stack, whose pages are not those that were read; returns notes."""
+    if not layout.endswith("C"):
+        kept.pop("bands", None)
+    lost = ("metadata of pages after the first not kept: the result has others",) if kept.pop("pages", None) else ()
+    if "mask" in kept:
+        return (*lost, "axes not kept: OME-XML has no masks")
+    axes, units = stacks.stated(spec.metadata.axes)
+    kept["stack"] = (layout, converted_shape(spec.shape, spec.layout, layout), spec.dtype, axes)
+    return (*lost, *(f"distances in {unit} not kept: OME-XML has no such unit" for unit in units))
 
 
 def _encode(
@@ -87,6 +109,9 @@ def _encode_tiff(path: str, sections: Sequence[Section]) -> tuple[bytes | bytear
     else:
         data = encode("tiff", mode, stack, compression.pillow_options(kept))
     pages = [kept.get("pages", {}).get(i, kept) for _, stack, kept in sections for i in range(len(stack))]
+    if all("stack" in kept for _, _, kept in sections):
+        text = stacks.described(path, [kept["stack"] for _, _, kept in sections])
+        pages[0] = {**pages[0], "description": text}
     return tiff_write.with_directories(data, pages), tuple(dict.fromkeys(note for said in notes for note in said))
 
 
@@ -94,37 +119,15 @@ KEEPS = {
     "png": {"icc_profile", "exif", "dpi", "xmp", "text", "colour", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
     "tiff": {
-        "icc_profile",
-        "exif",
-        "dpi",
-        "xmp",
-        "photoshop",
-        "geo",
-        "gdal",
-        "nodata",
-        "compression",
-        "predictor",
-        "bands",
-        "pages",
-        "mask",
+        "icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "gdal", "nodata", "compression", "predictor", "bands",
+        "pages", "mask",
     },
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
     "gif": {"icc_profile", "xmp", "comment", "duration", "loop"},
-}
-BESIDE = (
-    "icc_profile",
-    "exif",
-    "dpi",
-    "xmp",
-    "photoshop",
-    "geo",
-    "gdal",
-    "comment",
-    "text",
-    "pages",
-    "colour",
-)  # what may be damaged
+}  # fmt: skip
+# What may be damaged.
+BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "gdal", "comment", "text", "pages", "colour")
 GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
 BEST_QUALITY = 95
 LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy

@@ -14,9 +14,9 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import NAMES, byte_count, named
 from poolcli.formats.hdf5 import LARGEST_SCALES
 from poolcli.formats.names import below
-from poolcli.formats.records import Dimension, Metadata, Scale
+from poolcli.formats.records import Axis, Dimension, Metadata, Scale
 from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
-from poolcli.layouts import default_layout
+from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field
 
 VERSIONS = {"0.5": 3, "0.4": 2}  # of OME-NGFF, with the version of Zarr that each uses
@@ -297,8 +297,13 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         groups[name] = attributes
     notes = (f"left out, because it describes several levels: {named(dropped)}",) if dropped else ()
     dimensions = _dimensions(root, key, array, axes) if axes else ()
+    ome = described(root, key)
+    found = ome.get("axes", ())
+    letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
+    units = [str(axis.get("unit", "")) for axis in found]
     return Metadata(
-        ome=described(root, key),
+        ome=ome,
+        axes=tuple(map(Axis, letters, array.shape, ome.get("scale", ()), units)),
         store=stored(array),
         attributes=attributes_of(root, key, array),
         groups=groups,

@@ -1,0 +1,116 @@
+"""TIFF stacks with three spatial axes, described by OME-XML, which tifffile and the reader understand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.conftest import Cli
+from tests.pyramids import multiscale, places, pooled
+
+tifffile = pytest.importorskip("tifffile", reason="the extra images is not installed: pip install tifffile")
+X = np.random.default_rng(4).integers(0, 60_000, (2, 3, 8, 6, 10)).astype(np.uint16)  # t, c, z, y, x
+SIZES = {f"PhysicalSize{name}": size for name, size in zip("ZYX", (2.5, 0.2, 0.1), strict=True)}
+POOL = ("avg", "-k", "2", "-s", "2,3,1", "--overwrite", "-q")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(axes: str, program: str) -> Any:
+    """`x.tif` with the axes of X that are named, in this order; returns those."""
+    own = [name for name in "TCZYX" if name in axes]
+    x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")].transpose([own.index(name) for name in axes])
+    if program == "ImageJ":
+        about = {"axes": axes, "spacing": 2.5, "unit": "um", "finterval": 3.0}
+        tifffile.imwrite("x.tif", x, imagej=True, resolution=(10, 5), metadata=about)
+    else:
+        about = {"axes": axes, **SIZES, "TimeIncrement": 3.0}
+        tifffile.imwrite("x.tif", x, ome=True, photometric="minisblack", metadata=about)
+
+
+def read() -> tuple[str, Any, dict[str, Any]]:
+    """The axes and pixels of `y.tif` as tifffile sees them, and what the OME-XML says of the pixels."""
+    with tifffile.TiffFile("y.tif") as file:
+        assert file.is_ome
+        return file.series[0].axes, file.asarray(), tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "program", "layout"),
+    [("ZYX", "OME", "DHW"), ("CZYX", "OME", "CDHW"), ("TZCYX", "ImageJ", "NDCHW"), ("ZYX", "ImageJ", "dhw")],
+)
+def test_a_stack_is_pooled_in_three_axes_and_keeps_scaled_distances(
+    axes: str, program: str, layout: str, cli: Cli
+) -> None:
+    written(axes, program)
+    result = cli(*POOL, "-o", "y.tif", "x.tif", "--layout", layout)
+    assert (result.code, result.err) == (0, "")
+    own = "".join(name for name in "TCZYX" if name in axes)
+    x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")]
+    np.save("x.npy", x)
+    names = "".join({"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}[name] for name in own)
+    assert cli(*POOL, "-o", "y.npy", "x.npy", "--layout", names).code == 0
+    found, pixels, said = read()
+    assert found == own
+    np.testing.assert_array_equal(pixels, np.load("y.npy"))
+    steps = {"Z": 5.0, "Y": 0.6, "X": 0.1}
+    assert {name: said[f"PhysicalSize{name}"] for name in steps} == pytest.approx(steps)
+    assert {said[f"PhysicalSize{name}Unit"] for name in steps} == {"µm"}
+    assert said.get("TimeIncrement") == (3.0 if "T" in own else None)
+    before = Path("y.tif").read_bytes()
+    assert cli(*POOL, "-o", "y.tif", "x.tif", "--layout", layout).code == 0
+    assert Path("y.tif").read_bytes() == before
+    assert cli("pyramid", "y.tif", "-o", "y.ome.zarr", "--levels", "1", "-q").code == 0
+    assert [axis["name"].upper() for axis in multiscale("y.ome.zarr")["axes"]] == [*own]
+    assert list(places("y.ome.zarr")[0][0]) == pytest.approx([{"T": 3.0, "C": 1.0, **steps}[name] for name in own])
+
+
+def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = X[0, 0].astype(np.float32)
+    assert cli(*POOL, "-o", "y.tif", "x.h5", "--layout", "DHW").code == 0
+    assert read()[0] == "ZYX"
+    np.save("x.npy", X)
+    assert cli(*POOL, "-o", "y.tif", "x.npy").code == 0
+    assert read()[0] == "TCZYX"
+    rgb = (X[0].transpose(1, 2, 3, 0) >> 8).astype(np.uint8)
+    tifffile.imwrite("x.tif", rgb, photometric="rgb")
+    assert cli("avg", "x.tif", "-k", "2", "-s", "2", "--layout", "DHWC", "-o", "y.tif", "--overwrite", "-q").code == 0
+    axes, pixels, _ = read()
+    assert axes == "ZYXS"
+    np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "floor", "avg"))
+
+
+def test_scales_of_ome_zarr_become_physical_sizes(cli: Cli) -> None:
+    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    np.save("x.npy", X[0, 0])
+    scale = ("--layout", "DHW", "--scale", "z=2.5,y=0.2,x=0.1", "--unit", "nm")
+    assert cli("pyramid", "x.npy", "-o", "x.ome.zarr", "--levels", "1", *scale).code == 0
+    assert cli(*POOL, "-o", "y.tif", "x.ome.zarr:/0").code == 0
+    said = read()[2]
+    assert [said[f"PhysicalSize{name}"] for name in "ZYX"] == pytest.approx([5.0, 0.6, 0.1])
+    assert said["PhysicalSizeZUnit"] == "nm"
+
+
+def test_what_a_stack_cannot_hold_gets_one_line(cli: Cli) -> None:
+    np.save("x.npy", np.zeros((1, 2, 3, 4, 5, 6), np.float32))
+    np.save("half.npy", X[0, 0].astype(np.float16))
+    written("TZCYX", "ImageJ")
+    for name, layout, said in (
+        ("x.npy", "NCEDHW", "tiff images have the axes N, C, D, H and W, the result has NCEDHW; use .npy, .npz or .h5"),
+        ("half.npy", "DHW", "a stack in an OME-TIFF cannot have numbers of the type float16; use .npy, .npz or .h5"),
+        ("x.tif", "NCDHW", "--layout NCDHW: the axes of the file are NDCHW; use --layout NDCHW"),
+    ):
+        result = cli("avg", name, "-k", "2", "--layout", layout, "-o", "y.tif")
+        assert (result.code != 0, result.err.splitlines()) == (True, [f"poolcli: {name}: {said}"])
+    tifffile.imwrite("x.tif", X[0, 0], imagej=True, resolution=(10, 5), metadata={"axes": "ZYX", "unit": "furlong"})
+    result = cli("avg", "x.tif", "-k", "2", "--layout", "DHW", "-o", "y.tif")
+    assert "distances in furlong not kept: OME-XML has no such unit" in result.out + result.err
+    assert "PhysicalSizeX" not in read()[2]
