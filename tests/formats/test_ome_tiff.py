@@ -81,10 +81,12 @@ def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
     assert cli(*POOL, "-o", "y.tif", "x.npy").code == 0
     assert read()[0] == "TCZYX"
     rgb = (X[0].transpose(1, 2, 3, 0) >> 8).astype(np.uint8)
-    tifffile.imwrite("x.tif", rgb, photometric="rgb")
+    tifffile.imwrite("x.tif", rgb, photometric="rgb", description="cells <3> & {more}", metadata=None)
     assert cli("avg", "x.tif", "-k", "2", "-s", "2", "--layout", "DHWC", "-o", "y.tif", "--overwrite", "-q").code == 0
     axes, pixels, _ = read()
     assert axes == "ZYXS"
+    with tifffile.TiffFile("y.tif") as file:
+        assert tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Description"] == "cells <3> & {more}"
     np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "floor", "avg"))
 
 

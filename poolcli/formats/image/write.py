@@ -15,7 +15,7 @@ from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png, with_gi
 from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import BANDS, DEEP, mode_of, stored_layout, with_signs_turned
 from poolcli.formats.image.pillow import load_plugin, translated
-from poolcli.formats.image.tiff_tags import as_jpeg_marker
+from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, format_of
 from poolcli.layouts import convert_layout, converted_shape
@@ -82,6 +82,9 @@ def _describe_stack(kept: dict[str, Any], spec: Spec, layout: str) -> tuple[str,
     if "mask" in kept:
         return (*lost, "axes not kept: OME-XML has no masks")
     axes, units = stacks.stated(spec.metadata.axes)
+    exif = pil.Exif()
+    exif.load(kept.get("exif", b""))
+    axes |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
     kept["stack"] = (layout, converted_shape(spec.shape, spec.layout, layout), spec.dtype, axes)
     return (*lost, *(f"distances in {unit} not kept: OME-XML has no such unit" for unit in units))
 
