@@ -60,7 +60,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "a fill value of another kind": (edited(fill_value="x"), "Zarr cannot read or write it: "),
     "a group of another draft of Zarr 3": (
         lambda: Path("x.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "metadata_encoding": 1}'),
-        "Zarr cannot read or write it: its metadata is damaged, or of a version that zarr does not know",
+        "Zarr cannot read or write it: ",  # and why, where its version says so for people
     ),
     "no JSON": (lambda: Path("x.zarr/zarr.json").write_text("{"), "Zarr cannot read or write it: "),
     "JSON without end": (lambda: Path("x.zarr/zarr.json").write_text("[" * 10**5), "Zarr cannot read or write it: "),
@@ -99,6 +99,7 @@ def test_a_hostile_store_is_one_line(how: str, cli: Cli) -> None:
     assert result.code == 1, result
     assert result.err.startswith("poolcli: x.zarr")
     assert said in result.err
+    assert "__init__" not in result.err  # as Python says it
     assert result.err.count("\n") == 1
     assert not Path("y.npy").exists()
 
