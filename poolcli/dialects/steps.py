@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operator on the result of another step, or on the input."""
+    """An operator on the result of another step, or on the input.
+
+    Steps without fields of their own inherit what they need: a dataclass takes half a millisecond of every start.
+    """
 
     of: Step | None
 
@@ -31,17 +34,14 @@ class Pool(Step):
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
 class Whole(Pool):
     """Pooling over axes of any length, to one output."""
 
 
-@dataclass(frozen=True, slots=True)
 class Dilated(Pool):
     """Dilated windows without padding, rounded down, where the framework's own operator has no dilation."""
 
 
-@dataclass(frozen=True, slots=True)
 class Matrices(Pool):
     """Any windows of averages or areas: a product with a constant matrix for each axis."""
 
@@ -77,7 +77,6 @@ class Matrices(Pool):
         return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
 
 
-@dataclass(frozen=True, slots=True)
 class Gathered(Pool):
     """Any windows of maxima: the elements of all windows side by side, then windows that do not overlap."""
 
@@ -99,7 +98,6 @@ class Scale(Step):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
 class Negate(Step):
     """With the sign changed."""
 
@@ -112,7 +110,6 @@ class Power(Step):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
 class Ones(Step):
     """As long as the operand, all 1."""
 
