@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -454,3 +454,16 @@ def test_a_minimum_needs_missing_values(cli: Any, tmp_path: Path) -> None:
     result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "2", "--missing=-9", "--overwrite")
     assert "windows with fewer than 2 others give -9 again" in " ".join(result.out.split())
     assert np.load(y).tolist() == [[[-9, -9, 4]]]
+
+
+@pytest.mark.parametrize("like", ["openvino", "onnx", "pytorch"])
+def test_windows_of_nothing_but_hidden_elements_have_the_index_minus_one(like: str) -> None:
+    plan = replace(poolcli.MaxPool(2, 2, like=like).plan((2, 3, 4, 6), dtype="uint8"), nodata=0)
+    x = np.random.default_rng(0).integers(0, 99, plan.input_shape, "uint8")
+    hidden = np.zeros(x.shape, np.bool_)
+    hidden[1, :, 2:, 4:] = True
+    expected = run_region(whole(plan), x, indices=True, engine="numpy")[1]
+    found = run_region(whole(plan), x, indices=True, engine="numpy", hidden=hidden)[1]
+    assert expected is not None
+    expected[1, :, 1, 2] = -1
+    np.testing.assert_array_equal(found, expected)

@@ -95,7 +95,7 @@ def call_of(
         pool: Pool = _pool_of(chosen, region, indices, tell, hidden) if prod(shapes[1]) else _nothing
     except MemoryError as error:  # of what goes along an axis of the output
         raise too_large(shapes[1], dtype) from error
-    return Call(region, indices, pool, *shapes, dtype)
+    return Call(region, indices, pool, *shapes, dtype, hidden is not None)
 
 
 def _pool_of(

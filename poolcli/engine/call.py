@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from poolcli.engine.choose import Pool
 
 
-def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan) -> NDArray[Any]:
-    """Indices by the plan's rule from positions inside a plane, which are overwritten; -1 stays -1."""
+def plane_to_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, hides: bool) -> NDArray[Any]:
+    """Indices by the plan's rule from positions inside a plane, which are overwritten; -1 stays -1, which there is only
+    where windows are empty or elements are missing, by the plan or because the call `hides` them.
+    """
     plan = region.plan
     count = size_of("C", plan.layout, plan.input_shape)
-    nowhere = flat < 0 if flat.min(initial=0) < 0 else None
+    nowhere = flat < 0 if hides or plan.empty_windows or plan.missing else None
     if region.input_shape != plan.input_shape:
         flat = in_slab(flat, plan, region.reads, tuple(map(range, plan.input_shape)))
     plane = prod(windows.size for windows in plan.windows)
@@ -72,7 +74,9 @@ def _positions(letter: str, region: Region) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A region and the function that pools it: all that need not be found anew for another array of that shape."""
+    """A region and the function that pools it: all that need not be found anew for another array of that shape.
+    `hides` says whether that function takes elements for missing that the plan does not.
+    """
 
     region: Region
     indices: bool
@@ -80,6 +84,7 @@ class Call:
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    hides: bool = False
 
     def __call__(
         self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
@@ -98,7 +103,7 @@ class Call:
         else:
             flat = np.empty(target.shape, np.int64) if self.indices else None
         index = self.region.plan.index
-        return target, None if flat is None or index is None else plane_to_plan(flat, self.region, index)
+        return target, None if flat is None or index is None else plane_to_plan(flat, self.region, index, self.hides)
 
     def _new(self, slab: NDArray[Any]) -> NDArray[Any]:
         try:
