@@ -145,7 +145,7 @@ def fingerprint_of(path: str) -> Fingerprint:
     if not os.path.isdir(path):
         return Fingerprint(whole.st_size, whole.st_mtime_ns, whole.st_ino)
     size, newest = 0, whole.st_mtime_ns
-    for status in _states_in(path):
+    for status in filter(None, states_in(path)):
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return Fingerprint(size, newest, whole.st_ino)
 
@@ -194,16 +194,15 @@ def _checksum(parts: Iterable[bytes | memoryview]) -> str:
     return f"{size}-{found:08x}"
 
 
-def _states_in(path: str) -> Iterator[os.stat_result]:
-    """The status of all files below a folder, one by one: a store may have millions."""
+def states_in(path: str) -> Iterator[os.stat_result | None]:
+    """The status of all files below a folder, and None for each folder, one by one: a store may have millions."""
     folders = [path]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                else:
-                    yield entry.stat()
+                is_folder = entry.is_dir(follow_symlinks=False)
+                folders += [entry.path] if is_folder else []
+                yield None if is_folder else entry.stat()
 
 
 def _files_in(path: str) -> Iterator[str]:

@@ -21,15 +21,7 @@ from poolcli.formats.checks import (
     named,
     notes_on,
 )
-from poolcli.formats.hdf5.chunks import (
-    Chunks,
-    check_filters,
-    check_memory,
-    check_place,
-    h5py,
-    is_virtual,
-    read_chunks,
-)
+from poolcli.formats.hdf5.chunks import check_filters, check_memory, check_place, h5py, is_virtual, read_chunks
 from poolcli.formats.hdf5.gate import Attributes, above, find, opened_root, reading, storage_of, text_of, walk
 from poolcli.formats.hdf5.write import holds, open_writer, write
 from poolcli.formats.records import (
@@ -140,9 +132,9 @@ class File:
         check_place(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
         check_filters(where, properties)
-        chunks = check_memory(where, self.path, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, beside=chunks.beside)
-        return Dataset(header, self, name, h5py.Dataset(found), chunks)
+        packed, taken = check_memory(where, self.path, found, properties, self.options)
+        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, beside=taken)
+        return Dataset(header, self, name, h5py.Dataset(found), packed)
 
     def _scales(self, dataset: Dataset) -> Iterator[tuple[Dataset, ...]]:
         """The one-dimensional scales of each axis, none if no axis has any; refuses scales in other files."""
@@ -173,7 +165,7 @@ class Dataset:
     file: File
     name: str
     _dataset: Any
-    _chunks: Chunks
+    _packed: Sequence[int] | None  # the numbers of the stored chunks
     scales: tuple[tuple[Dataset, ...], ...] = ()
     streams: bool = True
     chunks: tuple[int, ...] | None = None
@@ -187,8 +179,8 @@ class Dataset:
         """A region of it."""
         dataset, path = self._dataset, self.file.path
         with reading(path, byte_count(tuple(map(len, region)), dataset.dtype.itemsize)):
-            if self._chunks.packed is not None:
-                return read_chunks(f"{path}:{self.name}", dataset, self._chunks.packed, region)
+            if self._packed is not None:
+                return read_chunks(f"{path}:{self.name}", dataset, self._packed, region)
             if dataset.chunks:
                 return read_in_batches(region, dataset.chunks, dataset.dtype, lambda part: dataset[slices(part)])
             found: NDArray[Any] = dataset[slices(region)]

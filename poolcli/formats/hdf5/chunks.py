@@ -12,11 +12,9 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
@@ -30,7 +28,8 @@ from poolcli.formats.checks import (
     human_bytes,
     zstd_size,
 )
-from poolcli.formats.records import ReadOptions
+from poolcli.formats.records import ReadOptions, slices
+from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy, need
 from poolcli.windows import ceil_div
@@ -241,7 +240,8 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
     size = byte_count(shape, kind.get_size())
     as_stored = kind.equal(h5py.h5t.py_create(dtype))
     out = np.empty(tuple(map(len, region)), dtype)
-    for first, place, part in _chunks(shape, region):
+    for part in batches(region, shape, 1):
+        first = tuple(span.start - span.start % step for span, step in zip(part, shape, strict=True))
         data, number = None, number_of(first, dataset.shape, shape)
         at = bisect_left(written, number)
         if at < len(written) and written[at] == number:
@@ -249,9 +249,10 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
             applied = [each for i, each in enumerate(filters) if not skipped >> i & 1]
             data = unpacked(where, stored, applied, size)
         if data is not None and as_stored:
-            out[place] = np.frombuffer(data, dtype).reshape(shape)[part]
+            inside = tuple(range(start, start + step) for start, step in zip(first, shape, strict=True))
+            out[slices(part, region)] = np.frombuffer(data, dtype).reshape(shape)[slices(part, inside)]
         else:
-            out[place] = dataset[tuple(slice(a + p.start, a + p.stop) for a, p in zip(first, part, strict=True))]
+            out[slices(part, region)] = dataset[slices(part)]
     return out
 
 
@@ -261,23 +262,6 @@ def number_of(first: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) 
     for place, n, step in zip(first, shape, chunk, strict=True):
         number = number * ceil_div(n, step) + place // step
     return number
-
-
-def _chunks(
-    shape: tuple[int, ...], region: Ranges
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
-    """For each chunk that a region touches: its first element, and its part in the region and in the chunk."""
-    parts = [
-        [
-            (start, slice(low - span.start, high - span.start), slice(low - start, high - start))
-            for start in range(span.start - span.start % step, span.stop, step)
-            for low, high in [(max(span.start, start), min(span.stop, start + step))]
-        ]
-        for span, step in zip(region, shape, strict=True)
-    ]
-    for found in product(*parts):
-        first, in_region, in_chunk = zip(*found, strict=True)
-        yield first, in_region, in_chunk
 
 
 SMALL = 1024  # bytes that filters may add to a chunk
@@ -309,16 +293,13 @@ def check_place(where: str, path: str, properties: Any, name: str, allow_externa
         raise FileError(f"{where}: keeps its data in other files ({other}); {field('allow_external')} reads them")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks:
-    """The sorted numbers of the stored chunks (None without filters), and the bytes of memory that reading takes."""
+def check_memory(
+    where: str, path: str, found: Any, properties: Any, options: ReadOptions
+) -> tuple[array[int] | None, int]:
+    """The sorted numbers of the stored chunks (None without filters), and the bytes of memory that reading takes.
 
-    packed: array[int] | None
-    beside: int
-
-
-def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> Chunks:
-    """Refuses data, and chunks, that take far more memory than they have bytes in the file, or more than the limit."""
+    Refuses data, and chunks, that take far more memory than they have bytes in the file, or more than the limit.
+    """
     size = found.dtype.itemsize
     filtered = properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters()
     chunk = byte_count(properties.get_chunk(), size) if filtered else 0
@@ -333,14 +314,14 @@ def check_memory(where: str, path: str, found: Any, properties: Any, options: Re
         check_expansion(where, stored, whole, None)
         check_expansion(where, min(stored, whole), chunk, None)
     if not filtered:
-        return Chunks(None, 0)
+        return None, 0
     taken = beside(COPIES * chunk + NUMBER * found.get_num_chunks())
     if options.limit is not None and taken > options.limit:
         raise FileError(
             f"{where}: reading its chunks takes {human_bytes(taken)}, the limit is {human_bytes(options.limit)}; "
             f"raise {field('max_memory')}"
         )
-    return Chunks(_packed_chunks(where, found, properties.get_chunk(), chunk), taken)
+    return _packed_chunks(where, found, properties.get_chunk(), chunk), taken
 
 
 def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> array[int]:

@@ -89,16 +89,20 @@ class Stored:
     options: ReadOptions
 
     @cached_property
-    def headers(self) -> Sequence[Header]:
+    def _arrays(self) -> list[tuple[str | None, Any, bool]]:
+        """The key of each array, the array, and whether it can be pooled."""
         with opening(self.path):
-            found = list(walk(self.path, self.root, self.options.allow_external))
-            return [self._header(key, array) for key, array in found if _is_of_numbers(array)]
+            found = walk(self.path, self.root, self.options.allow_external)
+            return [(key, array, _is_of_numbers(array)) for key, array in found]
 
     @cached_property
-    def left_out(self) -> Sequence[str]:
+    def headers(self) -> Sequence[Header]:
         with opening(self.path):
-            found = list(walk(self.path, self.root, self.options.allow_external))
-            return [str(key) for key, array in found if not _is_of_numbers(array)]
+            return [self._header(key, array) for key, array, able in self._arrays if able]
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        return [str(key) for key, _, able in self._arrays if not able]
 
     def only(self, axes: int | None) -> str:
         """The key of the root array, or of the only array of so many axes."""
@@ -150,10 +154,8 @@ class Stored:
 
 
 def _is_of_numbers(array: Any) -> bool:
-    return array.dtype.name in DTYPES and array.ndim > 0 and _can_be(array)
-
-
-def _can_be(array: Any) -> bool:
+    if array.dtype.name not in DTYPES or not array.ndim:
+        return False
     try:
         _check("", array, None)
     except FileError:

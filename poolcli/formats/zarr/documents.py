@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
+from posixpath import basename, join
 from typing import Any
 
 from poolcli.dtypes import DTYPES, lookup
@@ -49,8 +50,19 @@ def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[
     >>> codecs_3({"codecs": [{"name": "numcodecs.adler32"}]}, "uint8", [])
     [{'name': 'numcodecs.adler32', 'configuration': {}}]
     """
-    found = kept.get("codecs", ({"name": "bytes"}, ZSTD_3))
-    return list(_codecs_3(found, kept.get("dtype", dtype), dtype, lost))
+    found = []
+    for codec in kept.get("codecs", ({"name": "bytes"}, ZSTD_3)):
+        name, setting = codec["name"], dict(codec.get("configuration", {}))
+        if name == "bytes":
+            wide = DTYPES[dtype].itemsize > 1
+            found.append({"name": "bytes"} | ({"configuration": {"endian": "little"}} if wide else {}))
+        elif name != "transpose" and _keeps(  # an order in memory
+            name.removeprefix("numcodecs."), kept.get("dtype", dtype), dtype, lost
+        ):
+            setting |= {"typesize": DTYPES[dtype].itemsize} if name == "blosc" else {}
+            needed = setting or name.startswith("numcodecs.")  # of which zarr reads none without
+            found.append({"name": name} | ({"configuration": setting} if needed else {}))
+    return found
 
 
 SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
@@ -110,23 +122,6 @@ def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     return (value, True) if abs(value) <= FLOAT_MAX[kind.bits] else (0, False)
 
 
-def _codecs_3(
-    found: Sequence[Mapping[str, Any]], source: str, target: str, lost: list[str]
-) -> Iterator[dict[str, Any]]:
-    for codec in found:
-        name, setting = codec["name"], dict(codec.get("configuration", {}))
-        if name == "transpose":
-            continue  # an order in memory
-        if name == "bytes":
-            wide = DTYPES[target].itemsize > 1
-            yield {"name": "bytes"} | ({"configuration": {"endian": "little"}} if wide else {})
-        elif _keeps(name.removeprefix("numcodecs."), source, target, lost):
-            if name == "blosc":
-                setting["typesize"] = DTYPES[target].itemsize
-            needed = setting or name.startswith("numcodecs.")  # of which zarr reads none without
-            yield {"name": name} | ({"configuration": setting} if needed else {})
-
-
 def _keeps(name: str, source: str, target: str, lost: list[str]) -> bool:
     able = (
         name in LOSSLESS
@@ -151,16 +146,6 @@ class NewArray:
     scales: Mapping[str, Scale]
     notes: tuple[str, ...]
 
-    @property
-    def version(self) -> int:
-        """The version of Zarr."""
-        return int(self.documents[_under(self.key, "zarr.json" if self.is_new else ".zarray")]["zarr_format"])
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it is an array of Zarr v3."""
-        return _under(self.key, "zarr.json") in self.documents
-
 
 def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[NewArray]:
     """The new arrays of one store at `path`; refuses names that lead out of it."""
@@ -173,21 +158,17 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> NewArray:
     kept, lost = spec.metadata.store, list[str]()
     if options.shards and kept.get("version") == 2:
         kept = {}  # v2 has no shards
-    grid = grid_of(
-        spec.shape,
-        spec.layout,
-        asked=options.chunks,
-        asked_shards=options.shards,
-        kept=kept,
-        most=options.most,
-    )
+    shape, layout, most = spec.shape, spec.layout, options.most
+    grid = grid_of(shape, layout, asked=options.chunks, asked_shards=options.shards, kept=kept, most=most)
     attributes = plain(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
-    names = _names(spec, version)
+    # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
+    labels = tuple(dimension.label or None for dimension in spec.metadata.dimensions)
+    names = labels if any(labels) or version == 2 else names_of(layout)
     fill, has_fill = fill_value(kept, spec.dtype)
     without = list[str]()
-    array = _Array(key, spec, grid, kept, fill, names, attributes)
-    documents = _documents(array, version, without)
+    describe = _array_2 if version == 2 else _array_3
+    documents = describe(key, spec, grid, kept, fill, names, attributes, without)
     scales = {}
     if key:
         documents |= _groups(key, spec.metadata.groups, version, lost)
@@ -210,32 +191,14 @@ def encoded(documents: Documents) -> dict[str, bytes]:
     return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
 
 
-def _names(spec: Spec, version: int) -> tuple[str | None, ...]:
-    """The names of the axes; in Zarr v2 those of the input, as they change what the fill value means to xarray."""
-    labels = tuple(dimension.label or None for dimension in spec.metadata.dimensions)
-    return labels if any(labels) or version == 2 else names_of(spec.layout)
+Names = Sequence[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Array:
-    """A new array to be described; `kept` is the storage of its input."""
-
-    key: str
-    spec: Spec
-    grid: Grid
-    kept: Mapping[str, Any]
-    fill: Any
-    names: Sequence[str | None]
-    attributes: dict[str, Any]
-
-
-def _documents(array: _Array, version: int, without: list[str]) -> Documents:
-    """Its documents in a version of Zarr; names of dropped codecs are added to `without`."""
-    return _array_2(array, without) if version == 2 else _array_3(array, without)
-
-
-def _array_3(array: _Array, without: list[str]) -> Documents:
-    spec, grid, kept = array.spec, array.grid, array.kept
+def _array_3(
+    key: str, spec: Spec, grid: Grid, kept: Mapping[str, Any], fill: Any, names: Names, about: Mapping[str, Any],
+    without: list[str],
+) -> Documents:  # fmt: skip
+    """The documents of an array whose input is stored as `kept`; names of dropped codecs are added to `without`."""
     codecs = codecs_3(kept, spec.dtype, without)
     if grid.shards:
         inner = {"chunk_shape": list(grid.chunks), "codecs": codecs} | (kept.get("index") or INDEX)
@@ -247,31 +210,35 @@ def _array_3(array: _Array, without: list[str]) -> Documents:
         "data_type": spec.dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid.unit)}},
         "chunk_key_encoding": kept.get("chunk_key_encoding", {"name": "default", "configuration": {"separator": "/"}}),
-        "fill_value": array.fill,
+        "fill_value": fill,
         "codecs": codecs,
-        "attributes": stored_attributes(array.attributes, spec.dtype),
+        "attributes": stored_attributes(about, spec.dtype),
     }
-    names = {"dimension_names": list(array.names)} if array.names else {}
-    return {_under(array.key, "zarr.json"): content | names}
+    return {join(key, "zarr.json"): content | ({"dimension_names": list(names)} if names else {})}
 
 
-def _array_2(array: _Array, without: list[str]) -> Documents:
-    spec, kept, attributes, fill = array.spec, array.kept, dict(array.attributes), array.fill
-    if array.names and all(array.names):
-        attributes[DIMENSIONS] = list(array.names)
+def _array_2(
+    key: str, spec: Spec, grid: Grid, kept: Mapping[str, Any], fill: Any, names: Names, about: Mapping[str, Any],
+    without: list[str],
+) -> Documents:  # fmt: skip
+    import numpy as np
+
+    attributes = dict(about)
+    if names and all(names):
+        attributes[DIMENSIONS] = list(names)
         if not any("multiscales" in group for group in spec.metadata.groups.values()):
             fill = _number(attributes.pop("_FillValue", None))  # for xarray any fill value is a nodata value
     content = {
         "zarr_format": 2,
         "shape": list(spec.shape),
-        "chunks": list(array.grid.chunks),
-        "dtype": _type_2(spec.dtype),
+        "chunks": list(grid.chunks),
+        "dtype": np.dtype(spec.dtype).newbyteorder("<").str,
         "fill_value": fill,
         "order": "C",
         "dimension_separator": kept.get("dimension_separator", "."),
         **codecs_2(kept, spec.dtype, without),
     }
-    return {_under(array.key, ".zarray"): content} | ({_under(array.key, ".zattrs"): attributes} if attributes else {})
+    return {join(key, ".zarray"): content} | ({join(key, ".zattrs"): attributes} if attributes else {})
 
 
 def _number(value: Any) -> Any:
@@ -281,12 +248,6 @@ def _number(value: Any) -> Any:
     return value if isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 
-def _type_2(dtype: str) -> str:
-    kind = DTYPES[dtype]
-    letter = {"bool": "b"}.get(kind.kind, kind.kind[0])
-    return f"{'<' if kind.itemsize > 1 else '|'}{letter}{kind.itemsize}"
-
-
 def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, lost: list[str]) -> Documents:
     """The documents of the groups above an array."""
     documents: Documents = {}
@@ -294,11 +255,11 @@ def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, los
     for place in ("/".join(names[:depth]) for depth in range(len(names) + 1)):
         attributes = plain(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
         if version == 2:
-            documents[_under(place, ".zgroup")] = {"zarr_format": 2}
+            documents[join(place, ".zgroup")] = {"zarr_format": 2}
             if attributes:
-                documents[_under(place, ".zattrs")] = attributes
+                documents[join(place, ".zattrs")] = attributes
         else:
-            documents[_under(place, "zarr.json")] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+            documents[join(place, "zarr.json")] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     return documents
 
 
@@ -306,12 +267,8 @@ def _scale(place: str, scale: Scale, version: int, lost: list[str]) -> Documents
     """The documents of an array of coordinates, in one chunk."""
     spec = Spec(scale.values.shape, scale.values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
-    names = (place.rpartition("/")[2],)
-    return _documents(_Array(place, spec, grid, {}, 0, names, plain(scale.attributes, place, lost)), version, [])
-
-
-def _under(place: str, name: str) -> str:
-    return f"{place}/{name}" if place else name
+    describe = _array_2 if version == 2 else _array_3
+    return describe(place, spec, grid, {}, 0, (basename(place),), plain(scale.attributes, place, lost), [])
 
 
 USUAL = {1: 2**20, 2: 1024, 3: 128}  # the default length of a chunk along each spatial axis, by their number
@@ -352,31 +309,19 @@ def grid_of(
     """
     kept = kept or {}
     free = asked is None and asked_shards is None
-    chunks = _lengths("chunks", asked, layout) or kept.get("chunks") or _lengths("chunks", _usual(layout), layout)
+    usual = (USUAL.get(len(spatial_axes(layout)), 32),)
+    chunks = _lengths("chunks", asked, layout) or kept.get("chunks") or _lengths("chunks", usual, layout)
     shards = _lengths("shards", asked_shards, layout) or (kept.get("shards") if free else None)
     assert chunks is not None  # noqa: S101  # there is always a default
     if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
-        raise RequestError(
-            f"{field('shards', shards)} are not multiples of the chunks ({','.join(map(str, chunks))})"
-            + (
-                f"; give {field('chunks')} too"
-                if asked is None
-                else f"; use {field('shards', _multiples(shards, chunks))}"
-            )
-        )
+        larger = tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
+        remedy = f"give {field('chunks')} too" if asked is None else f"use {field('shards', larger)}"
+        told = ",".join(map(str, chunks))
+        raise RequestError(f"{field('shards', shards)} are not multiples of the chunks ({told}); {remedy}")
     chunks = tuple(max(1, min(chunk, n)) for chunk, n in zip(chunks, shape, strict=True))
     if shards:
         shards = tuple(c * ceil_div(max(1, min(s, n)), c) for s, c, n in zip(shards, chunks, shape, strict=True))
     return _smaller(Grid(chunks, shards), most) if free and most is not None else Grid(chunks, shards)
-
-
-def _multiples(shards: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
-    """The next larger multiples of the chunks."""
-    return tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
-
-
-def _usual(layout: str) -> tuple[int, ...]:
-    return (USUAL.get(len(spatial_axes(layout)), 32),)
 
 
 def _lengths(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[int, ...] | None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, is_raised, said_by
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, most_of_json, one_line
-from poolcli.formats.files import filesystem, is_url, patient
+from poolcli.formats.files import filesystem, is_url, patient, states_in
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
+from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
 
@@ -36,7 +37,8 @@ KNOWN = (
 
 def translated(path: str) -> AbstractContextManager[None]:
     """Turns errors of zarr, codecs and object stores into a FileError of one line."""
-    return one_line(path, lambda error: isinstance(error, KNOWN) or _is_of_a_library(error), _said)
+    # Exceptions of codecs and object stores have no common base class.
+    return one_line(path, lambda error: isinstance(error, KNOWN) or type(error).__module__ != "builtins", _said)
 
 
 def _said(error: Exception) -> str:
@@ -94,13 +96,8 @@ def side_by_side(chunk: int, room: int) -> Iterator[None]:
         yield
 
 
-def _is_of_a_library(error: Exception) -> bool:
-    """Whether a library defines this exception: those of codecs and object stores have no common base class."""
-    return type(error).__module__ != "builtins"
-
-
 DEFAULTS = ReadOptions()
-DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+DOCUMENTS = FORMATS["zarr"].naming.own
 MOST_LISTED = 100_000  # files and folders that are counted
 
 
@@ -135,14 +132,7 @@ def _sizes(path: str) -> Iterator[int]:
             yield from (0 for _ in folders)
             yield from (int(each.get("size") or 0) for each in files.values())
         return
-    waiting = [path]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                yield 0 if is_folder else entry.stat().st_size
-                if is_folder:
-                    waiting.append(entry.path)
+    yield from (status.st_size if status else 0 for status in states_in(path))
 
 
 def _checked(where: str, found: Any, options: ReadOptions) -> Any:

@@ -33,7 +33,7 @@ KNOWN_UNITS = (
     "picometer", "terameter", "yard", "yoctometer", "yottameter", "zeptometer", "zettameter",
 )  # fmt: skip
 KNOWN_WORDS = ("version", "multiscales", "omero", "image-label")  # of the attribute `ome` of an image
-COLOURS = {"RGB": ("FF0000", "00FF00", "0000FF")}
+COLOURS = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
 
 
 def ordered(layout: str) -> str:
@@ -108,13 +108,11 @@ def multiscale(
 
 def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
     """The `omero` rendering of RGB channels; None for other modes."""
-    shown = COLOURS.get(mode or "")
-    if not shown or highest is None:
+    if mode != "RGB" or highest is None:
         return None
     window = {"min": 0, "start": 0, "end": highest, "max": highest}
     channels = [
-        {"label": label, "color": colour, "active": True, "window": window}
-        for label, colour in zip(("red", "green", "blue"), shown, strict=True)
+        {"label": label, "color": colour, "active": True, "window": window} for label, colour in COLOURS.items()
     ]
     return {"channels": channels, "rdefs": {"model": "color"}}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
+from posixpath import join
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
@@ -66,30 +68,20 @@ def _plate(plate: Any, ngff: str) -> Images:
         if above in plate:
             groups[f"/{above}/"] = _attributes(plate[above], ngff)
         groups[f"/{path}/"] = _attributes(well, ngff)
-        for place in (f"/{path}/{below(str(image['path']))}/" for image in ome_of(well)["well"]["images"]):
-            keys[place] = _under(plate, place)
+        for place in (f"{path}/{below(str(image['path']))}" for image in ome_of(well)["well"]["images"]):
+            keys[f"/{place}/"] = join(plate.path, place)
     return Images(keys, groups)
 
 
 def _series(store: Any, ngff: str) -> Images:
     beside = store.get("OME")
     listed = ome_of(beside).get("series") if beside is not None else None
-    names = _numbered(store) if listed is None else (below(str(name)) for name in listed)
     # Without the group OME, images have the names 0, 1, ... in the order of the series.
-    keys = {f"/{number}/": _under(store, name) for number, name in enumerate(names)}
+    numbered = takewhile(store.__contains__, map(str, count()))
+    names = numbered if listed is None else (below(str(name)) for name in listed)
+    keys = {f"/{number}/": join(store.path, name) for number, name in enumerate(names)}
     notes = () if beside is None else ("left out: the group OME, which describes the input",)
     return Images(keys, {"/": _attributes(store, ngff)}, notes)
-
-
-def _numbered(store: Any) -> Iterator[str]:
-    number = 0
-    while str(number) in store:
-        yield str(number)
-        number += 1
-
-
-def _under(group: Any, name: str) -> str:
-    return f"{group.path}/{name.strip('/')}".strip("/")
 
 
 def _attributes(group: Any, ngff: str) -> dict[str, Any]:

@@ -25,8 +25,8 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
     `identity`, unless that is None.
     """
     system, place = filesystem(path)
-    journal = RemoteJournal(system, _note(place, identity or "none"))
-    try:
+    journal = RemoteJournal(system, f"{_beside(place)}{identity or 'none'}.kept.at")
+    with _reached(path):
         if identity is None or not system.exists(journal.path):
             _make_room(system, place, path, overwrite)
             if identity is not None:
@@ -44,10 +44,6 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
                 _clear(system, place)
             raise
         journal.remove()
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise unreachable(path, error) from error
 
 
 def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> None:
@@ -75,17 +71,12 @@ class RemoteJournal(Journal):
         self._system.pipe_file(self.path, note)
 
 
-def _note(place: str, identity: str) -> str:
-    folder, name = posixpath.split(place.rstrip("/"))
-    return f"{folder}/.{name}.{identity}.kept.at"
-
-
 def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
     if not system.exists(place):
         return
     if not overwrite:
         raise FileError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
-    for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):  # without these it is no store
+    for name in FORMATS["zarr"].naming.own:  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
     _clear(system, place)
@@ -161,12 +152,11 @@ def is_finished(path: str) -> bool:
 
 
 def _is_store(system: Any, place: str) -> bool:
-    markers = (name for row in FORMATS.values() if row.remote for name in row.markers)
-    return any(system.exists(f"{place}/{name}") for name in markers)
+    return any(system.exists(f"{place}/{name}") for name in FORMATS["zarr"].markers)
 
 
 def _beside(place: str) -> str:
-    """The start of the names of a store's notes."""
+    """The start of the names of a store's journal and notes."""
     folder, name = posixpath.split(place.rstrip("/"))
     return f"{folder}/.{name}."
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import join
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
@@ -77,8 +78,8 @@ class Writer:
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
-        shape, unit = self.shape, self.new_array.grid.unit
-        for span, n, length in zip(region, shape, unit, strict=True):
+        unit = self.new_array.grid.unit
+        for span, n, length in zip(region, self.shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with translated(self.path), finished():
@@ -102,7 +103,7 @@ class Writer:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the whole array."""
-        return tuple(array_document(self.new_array)["shape"])
+        return tuple(self.sparse.shape)
 
 
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
@@ -151,21 +152,11 @@ class ZarrWriter:
         return (range(self.number, self.number + 1), *region)
 
 
-def array_document(new_array: NewArray) -> dict[str, Any]:
-    """The document of the array itself."""
-    prefix = f"{new_array.key}/" if new_array.key else ""
-    found = new_array.documents.get(f"{prefix}zarr.json")
-    return found if found is not None else new_array.documents[f"{prefix}.zarray"]
-
-
 def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: bool) -> Any:
     """zarr's array as documents describe it, in a store that need not have them yet."""
-    prefix = f"{key}/" if key else ""
-    document = documents.get(f"{prefix}zarr.json")
-    if document is not None:
-        metadata: Any = zarr.core.metadata.ArrayV3Metadata.from_dict(document)
-    else:
-        metadata = zarr.core.metadata.ArrayV2Metadata.from_dict(documents[f"{prefix}.zarray"])
+    new, old = (documents.get(join(key, name)) for name in ("zarr.json", ".zarray"))
+    kinds = zarr.core.metadata
+    metadata = kinds.ArrayV3Metadata.from_dict(new) if new else kinds.ArrayV2Metadata.from_dict(old)
     place = zarr.storage.StorePath(store, key)
     return zarr.Array(zarr.AsyncArray(metadata, place, config={"write_empty_chunks": every_chunk, "order": "C"}))
 
