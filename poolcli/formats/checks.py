@@ -295,24 +295,17 @@ def lzma_size(data: bytes, most: int) -> int:
 
 def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
     """The bytes of all concatenated streams, or a number above `most`; damage is left to the decoder."""
-    count, rest = 0, data
-    while rest and count <= most:
-        unpacker = make()
-        count, rest = _counted_one(unpacker, rest, most, count)
-    return count
-
-
-def _counted_one(unpacker: Any, data: bytes, most: int, count: int) -> tuple[int, bytes]:
-    while count <= most and not unpacker.eof:
+    count, unpacker, found = 0, make(), b""
+    while count <= most and (data or found):
         try:
-            found = len(unpacker.decompress(data, AT_ONCE))
+            found = unpacker.decompress(data, AT_ONCE)
         except (zlib.error, OSError, lzma.LZMAError, EOFError):
-            return count, b""
+            break
+        count += len(found)
         data = getattr(unpacker, "unconsumed_tail", b"")
-        count += found
-        if not found and not data and not unpacker.eof:
-            return count, b""
-    return count, unpacker.unused_data
+        if unpacker.eof:
+            data, unpacker, found = unpacker.unused_data, make(), b""
+    return count
 
 
 UNPACKED_SIZES: dict[str, Callable[[bytes, int], int]] = {

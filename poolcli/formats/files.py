@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from poolcli.errors import QUOTES, FileError, RequestError, said_by
@@ -20,6 +21,15 @@ S3_TRIES = 4  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of bo
 HTTP_WAITS = (0.5, 1, 2, 4, 8)  # seconds before a request to a web server is repeated
 BUSY = (429, 500, 502, 503, 504)  # what it answers if it may answer later
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
+
+
+@contextmanager
+def regular_file(path: str) -> Iterator[BinaryIO]:
+    """Opens a file; refuses devices, pipes and folders without waiting for them."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise FileError(f"{path}: is not a regular file")
+        yield stream
 
 
 def is_url(path: str | None) -> bool:

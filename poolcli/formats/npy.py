@@ -5,22 +5,21 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import stat
 import sys
 import tokenize
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from dataclasses import field as default_field
-from math import inf
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream, is_device
-from poolcli.formats.checks import byte_count, check_dtype, check_expansion, check_rank, human_bytes
+from poolcli.formats.checks import byte_count, check_dtype, check_expansion, check_rank, human_bytes, one_line
+from poolcli.formats.files import regular_file
 from poolcli.formats.records import (
     ArrayReader,
     Header,
@@ -71,9 +70,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         dtype, header, fortran = parse_header(source.path, stream)
         start, size = stream.tell(), os.fstat(stream.fileno()).st_size
         check_size(source.path, header, size - start)
-        rest = size - start - _bytes(header)
-        if rest:
-            header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
+        header = _with_rest(header, size - start - _bytes(header))
         file = Flat(header, stream, dtype, fortran, start)
         if fortran and len(header.shape) > 1:  # its regions are runs of a few elements all over the file
             yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
@@ -187,46 +184,40 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
     """
     import numpy as np
 
-    dtype = np.dtype(spec.dtype)
-    head = _header(spec.shape, dtype)
+    head = _header(spec.shape, np.dtype(spec.dtype))
     is_stream = path == "-" or is_device(path)
     if is_stream or options.identity is None:
         with byte_stream(path, options.overwrite) as stream:
-            sink = _Sink(stream, head, spec.shape, dtype.itemsize)
-            sink.front_to_back = is_stream
-            yield sink
+            yield _Sink(stream, head, spec, front_to_back=is_stream)
         return
     with continued_file(path, options.overwrite, options.identity) as (stream, journal):
         stream.seek(0)
-        sink = _Sink(stream, head, spec.shape, dtype.itemsize)
-        sink.resume(journal)
-        yield sink
+        yield _Sink(stream, head, spec, journal)
 
 
 class _Sink:
-    """Writes each contiguous run of a region at its offset."""
+    """Writes each contiguous run of a region at its offset; with a `journal`, continues the file of another run."""
 
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
 
-    def __init__(self, stream: BinaryIO, header: bytes, shape: tuple[int, ...], itemsize: int) -> None:
-        self._stream, self._start, self._shape, self._itemsize = stream, len(header), shape, itemsize
-        self._at = stream.write(header)
-        self._progress, self.front_to_back = Progress(None), False
+    def __init__(
+        self, stream: BinaryIO, header: bytes, spec: Spec, journal: Journal | None = None, front_to_back: bool = False
+    ) -> None:
+        self._stream, self._start, self._shape = stream, len(header), spec.shape
+        self._itemsize = DTYPES[spec.dtype].itemsize
+        self._at, self._front_to_back = stream.write(header), front_to_back
+        self._left = journal.size if journal else 0
+        self._progress = Progress(journal, self._is_stored)
 
-    def resume(self, journal: Journal) -> None:
-        """Continues the file of an interrupted run, with its journal."""
-        self._progress = Progress(journal, lambda region: self._end_of(region) <= journal.size)
-
-    def _end_of(self, region: Ranges) -> float:
-        """Where a region of the journal ends in the file; infinity for one that is not of this array."""
-        inside = len(region) == len(self._shape) and all(
-            0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)
-        )
-        if not inside:
-            return inf
+    def _is_stored(self, region: Ranges) -> bool:
+        """Whether a region of the journal is one of this array, and in the file as it was left."""
+        if len(region) != len(self._shape):
+            return False
+        if not all(0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)):
+            return False
         *_, (first, length) = contiguous_runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
-        return self._start + (first + length) * self._itemsize
+        return self._start + (first + length) * self._itemsize <= self._left
 
     def holds(self, region: Ranges) -> bool:
         return self._progress.holds(region)
@@ -239,7 +230,7 @@ class _Sink:
         for first, length in contiguous_runs(self._shape, region):
             place, size = self._start + first * self._itemsize, length * self._itemsize
             if place != self._at:
-                if self.front_to_back:
+                if self._front_to_back:
                     raise FileError("a stream is written from front to back only; name a file as the output")
                 self._stream.seek(place)
             self._stream.write(data[done : done + size])
@@ -285,10 +276,10 @@ def _parsed(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of headers by Python 2, and of numbers that run into words
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(text, max_header_size=LONGEST_HEADER)
+        if any(type(size) is not int for size in shape):
+            raise TypeError("a length is not an integer")
     except BROKEN as error:
         raise FileError(f"{name}: its .npy header is broken") from error
-    if any(type(size) is not int for size in shape):
-        raise FileError(f"{name}: its .npy header is broken")
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
     return shape, fortran, dtype
@@ -304,6 +295,11 @@ def _dtype_name(name: str, dtype: np.dtype[Any]) -> str:
 
 def _bytes(header: Header) -> int:
     return byte_count(header.shape, DTYPES[header.dtype].itemsize)
+
+
+def _with_rest(header: Header, rest: int) -> Header:
+    """The header with a note on the bytes that follow the array, if there are any."""
+    return replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",)) if rest else header
 
 
 def check_size(name: str, header: Header, stored: int) -> None:
@@ -333,15 +329,10 @@ def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryRead
     return InMemoryReader(header, load)
 
 
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translated(path: str) -> AbstractContextManager[None]:
     """Turns errors about damaged gzip data into a FileError."""
-    try:
-        yield
-    except FileError:
-        raise
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileError(f"{path}: is not a whole gzip file ({error})") from error
+    damaged = (EOFError, zlib.error, gzip.BadGzipFile)
+    return one_line(path, lambda error: isinstance(error, damaged), lambda error: f"is not a whole gzip file ({error})")
 
 
 RAW_EXAMPLE = "1,3,64,64,uint8"
@@ -379,21 +370,11 @@ def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
     check_rank(path, raw.shape)
     header = Header("raw", raw.shape, raw.dtype)
     claimed = _bytes(header)
-    with open(path, "rb", opener=_open_nonblocking) as stream:
-        status = os.fstat(stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise FileError(f"{path}: is not a regular file")
-        if claimed > status.st_size:
+    with regular_file(path) as stream:
+        stored = os.fstat(stream.fileno()).st_size
+        if claimed > stored:
             raise FileError(
-                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, the file holds "
-                f"{human_bytes(status.st_size)}"
+                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, the file holds {human_bytes(stored)}"
             )
-        rest = status.st_size - claimed
-        if rest:
-            header = replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",))
+        header = _with_rest(header, stored - claimed)
         yield Flat(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Opens a path without waiting for the writer if it is a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from poolcli.errors import FileError, PoolError, unexpected
-from poolcli.formats.files import check_url, is_url
+from poolcli.formats.files import check_url, is_url, regular_file
 from poolcli.formats.npy import RAW_EXAMPLE
 from poolcli.formats.records import Source
 from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
@@ -148,12 +147,8 @@ def _instead(error: OSError, path: str) -> str:
 
 
 def _first_bytes(path: str) -> bytes:
-    """The first bytes of a regular file; refuses devices, pipes and folders without waiting for them."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise FileError(f"{path}: is not a regular file")
+        with regular_file(path) as stream:
             return stream.read(LONGEST_MAGIC)
     except OSError as error:
         if isinstance(error, FileError):
