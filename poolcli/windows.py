@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -267,6 +267,11 @@ class Cells(Bins):
         """The weights of the first element of cell i, of each one between, and of the last."""
         return self.weight(i, self.start(i)), self.parts[1], self.weight(i, self.stop(i) - 1)
 
+    def cut(self, i: int) -> tuple[float, float]:
+        """The parts of the first and the last element of cell i that lie outside it, before and behind."""
+        cell, one = self.parts
+        return (i * cell - self.start(i) * one) / one, (self.stop(i) * one - (i + 1) * cell) / one
+
     def divisor(self, i: Index) -> Index:
         """The sum of the weights: of every cell the same."""
         return i * 0 + self.parts[0]
@@ -288,22 +293,6 @@ def cells(size: int, output: int) -> Bins:
 
 
 AxisWindows = Sliding | Bins
-
-
-def coordinate_means(values: NDArray[Any], windows: AxisWindows) -> NDArray[Any]:
-    """The mean of the coordinates in each window, as float64 or as times; nan (of times NaT) for an empty window."""
-    import numpy as np
-
-    is_time = values.dtype.kind in "Mm"
-    exact, nothing = (values.astype(np.int64), np.iinfo(np.int64).min) if is_time else (values.astype(float), np.nan)
-
-    def mean(o: int) -> Any:
-        span = windows.span(o)
-        weights = [windows.weight(o, element) for element in span] if isinstance(windows, Cells) else None
-        return np.average(exact[span.start : span.stop : span.step], weights=weights) if span else nothing
-
-    means = np.array([mean(o) for o in range(windows.output)])
-    return means.round().astype(np.int64).view(values.dtype) if is_time else means
 
 
 def extent(kernel: int, dilation: int) -> int:

@@ -23,6 +23,7 @@ from math import isnan
 from typing import Any
 
 from poolcli import ops
+from poolcli.coordinates import are_longitudes, means
 from poolcli.dask.graph import pooled
 from poolcli.errors import RequestError
 from poolcli.layouts import layout_of_dimensions
@@ -30,7 +31,6 @@ from poolcli.ops.api import unknown_keyword, warn_of_layout
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.system.lazy_imports import need
-from poolcli.windows import coordinate_means
 
 SHORT_LAYOUTS = {1: "W", 2: "HW"}  # of arrays with fewer axes than N, C and one more
 
@@ -48,7 +48,7 @@ def layout_of(x: Any, layout: str | None) -> str | None:
 def around(x: Any, result: Any, plan: Plan) -> Any:
     """The result as `x` was: coordinates along pooled dimensions are the means of the windows, others stay.
 
-    What has no mean (words) or runs along several pooled dimensions is left out.
+    What has no mean (words) is left out.
     """
     coordinates = dict(_coordinates(x, plan))
     return type(x)(result, dims=x.dims, coords=coordinates, attrs=x.attrs, name=x.name)
@@ -60,8 +60,9 @@ def _coordinates(x: Any, plan: Plan) -> Iterator[tuple[str, Any]]:
         pooled = [dim for dim in values.dims if dim in windows]
         if not pooled:
             yield name, values.variable
-        elif values.ndim == 1 and values.dtype.kind in "iufMm":
-            yield name, (values.dims, coordinate_means(values.values, windows[pooled[0]]), values.attrs)
+        elif values.dtype.kind in "iufMm":
+            along = {values.dims.index(dim): windows[dim] for dim in pooled}
+            yield name, (values.dims, means(values.values, along, are_longitudes(values.attrs)), values.attrs)
 
 
 OWN = ("out", "threads")  # what dask decides

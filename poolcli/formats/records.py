@@ -96,14 +96,17 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes; of variables of several axes also
-    which `axes` of the array those are.
+    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes, and bounds of their cells.
+
+    Variables of several axes say which `axes` of the array those are. Bounds have vertices along one more axis, whose
+    name is their title.
     """
 
     values: NDArray[Any]
     title: str
     attributes: Mapping[str, Any]
     axes: tuple[int, ...] = ()
+    bounds: Mapping[str, Scale] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

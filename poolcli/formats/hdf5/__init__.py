@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
+from poolcli.formats.cf import BESIDE, BOUNDS, LARGEST, Beside, Variable, named_in
 from poolcli.formats.checks import (
     UNREADABLE,
     byte_count,
@@ -47,13 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["holds", "open_array", "open_container", "open_writer", "write"]
 
 
-LARGEST_SCALES = 2**25  # bytes of all dimension scales together; further ones are dropped
 MADE_ANEW = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
-
-# Attributes by which CF conventions name other variables, relative to the group.
-BOUNDS, BESIDE = ("bounds", "climatology"), ("grid_mapping", "coordinates")
 
 
 @contextmanager
@@ -82,24 +79,40 @@ class File:
 
     @property
     def headers(self) -> list[Header]:
-        """The numeric datasets, by path, without dimension scales and bounds, which belong to other datasets."""
+        """The numeric datasets, by path, without dimension scales, coordinates and bounds, which belong to others."""
         with reading(self.path):
-            found = [(name, each) for name, each in walk(self.root) if each]
-            bounds = {place for name, each in found for place in _named_in(each, name, BOUNDS)}
-            headers = [(_header(name, each), each) for name, each in found if name not in bounds]
+            found = {name: each for name, each in walk(self.root) if each}
+            beside = {place for name, each in found.items() for place in self._named(name, each, BOUNDS)}
+            named = {name: list(self._named(name, each, BESIDE)) for name, each in found.items()}
+            fields = found.keys() - {place for places in named.values() for place in places}
+            for name in fields:
+                beside.update(each for each in named[name] if each in found and self._has_axes_of(name, each))
+            headers = [(_header(name, each), each) for name, each in found.items() if name not in beside]
             return [header for header, each in headers if header is not None and not h5py.h5ds.is_scale(each)]
+
+    def _has_axes_of(self, name: str, other: str) -> bool:
+        """Whether all axes of another dataset are axes of one, by their dimension scales."""
+        try:
+            own, its = (list(self._scales(self._checked(each, self._find(each)))) for each in (name, other))
+        except PoolError:
+            return False
+        names = {scale.name for scales in own for scale in scales}
+        return bool(its) and all(any(scale.name in names for scale in scales) for scales in its)
 
     @property
     def left_out(self) -> list[str]:
         """The names of links, and of datasets that are not numeric."""
         with reading(self.path):
             found = list(walk(self.root))
-            beside = {place for name, each in found if each for place in _named_in(each, name, BESIDE)}
+            beside = {place for name, each in found if each for place in self._named(name, each, BESIDE)}
             return [
                 name
                 for name, each in found
                 if not each or (_header(name, each) is None and (each.shape or name not in beside))
             ]
+
+    def _named(self, name: str, found: Any, words: Sequence[str]) -> Iterator[str]:
+        return named_in(Attributes(h5py.Dataset(found).attrs, self.path, self.options), name, words)
 
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
@@ -198,12 +211,13 @@ class Dataset:
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
-            variables, others = self._variables(lost)
+            most = LARGEST if self.file.options.limit is None else min(LARGEST, self.file.options.limit // 16)
+            beside = Beside(lambda place: self._variable(place, lost), self.file.alone, most)
+            variables = beside.variables(self.name, self.attributes)
+            dimensions = beside.dimensions(dimensions)
         if lost:
             notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
-        notes += more
-        if others:
-            notes += (f"left out, though attributes name them: the variables {named(others)}",)
+        notes += (*more, *beside.notes())
         return Metadata(
             dataset=stored,
             attributes=attributes,
@@ -213,47 +227,28 @@ class Dataset:
             notes=notes,
         )
 
-    def _variables(self, lost: list[str]) -> tuple[dict[str, Scale], list[str]]:
-        """The variables that attributes name, of one value or of the axes of this dataset, and the names of others."""
-        scales = [scale for each in self.scales for scale in each]
-        bounds = {place for each in scales for place in _named_in(each._dataset.id, each.name, BOUNDS)}
-        kept, others = dict[str, Scale](), list[str]()
-        most = LARGEST_SCALES if self.file.options.limit is None else min(LARGEST_SCALES, self.file.options.limit // 16)
-        for place in dict.fromkeys((*_named_in(self._dataset.id, self.name, BESIDE), *sorted(bounds))):
-            try:
-                found = find(self.file.root, place, place, False)
-                if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
-                    continue
-                properties = found.get_create_plist()
-                if not (found.shape or properties.get_external_count() or is_virtual(properties)):
-                    dataset = h5py.Dataset(found)
-                    attributes = Attributes(dataset.attrs, self.file.path, self.file.options)
-                    kept[place] = Scale(dataset[()], "", _own(attributes, place, lost))
-                    continue
-                other = self.file._checked(place, found) if self.file.alone and place not in bounds else None
-                axes = self._axes_of(other) if other else ()
-                if other and axes:
-                    most -= byte_count(other.header.shape, DTYPES[other.header.dtype].itemsize)
-                if other and axes and most >= 0:
-                    values = other.read(whole_region(other.header.shape))
-                    kept[place] = Scale(values, "", _own(other.attributes, place, lost), axes)
-                    others += _named_in(found, place, BOUNDS)
-                elif self.file.alone or place in bounds:
-                    others.append(place)
-            except PoolError:  # it leads to another file, or cannot be read
-                others.append(place)
-        return kept, others
-
-    def _axes_of(self, other: Dataset) -> tuple[int, ...]:
-        """The axes of this dataset that another one has, by their dimension scales; () if it has others."""
+    def _variable(self, place: str, lost: list[str]) -> Variable | None:
+        """The variable of a name, beside this field; None for dimension scales and what is no dataset."""
+        found = find(self.file.root, place, place, False)
+        if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
+            return None
+        properties, dataset = found.get_create_plist(), h5py.Dataset(found)
+        if not (found.shape or properties.get_external_count() or is_virtual(properties)):
+            attributes = _own(Attributes(dataset.attrs, self.file.path, self.file.options), place, lost)
+            return Variable((), (), (), 0, attributes, lambda: dataset[()])
+        other = self.file._checked(place, found)
         own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}
-        found = tuple(next((own[s.name] for s in scales if s.name in own), -1) for scales in self.file._scales(other))
-        alike = len({*found}) == len(found) == len(other.header.shape) and -1 not in found
-        return found if alike else ()
+        shape, size = other.header.shape, byte_count(other.header.shape, DTYPES[other.header.dtype].itemsize)
+        scales = tuple(self.file._scales(other)) or ((),) * len(shape)
+        axes = tuple(next((own[scale.name] for scale in each if scale.name in own), -1) for each in scales)
+        vertices = f"{place.rpartition('/')[0]}/nv{shape[-1]}"
+        names = tuple(each[0].name if each else vertices for each in scales)
+        attributes = _own(other.attributes, place, lost)
+        return Variable(shape, axes, names, size, attributes, lambda: other.read(whole_region(shape)))
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-        room, found, long = LARGEST_SCALES, [], []
+        room, found, long = LARGEST, [], []
         axes = self._dataset.dims
         for axis, scales in zip(axes, self.scales or [()] * len(axes), strict=True):
             kept = {}
@@ -268,20 +263,6 @@ class Dataset:
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes
-
-
-def _named_in(found: Any, name: str, attributes: Sequence[str]) -> Iterator[str]:
-    """The paths of the variables that these attributes of a dataset name."""
-    for each in attributes:
-        if h5py.h5a.exists(found, each.encode()):
-            stored = h5py.Dataset(found).attrs
-            try:
-                value = "" if stored.get_id(each).shape else stored[each]
-            except UNREADABLE:
-                continue
-            words = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-            for word in words.replace(":", " ").split() if isinstance(words, str) else ():
-                yield word if word.startswith("/") else f"{name.rpartition('/')[0]}/{word}"
 
 
 def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from poolcli.dtypes import DTYPES
@@ -157,7 +158,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
 
     A file that it is added to keeps the attributes of its own groups.
     """
-    metadata, lost = spec.metadata, list[str]()
+    metadata, lost, others = spec.metadata, list[str](), list[str]()
     group, name = place_of(file, path, key)
     if options.adds:
         remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
@@ -165,19 +166,23 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in () if options.adds else metadata.groups.items():
         _add(file[bytes_of(place)].attrs, attributes, None, lost)
-    for axis, dimension in zip(dataset.dims, metadata.dimensions, strict=False):
+    for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
         for key, scale in dimension.scales.items():
             made = _scale(file, path, key, scale, lost)
             if made is None:
-                notes += (
-                    f"left out: the scale {key} of {spec.key}, because another one of that name has other values",
-                )
+                others.append(key)
             else:
                 axis.attach_scale(made)
+                others += _bounds(file, path, replace(scale, axes=(i,)), dataset, lost)
     for key, variable in metadata.variables.items():
-        _variable(file, path, key, variable, dataset, lost)
+        others += _variable(file, path, key, variable, dataset, lost)
+        others += _bounds(file, path, variable, dataset, lost)
+    notes += tuple(
+        f"left out: the coordinates {key} of {spec.key}, because others of that name have other values"
+        for key in others
+    )
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -214,32 +219,55 @@ def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
 
 def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
     """The dataset of a dimension scale, which axes can share; None if one of that name has other values."""
+    made, is_new = _shared(file, path, key, scale, lost)
+    if is_new:
+        made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
+    return made
+
+
+def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost: list[str]) -> list[str]:
+    """Writes the dataset of a variable, with axes of its owner; its key if one of that name has other values."""
+    made, is_new = _shared(file, path, key, variable, lost)
+    if is_new:
+        for axis, own in zip(made.dims, variable.axes, strict=False):
+            for scale in owner.dims[own].values():
+                axis.attach_scale(scale)
+    return [key] if made is None else []
+
+
+def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> list[str]:
+    """Writes the bounds of a coordinate; the names of those of which there are others with other values."""
+    import numpy as np
+
+    others = []
+    for key, each in scale.bounds.items():
+        others += _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
+        vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NO_VARIABLE, {})
+        made = _scale(file, path, each.title, vertices, lost)
+        if not others and made is not None:
+            (*_, last) = file[bytes_of(key)].dims
+            last.attach_scale(made)
+    return others
+
+
+def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tuple[Any, bool]:
+    """The dataset of a name and whether it is new, None if one of that name has other values."""
     import numpy as np
 
     (checked,) = array_names(path, [key])
     group, name = place_of(file, path, checked)
-    if group.id.links.exists(name):
-        if not is_own(group, name):
-            return None
-        found = group[name]
-        same = found.shape == scale.values.shape and np.array_equal(found[...], scale.values, equal_nan=True)
-        return found if same else None
-    made = group.create_dataset(name, data=scale.values)
-    made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
-    _add(made.attrs, scale.attributes, made.dtype, lost)
-    return made
-
-
-def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost: list[str]) -> None:
-    """The dataset of a variable that others can share, with axes of its owner, unless the file has one of that name."""
-    (checked,) = array_names(path, [key])
-    group, name = place_of(file, path, checked)
     if not group.id.links.exists(name):
-        made = group.create_dataset(name, data=variable.values)
-        _add(made.attrs, variable.attributes, made.dtype, lost)
-        for axis, own in zip(made.dims, variable.axes, strict=False):
-            for scale in owner.dims[own].values():
-                axis.attach_scale(scale)
+        made = group.create_dataset(name, data=scale.values)
+        _add(made.attrs, scale.attributes, made.dtype, lost)
+        return made, True
+    if not is_own(group, name):
+        return None, False
+    found = group[name]
+    values, wanted = (
+        np.asarray(each[()] if isinstance(each, h5py.Dataset) else each) for each in (found, scale.values)
+    )
+    same = values.shape == wanted.shape and np.array_equal(values, wanted, equal_nan=wanted.dtype.kind == "f")
+    return (found if same else None), False
 
 
 def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
+from poolcli.formats.cf import LARGEST
 from poolcli.formats.checks import NAMES, byte_count, named
-from poolcli.formats.hdf5 import LARGEST_SCALES
 from poolcli.formats.names import below
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
 from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
@@ -331,7 +331,7 @@ def stored(array: Any) -> dict[str, Any]:
 def _dimensions(root: Any, key: str | None, array: Any, axes: Sequence[str | None]) -> tuple[Dimension, ...]:
     """Names of the axes, and coordinates: the one-dimensional array of an axis' name in the same group."""
     above = (key or "").rpartition("/")[0].strip("/")
-    room, found = LARGEST_SCALES, []
+    room, found = LARGEST, []
     for name, length in zip(axes, array.shape, strict=True):
         scales = {}
         place = f"{above}/{name}".strip("/")

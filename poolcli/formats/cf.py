@@ -1,0 +1,114 @@
+"""Variables that attributes of CF conventions name: grid mappings, coordinates of several axes, bounds of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from poolcli.errors import PoolError
+from poolcli.formats.checks import UNREADABLE, named
+from poolcli.formats.records import Dimension, Scale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST = 2**25  # bytes of all variables together; further ones are left out
+# Attributes that name other variables, relative to the group.
+BOUNDS, BESIDE = ("bounds", "climatology"), ("grid_mapping", "coordinates")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable beside a field: which axes of the field it has, -1 for others; their names; and the bytes to read."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    names: tuple[str, ...]
+    size: int
+    attributes: Mapping[str, Any]
+    read: Callable[[], NDArray[Any]]
+
+
+@dataclass(slots=True)
+class Beside:
+    """The variables beside a field, which `find` opens; it returns None for what there is no need to name.
+
+    `alone` if the field is all that is read: else variables with other axes are fields of their own.
+    """
+
+    find: Callable[[str], Variable | None]
+    alone: bool
+    room: int = LARGEST
+    left_out: list[str] = field(default_factory=list)
+
+    def variables(self, name: str, attributes: Mapping[str, Any]) -> dict[str, Scale]:
+        """The variables that attributes of the field name, of one value or of its axes."""
+        found = dict[str, Scale]()
+        for place in dict.fromkeys(named_in(attributes, name, BESIDE)):
+            each = self._opened(place)
+            if each is not None and -1 not in each.axes and len({*each.axes}) == len(each.axes):
+                scale = self._read(place, each, "", each.axes)
+                found |= {} if scale is None else {place: self.bounded(place, scale)}
+            elif each is not None and self.alone:
+                self.left_out.append(place)
+        return found
+
+    def dimensions(self, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
+        """The dimensions, each coordinate with its bounds."""
+        return tuple(
+            replace(each, scales={name: self.bounded(name, scale) for name, scale in each.scales.items()})
+            for each in dimensions
+        )
+
+    def bounded(self, name: str, scale: Scale) -> Scale:
+        """The coordinate with the bounds that its attributes name."""
+        bounds, attributes = dict[str, Scale](), dict(scale.attributes)
+        for word in (word for word in BOUNDS if word in attributes):
+            for place in named_in(attributes, name, (word,)):
+                each = self._opened(place)
+                found = None
+                if each is not None and each.shape[:-1] == scale.values.shape and each.shape:
+                    found = self._read(place, each, each.names[-1], scale.axes)
+                elif each is not None:
+                    self.left_out.append(place)
+                if found is not None:
+                    bounds[place] = found
+                elif word in attributes:
+                    del attributes[word]
+        return replace(scale, bounds=bounds, attributes=attributes)
+
+    def notes(self) -> tuple[str, ...]:
+        """A note on what is left out."""
+        if not self.left_out:
+            return ()
+        return (f"left out, though attributes name them: the variables {named(list(dict.fromkeys(self.left_out)))}",)
+
+    def _opened(self, place: str) -> Variable | None:
+        try:
+            return self.find(place)
+        except PoolError:  # it leads to another file, or cannot be read
+            self.left_out.append(place)
+            return None
+
+    def _read(self, place: str, variable: Variable, title: str, axes: tuple[int, ...]) -> Scale | None:
+        self.room -= variable.size
+        try:
+            if self.room >= 0:
+                return Scale(variable.read(), title, variable.attributes, axes)
+        except PoolError:
+            pass
+        self.left_out.append(place)
+        return None
+
+
+def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> Iterator[str]:
+    """The paths of the variables that these attributes of a variable name."""
+    for each in words:
+        try:
+            value = attributes.get(each)
+        except UNREADABLE:
+            continue
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for word in text.replace(":", " ").split() if isinstance(text, str) else ():
+            yield word if word.startswith("/") else f"{name.rpartition('/')[0]}/{word}"
