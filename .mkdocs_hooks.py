@@ -12,15 +12,21 @@ import typer
 from typer.cli import get_docs_for_click
 
 from poolcli.cli.program import COMMANDS, made
+from poolcli.ops import OPERATORS, RECORDS
 
+FUNCTIONS = [f"{name.replace('-', '_')}_pool" for name in OPERATORS]
 EXAMPLES = re.compile(r"^Examples:\n((?:poolcli .*\n)+)", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Appends every command to the page."""
-    if page.file.src_uri != "reference/command-line.md":
-        return markdown
-    return "\n".join((markdown, *map(_documented, COMMANDS)))
+    """Adds every command to the reference of the command line, and every operator to that of Python."""
+    if page.file.src_uri == "reference/command-line.md":
+        return "\n".join((markdown, *map(_documented, COMMANDS)))
+    if page.file.src_uri == "reference/python.md":
+        for mark, names in (("functions", FUNCTIONS), ("records", [record.__name__ for record in RECORDS])):
+            listed = "\n".join(f"::: poolcli.{name}" for name in names)
+            markdown = markdown.replace(f"<!-- {mark} -->", listed)
+    return markdown
 
 
 class Docstrings(griffe.Extension):

@@ -292,13 +292,13 @@ class Invented(Reducer):
 
 
 INVENTED = {
-    "no way to join": Reducer("range", "range", "number"),
-    "divided, of what": Reducer("range", "range", "number", divides=True),
-    "a power of what": Reducer("range", "range", "float", power=2),
-    "two ways": Reducer("range", "range", "number", better=operator.gt, adds=True),
-    "a new statistic": Reducer("range", "range", "number", statistic="range"),
-    "a new field": Invented("range", "range", "number", invented=True),
-    "a new field beside known ones": Invented("range", "range", "number", divides=True, adds=True, invented=True),
+    "no way to join": Reducer("unknown", "unknown", "number"),
+    "divided, of what": Reducer("unknown", "unknown", "number", divides=True),
+    "a power of what": Reducer("unknown", "unknown", "float", power=2),
+    "two ways": Reducer("unknown", "unknown", "number", better=operator.gt, adds=True),
+    "a new statistic": Reducer("unknown", "unknown", "number", statistic="unknown"),
+    "a new field": Invented("unknown", "unknown", "number", invented=True),
+    "a new field beside known ones": Invented("unknown", "unknown", "number", divides=True, adds=True, invented=True),
 }
 
 
@@ -308,7 +308,7 @@ INVENTED = {
 def test_a_reducer_that_engines_do_not_know_is_refused_by_its_name(name: str, engine: str, missing: Any) -> None:
     for shape in ((1, 1, 8), (1, 1, 50_000)):
         plan = replace(AvgPool(2).plan(shape, missing=missing), reducer=INVENTED[name])
-        with pytest.raises(PoolError, match=r"^avg: no engine knows the reducer 'range'"):
+        with pytest.raises(PoolError, match=r"^avg: no engine knows the reducer 'unknown'"):
             run(plan, np.ones(shape, np.float32), engine=engine)
     assert all(each.refusal(plan) for each in ENGINE_ROWS.values())
 
@@ -325,7 +325,7 @@ def test_what_one_engine_learns_to_read_no_other_takes(engine: str, monkeypatch:
 def test_no_engine_makes_something_of_what_it_refuses(name: str) -> None:
     region = whole(replace(AvgPool(2).plan((1, 1, 8)), reducer=INVENTED[name]))
     for engine in ENGINE_ROWS.values():
-        with pytest.raises(PoolError, match="does not know the reducer 'range'"):
+        with pytest.raises(PoolError, match="does not know the reducer 'unknown'"):
             engine.load()(region, False)
 
 

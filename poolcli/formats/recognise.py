@@ -16,7 +16,7 @@ from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
 from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean_file
 
-LONGEST_MAGIC = 16  # bytes
+LONGEST_MAGIC = max(row.magic_at + len(magic) for row in FORMATS.values() for magic in row.magic)  # bytes
 MODELS = (".xml", ".onnx", ".tflite", ".pt2")
 # The first bytes of PDF, gzip, zip, 7z, bzip2, xz, zstd, ELF and old Office documents, and the bytes of text files.
 OF_OTHERS = (

@@ -14,6 +14,8 @@ import h5py
 import numpy as np
 from PIL import Image
 
+from poolcli.formats import FORMATS
+
 POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
 
 
@@ -327,8 +329,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.eps",
         lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         1,
-        "x.eps: is not in a format that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
-        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
+        f"x.eps: is not in a format that poolcli reads ({', '.join(FORMATS)})",
     ),
     "image: one row, a kernel of two": (
         "x.png",

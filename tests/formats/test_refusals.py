@@ -269,12 +269,6 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "x.png: has 10,000,000,000 pixels; at most 178,956,970 are read (decompression bomb?); "
         "--max-pixels sets the limit",
     ),
-    "PostScript": (
-        "x.eps",
-        lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
-        "x.eps: is not in a format that poolcli reads (npy, npy.gz, npz, hdf5, matlab, zarr, safetensors, png, "
-        "jpeg, tiff, bmp, webp, ppm, gif, jpeg2000, avif, heif, qoi, sgi, dds, tga)",
-    ),
     "the start of a PNG": (
         "x.png",
         lambda: b"\x89PNG\r\n\x1a\n" + bytes(99),
