@@ -6,6 +6,7 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -71,6 +72,16 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
     if missing:
         raise kind(f"{why}: pip install {' '.join(missing)}")
     return found
+
+
+@cache
+def installed(*modules: str) -> bool:
+    """Whether modules can be imported, which are imported then."""
+    try:
+        need(*modules, why="")
+    except RequestError:
+        return False
+    return True
 
 
 class Lazy:

@@ -14,6 +14,7 @@ from PIL import Image
 from poolcli.errors import FileError
 from poolcli.formats import Source, read
 from poolcli.formats.image import codecs
+from poolcli.system.lazy_imports import installed
 
 NOISE = np.random.default_rng(2).integers(0, 256, (37, 50, 3), np.uint8)
 SAVED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -51,7 +52,7 @@ def saved(mode: str = "RGB", **options: Any) -> bytes:
 def test_pixels_are_those_of_pillow(mode: str, options: dict[str, Any]) -> None:
     Path("x.jpg").write_bytes(saved(mode, **options))
     with Image.open("x.jpg") as image:
-        own = codecs.decode_jpeg(image, "x.jpg")
+        own = codecs.decode(image, image.mode, "x.jpg")
         pixels = np.asarray(image)
     np.testing.assert_array_equal(read(Source("x.jpg")).array, pixels)
     assert (own is None) == (mode == "CMYK")
@@ -85,12 +86,14 @@ def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None
 
 def test_without_imagecodecs_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imagecodecs", None)
-    codecs._jpeg_codec.cache_clear()
+    installed.cache_clear()
+    codecs._has_turbo.cache_clear()
     Path("x.jpg").write_bytes(saved())
     with Image.open("x.jpg") as image:
-        assert codecs.decode_jpeg(image, "x.jpg") is None
+        assert codecs.decode(image, image.mode, "x.jpg") is None
         np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
-    codecs._jpeg_codec.cache_clear()
+    installed.cache_clear()
+    codecs._has_turbo.cache_clear()
 
 
 def test_pixels_of_one_colour_are_read_however_few_bytes_they_take() -> None:

@@ -17,7 +17,7 @@ from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.pages import Page, Picture, alike, choose_pages, masks_of, refuse_many_pixels, refuse_memory
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
-from poolcli.system.lazy_imports import loading
+from poolcli.system.lazy_imports import installed, loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +122,7 @@ def _taken(
     path: str, pages: Sequence[Page], options: ReadOptions
 ) -> tuple[Sequence[int], tuple[str, ...], tuple[str, ...]]:
     """The pages that are read together, all that are read in runs of such pages if there are several, and notes."""
-    able = options.apart and tiff_write.is_installed()
+    able = options.apart and installed("tifffile", "imagecodecs")
     chosen, notes = choose_pages(path, pages, options.pages, options.masks, able)
     runs = alike(pages, chosen)
     return runs[0], tuple(f"{run[0] + 1}-{run[-1] + 1}" for run in runs) if len(runs) > 1 else (), notes

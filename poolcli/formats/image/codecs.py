@@ -9,15 +9,18 @@ Encoding a PNG of 1.5 million pixels with noise: 180 ms (410), for 9 % more byte
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from poolcli.errors import FileError, RequestError
-from poolcli.formats.image.modes import MODES, is_of
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.errors import FileError
+from poolcli.formats.image.modes import is_of
+from poolcli.formats.image.pages import refuse_memory
+from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,17 +37,22 @@ DECODED = ("L", "RGB")  # modes of JPEG that are decoded here
 MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
 
-def decode_jpeg(image: Image, path: str) -> NDArray[Any] | None:
-    """The pixels of a JPEG; None where they are left to Pillow, which also reports what is wrong."""
-    codecs = _jpeg_codec() if image.format == "JPEG" and image.mode in DECODED else None
-    if codecs is None:
+def decode(image: Image, mode: str, path: str) -> NDArray[Any] | None:
+    """The pixels of a JPEG, or of a PNG of one page and 8 bits a channel.
+
+    None where they are left to Pillow, which also reports what is wrong.
+    """
+    is_jpeg = image.format == "JPEG" and image.mode in DECODED and _has_turbo()
+    plain = image.mode == mode and [tile.args for tile in getattr(image, "tile", ())] == [mode]
+    is_png = image.format == "PNG" and plain and getattr(image, "n_frames", 1) == 1 and installed("imagecodecs")
+    if not (is_jpeg or is_png):
         return None
-    with open(path, "rb") as stream:
-        data = stream.read()
-    if not is_whole_jpeg(data):  # libjpeg would fill the rest with grey
+    data = Path(path).read_bytes()
+    if is_jpeg and not is_whole_jpeg(data):  # libjpeg would fill the rest with grey
         return None
+    (imagecodecs,) = need("imagecodecs", why=WHY_READ)
     try:
-        pixels: NDArray[Any] = codecs.jpeg8_decode(data)
+        pixels: NDArray[Any] = imagecodecs.jpeg8_decode(data) if is_jpeg else imagecodecs.png_decode(data)
     except MemoryError:
         raise
     except Exception:  # Pillow finds the same fault, and reports it
@@ -54,7 +62,7 @@ def decode_jpeg(image: Image, path: str) -> NDArray[Any] | None:
 
 def refuse_other_bits(path: str, stream: BinaryIO) -> None:
     """Refuses a JPEG whose samples do not have 8 bits, which Pillow only calls unidentified."""
-    frame = _frame(stream)
+    frame = jpeg_frame(stream)
     if frame and frame.bits != 8:
         raise FileError(
             f"{path}: is a JPEG of {frame.bits} bits a sample, and those of 8 are read; convert it to a TIFF or PNG of "
@@ -62,27 +70,28 @@ def refuse_other_bits(path: str, stream: BinaryIO) -> None:
         )
 
 
-def is_arithmetic(stream: BinaryIO) -> bool:
-    """Whether the pixels are coded arithmetically, so that a byte may hold any number of them."""
-    frame = _frame(stream)
-    return frame is not None and frame.kind >= ARITHMETIC
-
-
-class _Frame(NamedTuple):
-    """The number of a frame's marker, and the bits of a sample."""
+class Frame(NamedTuple):
+    """The number of a frame's marker, the bits of a sample, and the size."""
 
     kind: int
     bits: int
+    height: int
+    width: int
+
+    @property
+    def is_arithmetic(self) -> bool:
+        """Whether the pixels are coded arithmetically, so that a byte may hold any number of them."""
+        return self.kind >= ARITHMETIC
 
 
-def _frame(stream: BinaryIO) -> _Frame | None:
+def jpeg_frame(stream: BinaryIO) -> Frame | None:
     """The header of the frame, which precedes all pixels; None if there is none."""
-    stream.seek(2)
-    while len(head := stream.read(5)) == 5 and head[0] == 0xFF:
+    at = 2
+    while len(head := _read_at(stream, at, 9)) == 9 and head[0] == 0xFF:
         kind, length = head[1], int.from_bytes(head[2:4], "big")
         if kind in FRAMES:
-            return _Frame(kind, head[4])
-        stream.seek(-4 if kind == FILL else max(length, 2) - 3, io.SEEK_CUR)
+            return Frame(kind, *struct.unpack(">BHH", head[4:]))
+        at += 1 if kind == FILL else max(length, 2) + 2
     return None
 
 
@@ -99,14 +108,12 @@ def is_whole_jpeg(data: bytes) -> bool:
 
 
 @cache
-def _jpeg_codec() -> Any:
-    """imagecodecs, if it and Pillow decode by the same library; else None."""
-    try:
-        codecs, features = need("imagecodecs", "PIL.features", why="JPEG")
-    except RequestError:
-        return None
-    turbo = features.check_feature("libjpeg_turbo") and "turbo" in codecs.jpeg8_version()
-    return codecs if turbo else None
+def _has_turbo() -> bool:
+    """Whether imagecodecs and Pillow decode JPEG by the same library."""
+    if not installed("imagecodecs"):
+        return False
+    codecs, features = need("imagecodecs", "PIL.features", why="JPEG")
+    return features.check_feature("libjpeg_turbo") and "turbo" in codecs.jpeg8_version()
 
 
 SIGNATURE = 8  # bytes
@@ -125,38 +132,8 @@ WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install w
 def read(path: str, decoder: str) -> NDArray[Any]:
     """The pixels as H, W, C by a decoder of imagecodecs; with an alpha channel if a PNG has a transparent colour."""
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
-    with open(path, "rb") as stream:
-        pixels: NDArray[Any] = getattr(imagecodecs, decoder)(stream.read())
+    pixels: NDArray[Any] = getattr(imagecodecs, decoder)(Path(path).read_bytes())
     return pixels
-
-
-def decode_png(image: Image, mode: str, path: str) -> NDArray[Any] | None:
-    """The pixels of a PNG of one page and 8 bits a channel; None where they are left to Pillow."""
-    plain = image.mode == mode and [tile.args for tile in getattr(image, "tile", ())] == [mode]
-    if image.format != "PNG" or not plain or getattr(image, "n_frames", 1) > 1 or not has_png_codec():
-        return None
-    try:
-        pixels = read(path, "png_decode")
-    except MemoryError:
-        raise
-    except Exception:  # Pillow finds the same fault, and reports it
-        return None
-    return pixels if is_of(mode, pixels, image.size) else None
-
-
-@cache
-def has_png_codec() -> bool:
-    """Whether imagecodecs is installed."""
-    try:
-        need("imagecodecs", why=WHY_READ)
-    except RequestError:
-        return False
-    return True
-
-
-def encodes_png(pages: NDArray[Any], mode: str) -> bool:
-    """Whether images that Pillow could also write are encoded here."""
-    return len(pages) == 1 and mode in MODES and has_png_codec()
 
 
 def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> bytes:
@@ -199,11 +176,6 @@ def without_pixels(path: str) -> Image:
     return image
 
 
-def png_exif(stream: BinaryIO) -> bytes | None:
-    """The EXIF data of a PNG, also behind the pixels; None if there is none."""
-    return png_parts(stream, (b"eXIf",)).get(b"eXIf")
-
-
 def png_parts(stream: BinaryIO, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
     """The data of the first chunk of each of these kinds."""
     found: dict[bytes, bytes] = {}
@@ -242,20 +214,14 @@ def refuse_wide_gif_frames(path: str, stream: BinaryIO) -> int:
     stream.seek(6)
     screen: tuple[int, int] = struct.unpack("<HH", stream.read(4).ljust(4, b"\0"))
     width, height = screen
-    for number, (right, bottom) in enumerate(gif_frames(stream), 1):
+    places = (struct.unpack("<HHHH", head[:8]) for kind, head in _gif_parts(stream) if kind == FRAME)
+    for number, (left, top, across, down) in enumerate(places, 1):
+        right, bottom = left + across, top + down
         if number == 1:  # a single frame may be larger than the screen descriptor says
             width, height = max(width, right), max(height, bottom)
         if right > width or bottom > height:
             raise FileError(f"{path}: page {number} reaches to {right} x {bottom}, the image is {width} x {height}")
     return width * height
-
-
-def gif_frames(stream: BinaryIO) -> Iterator[tuple[int, int]]:
-    """The right and bottom end of each frame, up to any damage."""
-    for kind, head in _gif_parts(stream):
-        if kind == FRAME:
-            left, top, width, height = struct.unpack("<HHHH", head[:8])
-            yield left + width, top + height
 
 
 def _gif_parts(stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
@@ -339,3 +305,49 @@ def is_lossy_webp(path: str) -> bool:
                 return kind == LOSSY
             at += 8 + (FRAME_HEADER if kind == b"ANMF" else size + size % 2)
     return False
+
+
+AT_ONCE = 4  # bytes of memory a byte of the file, at most
+BIT_FIELDS = "Unsupported BMP bitfields layout"  # Pillow's words for places or widths that it does not read
+BMP_HEADER, WITH_ALPHA = 14, 56  # bytes; of the header from which on a mask of alpha follows the three of colours
+
+
+def open_bit_fields(path: str, stream: BinaryIO, most_pixels: int, limit: int | None) -> tuple[Image, list[str]]:
+    """A BMP whose channels lie in bit fields: the image of 8 bits a channel, and a note if it has more."""
+    import numpy as np
+
+    stream.seek(0)
+    refuse_memory(path, AT_ONCE * os.path.getsize(path), limit)
+    data = stream.read()
+    (start,), (header, width, height) = (
+        struct.unpack_from("<I", data, 10),
+        struct.unpack_from("<Iii", data, BMP_HEADER),
+    )
+    (bits,) = struct.unpack_from("<H", data, BMP_HEADER + 14)
+    masks = struct.unpack_from("<3I", data, BMP_HEADER + 40)
+    if header >= WITH_ALPHA and (alpha := struct.unpack_from("<I", data, BMP_HEADER + 52)[0]):
+        masks = (*masks, alpha)
+    row, rows = (width * bits + 31) // 32 * 4, abs(height)
+    if bits not in (16, 32) or width < 1 or not rows or width * rows > most_pixels or start + row * rows > len(data):
+        raise FileError(f"{path}: is damaged: {len(data)} B cannot hold its {width} x {rows} pixels of {bits} bits")
+    stored = np.frombuffer(data, f"<u{bits // 8}", row * rows // (bits // 8), start).reshape(rows, -1)[:, :width]
+    pixels = np.empty((rows, width, len(masks)), np.uint8)
+    for values, found in zip(stored[:: -1 if height > 0 else 1], pixels, strict=True):
+        for channel, mask in enumerate(masks):
+            found[:, channel] = _channel(values, mask)
+    image: Image = pil.fromarray(pixels)
+    image.format = "BMP"
+    widest = max(mask.bit_count() for mask in masks)
+    return image, [f"{widest} bits a channel rounded to 8"] if widest > 8 else []
+
+
+def _channel(stored: Any, mask: int) -> Any:
+    """The bits of a mask on the scale of 8 bits, rounded; 0 for an empty one."""
+    import numpy as np
+
+    if not mask:
+        return np.zeros(stored.shape, np.uint8)
+    shift = (mask & -mask).bit_length() - 1
+    most = mask >> shift
+    values = (stored.astype(np.uint64) & np.uint64(mask)) >> np.uint64(shift)
+    return ((values * np.uint64(255) + np.uint64(most // 2)) // np.uint64(most)).astype(np.uint8)

@@ -10,12 +10,11 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, is_worded, said_by
-from poolcli.formats.image import bmp, codecs, tiff, tiff_checks
+from poolcli.formats.image import codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
@@ -95,20 +94,22 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
                 raise
             except Exception:  # of many kinds
                 raise error from None
-        elif str(error) == bmp.UNREAD:
-            image, notes = bmp.open_bit_fields(path, stream, most_pixels, limit)
+        elif str(error) == codecs.BIT_FIELDS:
+            image, notes = codecs.open_bit_fields(path, stream, most_pixels, limit)
         else:
             raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
-    if not (image.format in JPEG and codecs.is_arithmetic(stream)):
+    frame = codecs.jpeg_frame(stream) if image.format in JPEG else None
+    if not (frame and frame.is_arithmetic):
         refuse_too_dense(path, str(image.format), image.size)
     if image.format == "PNG":  # Pillow ignores wrong checksums when it decodes pixels
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
         texts = profiles_in(codecs.take_out_texts(path, image))
-        if "exif" not in image.info and (data := codecs.png_exif(stream) or exif_in(texts)):
+        parts = codecs.png_parts(stream, (*codecs.COLOUR_CHUNKS, b"eXIf"))
+        if "exif" not in image.info and (data := parts.pop(b"eXIf", None) or exif_in(texts)):
             image.info["exif"] = data
-        image.info["colour"] = codecs.png_parts(stream, codecs.COLOUR_CHUNKS)
+        image.info["colour"] = {kind: parts[kind] for kind in parts if kind != b"eXIf"}
     elif image.format == "GIF":
         image.info.update(codecs.gif_profiles(path))
     said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
@@ -196,18 +197,15 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     channels, dtype, _ = MODES[mode]
     turns = turning_notes(orientation_of(image))
     notes = (*turns, *_changes(image, mode), *tiff.false_predictor(stored_tags(image)))
-    memory, duration, missing = _memory(image, mode), partial(_duration, image), tiff.no_data(stored_tags(image), dtype)
-    is_tiff = image.format == "TIFF"
     return Picture(
-        format_name(image), mode, channels, dtype, memory, decode, described, notes, duration, is_tiff, missing,
+        format_name(image), mode, channels, dtype, _memory(image, mode), decode, described, notes,
+        lambda: image.info.get("duration"), image.format == "TIFF", tiff.no_data(stored_tags(image), dtype),
         curve_of(image.info),
     )  # fmt: skip
 
 
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
-    pixels = codecs.decode_jpeg(image, path)
-    if pixels is None:
-        pixels = codecs.decode_png(image, mode, path)
+    pixels = codecs.decode(image, mode, path)
     if pixels is not None:
         return upright(pixels, orientation_of(image))
     image.load()
@@ -265,10 +263,6 @@ def _memory(image: Image, mode: str) -> int:
     modes = [image.mode] if image.mode == mode else [image.mode, mode]
     images = sum(1 if each in NARROW else BUFFER for each in modes)
     return canvases + DECODERS.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
-
-
-def _duration(image: Image) -> int | None:
-    return image.info.get("duration")
 
 
 def info_of(path: str, image: Image) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_READ
 from poolcli.formats.image.curves import curve_of
@@ -24,7 +24,7 @@ from poolcli.formats.image.pages import Page, Picture, refuse_memory, turned, tu
 from poolcli.formats.image.tiff_checks import NAMED, count_pages, is_sparse, refuse_lacking, refuse_larger
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, can_hold
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,19 +74,8 @@ def is_slow(stored: Mapping[int, Any], pages: int) -> bool:
     before each one that it unpacks, which takes 2 ms a page in a file of 8,000.
     """
     is_plain = stored.get(tags.PHOTOMETRIC) in (tags.GREY, tags.RGB) and tags.EXTRA_SAMPLES not in stored
-    packed = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (
-        tags.LZW,
-        tags.DEFLATE,
-        tags.PACKBITS,
-        tags.OLD_DEFLATE,
-    )
-    if pages < MANY_PAGES or not is_plain or not packed:
-        return False
-    try:
-        need("imagecodecs", "tifffile", why=WHY_READ)
-    except RequestError:
-        return False
-    return True
+    packed = stored.get(tags.COMPRESSION) in (tags.LZW, tags.DEFLATE, tags.PACKBITS, tags.OLD_DEFLATE)
+    return pages >= MANY_PAGES and is_plain and packed and installed("tifffile", "imagecodecs")
 
 
 def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, BinaryIO, list[Page]]:

@@ -5,6 +5,7 @@ Libraries read missing strips as zeros, and allocate memory before they find dat
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes, lzma_size
 from poolcli.formats.image import tiff_tags as tags
+from poolcli.formats.image.codecs import jpeg_frame
 from poolcli.windows import ceil_div
 
 
@@ -176,14 +178,8 @@ def _blocks(length: int) -> int:
 
 
 def _of_jpeg(data: bytes) -> Size | None:
-    at = 2
-    while data[at] == 0xFF:
-        kind, (length,) = data[at + 1], struct.unpack_from(">H", data, at + 2)
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height
-        at += 2 + length
-    return None
+    frame = jpeg_frame(io.BytesIO(data))
+    return (frame.width, frame.height) if frame else None
 
 
 def _of_png(data: bytes) -> Size:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_WRITE
 from poolcli.formats.image.metadata import INCH, directory_below
 from poolcli.formats.image.modes import MODES, with_signs_turned
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 pil_tiff: Any = Lazy("PIL.TiffImagePlugin")
-
-# What Pillow and tifffile call it, and whether a predictor can go with it. Some Pillows are built without the last two.
-COMPRESSIONS: dict[int, tuple[str | None, str | None, bool]] = {
-    tags.UNCOMPRESSED: (None, None, False),
-    tags.LZW: ("tiff_lzw", "lzw", True),
-    tags.DEFLATE: ("tiff_adobe_deflate", "zlib", True),
-    tags.OLD_DEFLATE: ("tiff_adobe_deflate", "zlib", True),
-    tags.PACKBITS: ("packbits", "packbits", False),
-    tags.LZMA: (None, "lzma", True),
-    tags.ZSTD: (None, "zstd", True),
-}
-PREDICTORS = (2, 3)  # horizontal differences, of integers and of floats
 
 
 class Compression(NamedTuple):
@@ -58,17 +45,28 @@ class Compression(NamedTuple):
     @property
     def needs_tifffile(self) -> bool:
         """Whether tifffile writes it: it alone can, or it is installed and faster."""
-        return self.tifffile is not None and (self.pillow is None or is_installed())
+        return self.tifffile is not None and (self.pillow is None or installed("tifffile", "imagecodecs"))
+
+
+# With whether a predictor can go with it. Some Pillows are built without the last two.
+COMPRESSIONS = {
+    tags.UNCOMPRESSED: Compression(None, None, False),
+    tags.LZW: Compression("tiff_lzw", "lzw", True),
+    tags.DEFLATE: Compression("tiff_adobe_deflate", "zlib", True),
+    tags.OLD_DEFLATE: Compression("tiff_adobe_deflate", "zlib", True),
+    tags.PACKBITS: Compression("packbits", "packbits", False),
+    tags.LZMA: Compression(None, "lzma", True),
+    tags.ZSTD: Compression(None, "zstd", True),
+}
+PREDICTORS = (2, 3)  # horizontal differences, of integers and of floats
 
 
 def choose_compression(kept: Mapping[str, Any]) -> tuple[Compression, tuple[str, ...]]:
     """The input's compression, or deflate where that was lossy or is for bilevel images, and a note on that."""
     stored = kept.get("compression", tags.UNCOMPRESSED)
-    pillow, tifffile, differs = COMPRESSIONS.get(stored, COMPRESSIONS[tags.DEFLATE])
-    compression = Compression(pillow, tifffile, differs and kept.get("predictor") in PREDICTORS)
-    if stored in COMPRESSIONS:
-        return compression, ()
-    return compression, ("compression of the input not kept: stored with deflate, without loss",)
+    able = COMPRESSIONS.get(stored, COMPRESSIONS[tags.DEFLATE])
+    lost = () if stored in COMPRESSIONS else ("compression of the input not kept: stored with deflate, without loss",)
+    return able._replace(predictor=able.predictor and kept.get("predictor") in PREDICTORS), lost
 
 
 DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
@@ -77,16 +75,6 @@ DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differ
 NOISY, QUICK = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
 MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 NAMED = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number does not tell
-
-
-@cache
-def is_installed() -> bool:
-    """Whether tifffile writes files."""
-    try:
-        need("tifffile", "imagecodecs", why=WHY_WRITE)
-    except RequestError:
-        return False
-    return True
 
 
 def encode(

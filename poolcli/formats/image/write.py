@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import PoolError
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import stacks, tiff_write
-from poolcli.formats.image.codecs import LEVEL, encode_png, encodes_png, with_gif_profiles
+from poolcli.formats.image.codecs import LEVEL, encode_png, with_gif_profiles
 from poolcli.formats.image.metadata import WORDS
 from poolcli.formats.image.modes import BANDS, DEEP, mode_of, stored_layout, with_signs_turned
 from poolcli.formats.image.pillow import load_plugin, translated
@@ -19,7 +19,7 @@ from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, format_of
 from poolcli.layouts import convert_layout, converted_shape
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Lazy, installed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def _encode(
     if name == "gif":
         return encode_gif(stack, kept)
     settings = pillow_options(name, mode, kept, quality)
-    if name == "png" and (mode in DEEP or encodes_png(stack, mode)):
+    if name == "png" and (mode in DEEP or (len(stack) == 1 and installed("imagecodecs"))):
         return encode_png(path, stack[0], settings), ()
     return encode(name, mode, stack, settings), ()
 
