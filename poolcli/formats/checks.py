@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -102,10 +103,10 @@ def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:
     return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
 
 
-def named(names: Sequence[str]) -> str:
+def named(names: Sequence[str], most: int = SHOWN) -> str:
     """The first names of a list, and how many more there are: `a, b and 3 more`."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def listing(headers: Sequence[Header]) -> str:
@@ -138,11 +139,13 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
     )
 
 
-def check_memory(what: str, needed: int, limit: int | None, purpose: str = "", remedy: str = "") -> None:
+def check_memory(
+    what: str, needed: int, limit: int | None, purpose: str = "", remedy: str = "", *, unit: str = " of memory"
+) -> None:
     """Refuses what takes more memory than the limit; `what` and a verb begin the message: `x.npy: needs`."""
     if limit is not None and needed > limit:
         raise FileError(
-            f"{what} {human_bytes(needed)} of memory{purpose}, the limit is {human_bytes(limit)}; "
+            f"{what} {human_bytes(needed)}{unit}{purpose}, the limit is {human_bytes(limit)}; "
             f"raise {field('max_memory')}{remedy}"
         )
 
@@ -250,21 +253,6 @@ def blosc_size(data: bytes, most: int) -> int:
     return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
 
 
-def lz4_size(data: bytes, most: int) -> int:
-    """By the header that numcodecs writes."""
-    return int.from_bytes(data[:4], "little")
-
-
-def hdf5_lz4_size(data: bytes, most: int) -> int:
-    """By the header that the HDF5 filters LZ4 and Bitshuffle write."""
-    return int.from_bytes(data[:8], "big")
-
-
-def blosc2_size(data: bytes, most: int) -> int:
-    """By the header of a Blosc2 frame, or of a bare chunk, as in Blosc."""
-    return int.from_bytes(data[30:38], "big") if data[2:9] == b"b2frame" else blosc_size(data, most)
-
-
 def zstd_size(data: bytes, most: int) -> int:
     """By the header of the first frame (RFC 8878, 3.1.1)."""
     if data[:4] != ZSTD_MAGIC or len(data) < 5:
@@ -281,11 +269,6 @@ def deflate_size(data: bytes, most: int) -> int:
     if len(data) * MOST_OF_DEFLATE <= most:
         return 0
     return _counted(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, most)
-
-
-def bzip2_size(data: bytes, most: int) -> int:
-    """By unpacking it in pieces."""
-    return _counted(bz2.BZ2Decompressor, data, most)
 
 
 def lzma_size(data: bytes, most: int) -> int:
@@ -308,7 +291,8 @@ def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
     return count
 
 
+# By the names of numcodecs and Zarr, which write a header before LZ4.
 UNPACKED_SIZES: dict[str, Callable[[bytes, int], int]] = {
-    "blosc": blosc_size, "bz2": bzip2_size, "gzip": deflate_size, "lz4": lz4_size, "lzma": lzma_size,
-    "zlib": deflate_size, "zstd": zstd_size,
+    "blosc": blosc_size, "bz2": partial(_counted, bz2.BZ2Decompressor), "gzip": deflate_size, "lzma": lzma_size,
+    "lz4": lambda data, most: int.from_bytes(data[:4], "little"), "zlib": deflate_size, "zstd": zstd_size,
 }  # fmt: skip

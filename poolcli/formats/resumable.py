@@ -28,6 +28,7 @@ from poolcli.formats.atomic import (
     sync,
     sync_handle,
 )
+from poolcli.formats.checks import named
 from poolcli.formats.records import slices
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -407,6 +408,5 @@ def numbers_of(name: str) -> tuple[int, int]:
 
 def shards_text(numbers: Sequence[int], count: int) -> str:
     """Some shards in a sentence: `shards 2/4, 3/4 are`."""
-    some = ", ".join(f"{number}/{count}" for number in numbers[:SHOWN])
-    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-    return f"shards {some}{more} are" if len(numbers) > 1 else f"shard {some} is"
+    some = named([f"{number}/{count}" for number in numbers], SHOWN)
+    return f"shards {some} are" if len(numbers) > 1 else f"shard {some} is"

@@ -18,16 +18,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import (
-    beside,
-    blosc2_size,
-    blosc_size,
-    byte_count,
-    check_expansion,
-    hdf5_lz4_size,
-    human_bytes,
-    zstd_size,
-)
+from poolcli.formats import checks
+from poolcli.formats.checks import beside, blosc_size, byte_count, check_expansion, human_bytes, zstd_size
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
@@ -135,7 +127,21 @@ BUILT_IN: dict[int, Callable[[bytes, Values, int], Unpacked | None]] = {
 
 
 BITSHUFFLE = 32008  # compresses only if its fifth value names a codec
-CLAIMED = {32001: blosc_size, 32004: hdf5_lz4_size, BITSHUFFLE: hdf5_lz4_size, 32015: zstd_size, 32026: blosc2_size}
+
+
+def _size_before_lz4(data: bytes, most: int) -> int:
+    """By the header that the filters LZ4 and Bitshuffle write."""
+    return int.from_bytes(data[:8], "big")
+
+
+def _blosc2_size(data: bytes, most: int) -> int:
+    """By the header of a Blosc2 frame, or of a bare chunk, as in Blosc."""
+    return int.from_bytes(data[30:38], "big") if data[2:9] == b"b2frame" else blosc_size(data, most)
+
+
+CLAIMED = {
+    32001: blosc_size, 32004: _size_before_lz4, BITSHUFFLE: _size_before_lz4, 32015: zstd_size, 32026: _blosc2_size,
+}  # fmt: skip
 UNPACKING = 0x0100  # H5Z_FLAG_REVERSE
 MOST = 2**63  # larger results are negative error codes of a codec
 FILTER = ctypes.CFUNCTYPE(
@@ -303,11 +309,7 @@ def check_memory(
     size = found.dtype.itemsize
     filtered = properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters()
     chunk = byte_count(properties.get_chunk(), size) if filtered else 0
-    if options.limit is not None and chunk > options.limit:
-        raise FileError(
-            f"{where}: has chunks of {human_bytes(chunk)}, each of which is read whole, the limit is "
-            f"{human_bytes(options.limit)}; raise {field('max_memory')}"
-        )
+    checks.check_memory(f"{where}: has chunks of", chunk, options.limit, ", each of which is read whole", unit="")
     if options.allowed is None and not options.allow_external:
         whole = byte_count(found.shape, size)
         stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is claimed by the file
@@ -316,11 +318,7 @@ def check_memory(
     if not filtered:
         return None, 0
     taken = beside(COPIES * chunk + NUMBER * found.get_num_chunks())
-    if options.limit is not None and taken > options.limit:
-        raise FileError(
-            f"{where}: reading its chunks takes {human_bytes(taken)}, the limit is {human_bytes(options.limit)}; "
-            f"raise {field('max_memory')}"
-        )
+    checks.check_memory(f"{where}: reading its chunks takes", taken, options.limit, unit="")
     return _packed_chunks(where, found, properties.get_chunk(), chunk), taken
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.formats.checks import named
 from poolcli.formats.image import tiff_tags as tags
-from poolcli.formats.image import xmp
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -98,11 +98,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     dict
         By Pillow's names; `lost` has pairs of what is dropped and why.
     """
-    found: dict[str, Any] = {"comment": info["comment"]} if info.get("comment") else {}
-    if "loop" in info:  # 0 repeats for ever
-        found["loop"] = info["loop"]
-    if info.get("colour"):
-        found["colour"] = info["colour"]
+    found: dict[str, Any] = {key: info[key] for key in ("comment", "colour") if info.get(key)}
+    found |= {"loop": info["loop"]} if "loop" in info else {}  # 0 repeats for ever
     texts = {key: str(value) for key, value in info.get("text", {}).items() if key != XMP_TEXT}
     text = {key: value for key, value in texts.items() if not key.startswith(PROFILE_TEXT)}
     profiles = profiles_in(texts)
@@ -121,7 +118,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     if is_tiff:
         try:
             found |= _of_tiff(exif)
-            found["gdal"], others = tags.bands_of(str(exif.get(tags.GDAL, "")))
+            bands, others = tags.bands_of(str(exif.get(tags.GDAL, "")))
+            found |= {"gdal": bands} if bands else {}
             lost += [(f"GDAL's {named(others)}", NOT_APPLICABLE)] if others else []
             blocks = _photoshop(exif)
         except MemoryError:
@@ -146,10 +144,8 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         elif stored is not None:  # a tag may be of any type
             lost.append((WORDS[key], DAMAGED))
     if "xmp" in found:
-        found["xmp"], prefixes = xmp.for_pooled(found["xmp"])
+        found["xmp"], prefixes = _xmp_for_pooled(found["xmp"])
         lost += [(f"XMP data of companion images ({', '.join(prefixes)})", "the output has none")] if prefixes else []
-    if not found.get("gdal"):
-        found.pop("gdal", None)
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
@@ -200,7 +196,7 @@ def _others(info: Mapping[str, Any]) -> Iterator[str]:
 def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata without what is for the pixels as they were stored: georeference, XMP data of a panorama."""
     gone = ["geo"] if "geo" in found else []
-    gone += ["xmp"] if xmp.counts_pixels(found.get("xmp", b"")) else []
+    gone += ["xmp"] if _counts_pixels(found.get("xmp", b"")) else []
     if not gone:
         return dict(found)
     lost = (*found.get("lost", ()), *((WORDS[key], "the image was rotated") for key in gone))
@@ -260,10 +256,10 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
                 del kept[key]
                 lost.append((WORDS[key], DAMAGED))
 
-    follow("dpi", lambda dots: tuple(_scaled_dots(value, factor) for value, factor in zip(dots, factors, strict=True)))
+    follow("dpi", lambda dots: tuple(_scaled_dots(*each) for each in zip(dots, factors, strict=True)))
     follow("exif", lambda data: _scaled_exif(data, factors, size))
     follow("geo", lambda geo: scaled_geo(geo, x, y))
-    follow("xmp", lambda data: xmp.scaled(data, factors))
+    follow("xmp", lambda data: _scaled_xmp(data, factors))
     if "pages" in kept:
         kept["pages"] = {number: scaled(page, x, y, size) for number, page in kept["pages"].items()}
         said = (each for page in kept["pages"].values() for each in page.pop("lost", ()))
@@ -315,14 +311,9 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         dropped.remove(tags.MAKER_NOTE)
         lost.append(("maker notes", "they may not apply to the output"))
     if dropped:
-        lost.append((_named(dropped), NOT_APPLICABLE))
+        names = [tags.name_of(tag) for tag in sorted(dropped)]
+        lost.append((f"tag{'' if len(names) == 1 else 's'} {named(names, SHOWN)}", NOT_APPLICABLE))
     return kept.tobytes() if len(kept) else None, tuple(lost)
-
-
-def _named(dropped: Iterable[int]) -> str:
-    names = [tags.name_of(tag) for tag in sorted(dropped)]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"tag{'' if len(names) == 1 else 's'} {', '.join(names[:SHOWN])}{more}"
 
 
 def directory_below(exif: Exif, tag: int) -> dict[int, Any]:
@@ -331,3 +322,55 @@ def directory_below(exif: Exif, tag: int) -> dict[int, Any]:
     if tags.INTEROPERABILITY in directory:
         directory[tags.INTEROPERABILITY] = exif.get_ifd(tags.INTEROPERABILITY)
     return directory
+
+
+# XMP data for pooled pixels: properties that count pixels are scaled, and those of companion images dropped.
+
+# Properties of how the pixels were stored, written as attributes or as elements.
+_STORED = (
+    b"tiff:(?:Orientation|ImageWidth|ImageLength|XResolution|YResolution|ResolutionUnit|Compression|BitsPerSample)"
+    b"|exif:Pixel[XY]Dimension"
+)
+# Namespaces of companion images that follow the primary one (gain maps, depth, video) or of the rest of XMP data.
+_COMPANION = re.compile(
+    rb"xmlns:([\w.-]+)\s*=\s*[\"'](?:http://ns\.google\.com/photos/(?!1\.0/panorama)|http://ns\.adobe\.com/hdr-gain-map/"
+    rb"|http://ns\.apple\.com/(?:HDRGainMap|pixeldatainfo)/|http://ns\.adobe\.com/xmp/note/)"
+)
+_PANORAMA = re.compile(rb"xmlns:([\w.-]+)\s*=\s*[\"']http://ns\.google\.com/photos/1\.0/panorama/")
+# Of Photo Sphere data: sizes and positions, across or down.
+_PIXELS = rb"(?:\w*(?:(Width|Left)|(?:Height|Top))Pixels|LargestValidInteriorRect(?:(Width|Left)|(?:Height|Top)))"
+
+
+def _xmp_for_pooled(data: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The data without what holds for the stored pixels or for companion images, and the prefixes of the latter."""
+    prefixes = sorted(set(_COMPANION.findall(data)))
+    kept, dropped = _without(data, _STORED), list[str]()
+    for prefix in prefixes:
+        rest = _without(kept, re.escape(prefix) + rb":[\w.-]+")
+        dropped += [prefix.decode()] if rest != kept else []
+        kept = rest
+    return kept, tuple(dropped)
+
+
+def _without(data: bytes, names: bytes) -> bytes:
+    """The data without these attributes, and elements with all that is in them."""
+    data = re.sub(rb"(?s)<(" + names + rb")(?:\s[^>]*)?(?:(?<=/)>|>.*?</\1\s*>)\s*", b"", data)
+    return re.sub(rb"\s(?:" + names + rb")\s*=\s*(?:\"[^\"]*\"|'[^']*')", b"", data)
+
+
+def _counts_pixels(data: bytes) -> bool:
+    """Whether it has sizes and positions of a panorama."""
+    return _PANORAMA.search(data) is not None
+
+
+def _scaled_xmp(data: bytes, factors: Sequence[float]) -> bytes:
+    """The data with the sizes and positions of a panorama multiplied by the factors across and down."""
+    for prefix in set(_PANORAMA.findall(data)):
+        name = re.escape(prefix) + b":" + _PIXELS
+
+        def follow(found: re.Match[bytes]) -> bytes:
+            factor = factors[0] if found[3] or found[4] else factors[1]
+            return found[1] + str(round(float(found[5]) * factor)).encode()
+
+        data = re.sub(rb"((" + name + rb")(?:\s*=\s*[\"']|\s*>)\s*)(\d+(?:\.\d+)?)", follow, data)
+    return data

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import human_bytes, named
+from poolcli.formats.checks import check_memory, human_bytes, named
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
@@ -148,8 +148,13 @@ def _chosen(
     if wanted is not None:
         asked = pictures if wanted == "all" else _asked(path, count, wanted)
         chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
-        if not apart:
-            _refuse_unlike(path, pages, chosen)
+        first = chosen[0]
+        other = next((i for i in chosen if pages[i][:3] != pages[first][:3]), first)
+        if other != first and not apart:
+            raise FileError(
+                f"{path}: page {other + 1} is {pages[other]}, page {first + 1} is {pages[first]}; "
+                f"take pages of one size and kind with {field('pages', first + 1)}"
+            )
         return chosen, (f"page {chosen[0] + 1} of {count} is read",) if wanted.isdigit() and count > 1 else ()
     full = [i for i in pictures if not pages[i].is_copy]
     if not full:
@@ -194,16 +199,6 @@ def _asked(path: str, count: int, wanted: str) -> range:
     return pages
 
 
-def _refuse_unlike(path: str, pages: Sequence[Page], chosen: Sequence[int]) -> None:
-    first = chosen[0]
-    for i in chosen:
-        if pages[i][:3] != pages[first][:3]:
-            raise FileError(
-                f"{path}: page {i + 1} is {pages[i]}, page {first + 1} is {pages[first]}; "
-                f"take pages of one size and kind with {field('pages', first + 1)}"
-            )
-
-
 def refuse_many_pages(path: str, count: int) -> None:
     """Refuses more pages than the file can hold, before they are listed."""
     size = os.path.getsize(path)
@@ -213,11 +208,7 @@ def refuse_many_pages(path: str, count: int) -> None:
 
 def refuse_memory(path: str, needed: int, limit: int | None) -> None:
     """Refuses an image that takes more memory than is allowed, before any is allocated."""
-    if limit is not None and needed > limit:
-        raise FileError(
-            f"{path}: needs {human_bytes(needed)} of memory to be decoded, the limit is {human_bytes(limit)}; "
-            f"raise {field('max_memory')}"
-        )
+    check_memory(f"{path}: needs", needed, limit, " to be decoded")
 
 
 def refuse_many_pixels(path: str, pixels: int, most: int) -> None:

@@ -143,8 +143,8 @@ def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
             seek(image, number)
         refuse_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
         further = image.format in SEVERAL_VIEWS and number != first
-        subfile = stored_tags(image).get(tags.SUBFILE, 0)
-        pages.append(Page(*_size(image), image.mode, further or tiff.is_copy(subfile), tiff.is_mask(subfile)))
+        is_copy, is_mask = tiff.role_of(stored_tags(image).get(tags.SUBFILE, 0))
+        pages.append(Page(*_size(image), image.mode, further or is_copy, is_mask))
     return pages
 
 

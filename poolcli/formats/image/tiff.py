@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.dtypes import DTYPES
@@ -91,28 +90,19 @@ def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, Bina
     for page in (file.pages[number] for number in range(count)):
         refuse_memory(path, tile_bytes(_tags(page, (tags.TILE_WIDTH, tags.TILE_LENGTH))), limit)
         size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
-        pages.append(
-            Page(*size, f"{page.photometric:d}, {page.dtype}", is_copy(page.subfiletype), is_mask(page.subfiletype))
-        )
+        pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", *role_of(page.subfiletype)))
     return file, stream, pages
 
 
 def tile_bytes(stored: Mapping[int, Any]) -> int:
     """The bytes of a decoded tile, with at least four bytes a pixel; 0 for a page in strips."""
-    lengths = [
-        length for length in (stored.get(tags.TILE_WIDTH), stored.get(tags.TILE_LENGTH)) if isinstance(length, int)
-    ]
-    return 0 if len(lengths) < 2 else prod(lengths) * 4
+    across, down = stored.get(tags.TILE_WIDTH), stored.get(tags.TILE_LENGTH)
+    return across * down * 4 if isinstance(across, int) and isinstance(down, int) else 0
 
 
-def is_copy(subfile_type: Any) -> bool:
-    """Whether a page is a smaller copy or a mask of another."""
-    return bool(int(subfile_type) & (tags.SMALLER | tags.MASK))
-
-
-def is_mask(subfile_type: Any) -> bool:
-    """Whether a page says which pixels of another one are valid."""
-    return bool(int(subfile_type) & tags.MASK)
+def role_of(subfile_type: Any) -> tuple[bool, bool]:
+    """Whether a page is a smaller copy or a mask of another, and whether it is a mask: which pixels are valid."""
+    return bool(int(subfile_type) & (tags.SMALLER | tags.MASK)), bool(int(subfile_type) & tags.MASK)
 
 
 def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
@@ -137,7 +127,8 @@ def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
         found = metadata_of({}, exif, True) | storage | samples.kept | lost
         return of_a_turned_picture(found) if turns else found
 
-    memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if samples.is_computed else 0))
+    divides = samples.is_scaled or samples.is_divided
+    memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if divides else 0))
     turns = turning_notes(_orientation(page))
     sparse = (SPARSE,) if is_sparse(stored) else ()
     notes = (*turns, *samples.notes, *sparse, *false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
@@ -191,10 +182,8 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
 def false_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
     """A note for a page with a predictor whose compression has none: libtiff ignores it, tifffile does not."""
     predictor = stored.get(tags.PREDICTOR, NO_PREDICTOR)
-    is_false = predictor != NO_PREDICTOR and stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (
-        tags.UNCOMPRESSED,
-        tags.PACKBITS,
-    )
+    without = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (tags.UNCOMPRESSED, tags.PACKBITS)
+    is_false = predictor != NO_PREDICTOR and without
     return (f"predictor {predictor} ignored: its compression has none",) if is_false else ()
 
 
@@ -279,11 +268,6 @@ class Samples:
         return self.extra == (tags.ASSOCIATED,) and self.mode != BANDS
 
     @property
-    def is_computed(self) -> bool:
-        """Whether a division makes the samples."""
-        return self.is_scaled or self.is_divided
-
-    @property
     def mode(self) -> str:
         """The mode of the picture: BANDS unless the extra sample is alpha or there is none."""
         if self.photometric == tags.WHITE_IS_ZERO and not self.is_inverted:
@@ -296,9 +280,8 @@ class Samples:
     @property
     def kept(self) -> dict[str, Any]:
         """What a TIFF of bands that is made of them must say of its samples."""
-        return (
-            {"bands": (tags.GREY if self.is_inverted else self.photometric, self.extra)} if self.mode == BANDS else {}
-        )
+        photometric = tags.GREY if self.is_inverted else self.photometric
+        return {"bands": (photometric, self.extra)} if self.mode == BANDS else {}
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def _encode(
     ((mode, stack, kept),) = sections
     if name == "gif":
         return encode_gif(stack, kept)
-    settings = pillow_options(name, mode, kept, quality)
+    settings = _OPTIONS[name](dict(kept), mode, quality) if name in _OPTIONS else dict(kept)
     if name == "png" and (mode in DEEP or (len(stack) == 1 and installed("imagecodecs"))):
         return encode_png(path, stack[0], settings), ()
     return encode(name, mode, stack, settings), ()
@@ -164,10 +164,7 @@ def _is_unusual(chunks: Mapping[bytes, bytes]) -> bool:
     return b"sRGB" not in chunks and any(data != SRGB_CHUNKS[kind] for kind, data in chunks.items())
 
 
-def pillow_options(name: str, mode: str, kept: Mapping[str, Any], quality: int | None) -> dict[str, Any]:
-    """The metadata as arguments of Pillow's `save`."""
-    options = _OPTIONS.get(name)
-    return options(dict(kept), mode, quality) if options else dict(kept)
+# The metadata as arguments of Pillow's `save`.
 
 
 def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
@@ -222,8 +219,12 @@ def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]
         else pil.fromarray(page)
         for page in pages
     ]
-    several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
     load_plugin(FORMATS[name])
+    return _saved(pictures, name, options)
+
+
+def _saved(pictures: Sequence[Any], name: str, options: Mapping[str, Any]) -> bytes:
+    several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
     stream = io.BytesIO()
     pictures[0].save(stream, format=name.upper(), **several, **options)
     return stream.getvalue()  # not a view: CPython 3.12 crashes if one outlives its stream in an error
@@ -249,10 +250,8 @@ def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tup
         notes += [LATE] if any(time % TICK for time in times) else []
     if pages.shape[-1] == 4:
         options["disposal"] = TO_BACKGROUND
-    several = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
-    stream = io.BytesIO()
-    frames[0].save(stream, "GIF", optimize=False, **several, **options)
-    return with_gif_profiles(stream.getvalue(), kept), tuple(dict.fromkeys(notes))
+    data = _saved(frames, "gif", options | {"optimize": False})
+    return with_gif_profiles(data, kept), tuple(dict.fromkeys(notes))
 
 
 def _frame(page: NDArray[Any], notes: list[str]) -> Any:

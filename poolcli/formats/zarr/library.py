@@ -11,7 +11,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, is_raised, said_by
-from poolcli.formats.checks import UNPACKED_SIZES, byte_count, check_json, human_bytes, most_of_json, one_line
+from poolcli.formats.checks import (
+    UNPACKED_SIZES,
+    byte_count,
+    check_json,
+    check_memory,
+    human_bytes,
+    most_of_json,
+    one_line,
+)
 from poolcli.formats.files import filesystem, is_url, patient, states_in
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
@@ -212,12 +220,7 @@ def _gated() -> Any:
                 return name
             if not stat.S_ISREG(status.st_mode):
                 raise FileError(f"{name}: is not a regular file")
-            limit = self.options.limit
-            if limit is not None and status.st_size > limit:
-                raise FileError(
-                    f"{name}: has {human_bytes(status.st_size)}, the limit is {human_bytes(limit)}; raise "
-                    f"{field('max_memory')}"
-                )
+            check_memory(f"{name}: has", status.st_size, self.options.limit, unit="")
             if not self.options.allow_external and not os.path.realpath(name).startswith(self.inside):
                 raise FileError(f"{name}: is a link to a place outside its store; {field('allow_external')} follows it")
             return name
