@@ -70,6 +70,7 @@ def warm(compiled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(compiled, tmp_path / "warm"))
 
 
+@pytest.mark.compiles
 def test_a_kernel_is_built_once_and_then_loaded_without_numba(warm: Path) -> None:
     first = {path: path.stat().st_mtime_ns for path in entries(warm, "*.kernel")}
     assert len(first) == 2
@@ -142,6 +143,7 @@ def info(cache: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.compiles
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
     assert found["kernels"] == ["best_at-int64-largest-int64-int64", "halve-int64-sum-int64-shift-bits2-int64"]

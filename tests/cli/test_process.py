@@ -19,30 +19,27 @@ from tests.profiles import sized, slow
 POOLCLI = [sys.executable, "-m", "poolcli"]
 LOADED = (
     "import sys; from poolcli.system.lazy_imports import HEAVY; "
-    "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *HEAVY}))"
+    "print('loaded:', sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *HEAVY}))"
 )
 
 
-def loaded_by(*arguments: str) -> list[str]:
-    """The heavy packages that a fresh process has loaded after running poolcli with these arguments."""
-    code = f"from poolcli.cli import run; run({list(arguments)!r}); {LOADED}"
+def loaded_by(*commands: list[str]) -> list[list[str]]:
+    """The heavy packages that a fresh process has loaded after each of the commands, which it runs in this order."""
+    code = f"from poolcli.cli import run\nfor words in {list(commands)!r}:\n    run(words)\n    {LOADED}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names: list[str] = json.loads(done.stdout.splitlines()[-1].replace("'", '"'))
-    return names
+    lines = [line.removeprefix("loaded: ") for line in done.stdout.splitlines() if line.startswith("loaded: ")]
+    return [json.loads(line.replace("'", '"')) for line in lines]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"], ["avg", "--help"], ["--version"], ["shape", "avg", "1,3,32,32", "-k", "2"],
+def test_help_typed_shapes_and_models_load_no_array_library(folder: Path) -> None:
+    Path("m.xml").write_text("<net><layers/></net>")
+    commands = [
+        ["--version"], ["--help"], ["avg", "--help"], ["check", "--help"], ["check", "m.xml"],
+        ["shape", "avg", "1,3,32,32", "-k", "2"],
         ["shape", "avg", "1,3,32,32", "-k", "2", "--explain", "--windows", "--compare", "--to", "pytorch"],
         ["shape", "avg", "1,3,32,32", "--solve", "16"], ["shape", "max", "1,1,9", "-k", "2", "--picture", "p.svg"],
-        ["check", "m.xml"], ["check", "--help"],
-    ],
-)  # fmt: skip
-def test_help_typed_shapes_and_models_load_no_array_library(arguments: list[str], folder: Path) -> None:
-    Path("m.xml").write_text("<net><layers/></net>")
-    assert loaded_by(*arguments) == []
+    ]  # fmt: skip
+    assert loaded_by(*commands) == [[]] * len(commands)
 
 
 def test_the_version_is_told_before_the_program_is_loaded() -> None:
@@ -52,12 +49,9 @@ def test_the_version_is_told_before_the_program_is_loaded() -> None:
         assert done.stdout.splitlines()[-1] == loaded
 
 
-def test_the_check_of_loaded_libraries_sees_numpy_when_an_array_is_pooled(folder: Path) -> None:
-    assert loaded_by("avg", "x.npy", "-o", "y.npy", "-k", "2") == ["numpy"]
-
-
-def test_the_header_of_a_file_is_enough_for_shape(folder: Path) -> None:
-    assert "numba" not in loaded_by("shape", "avg", "x.npy", "-k", "2")
+def test_shapes_of_files_and_small_arrays_load_numpy_alone(folder: Path) -> None:
+    header, pooled = loaded_by(["shape", "avg", "x.npy", "-k", "2"], ["avg", "x.npy", "-o", "y.npy", "-k", "2"])
+    assert (header, pooled) == (["numpy"], ["numpy"])  # of a file, shape reads the header
 
 
 def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from poolcli import AvgPool, PoolError, chain
 from tests.profiles import sized
 
-COUNT = sized(60, 1000)
+COUNT = sized(40, 1000)
 
 
 def drawn(seed: int) -> tuple[int, list[str]]:

@@ -194,7 +194,7 @@ def test_a_call_that_holds_for_every_size_is_preferred(op: Any, like: str, expec
     assert str(found) == found.text + "\nfor this input size only" * only_this_size
 
 
-@settings(max_examples=sized(20, 400), derandomize=True)
+@settings(max_examples=sized(10, 400), derandomize=True)
 @given(plans(), st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=10, max_size=10))
 def test_a_conversion_without_a_mark_holds_for_other_sizes(plan: Plan | None, others: list[list[int]]) -> None:
     if plan is None or plan.given is None:

@@ -247,6 +247,7 @@ def test_a_name_of_megabytes_costs_time_in_proportion_and_is_shown_in_part(cli: 
     assert len(shown) < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["VGG", "ResNet", "Inception", "DenseNet", "audio", "volume"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
