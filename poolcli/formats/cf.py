@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST = 2**25  # bytes of all variables together; further ones are left out
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF's name of a scale without values
 # Attributes that name other variables, relative to the group.
 BOUNDS, BESIDE = ("bounds", "climatology"), ("grid_mapping", "coordinates")
 
@@ -48,7 +49,7 @@ class Beside:
         for place in dict.fromkeys(named_in(attributes, name, BESIDE)):
             each = self._opened(place)
             if each is not None and -1 not in each.axes and len({*each.axes}) == len(each.axes):
-                scale = self._read(place, each, "", each.axes)
+                scale = self.read(place, each, "", each.axes)
                 found |= {} if scale is None else {place: self.bounded(place, scale)}
             elif each is not None and self.alone:
                 self.left_out.append(place)
@@ -69,7 +70,7 @@ class Beside:
                 each = self._opened(place)
                 found = None
                 if each is not None and each.shape[:-1] == scale.values.shape and each.shape:
-                    found = self._read(place, each, each.names[-1], scale.axes)
+                    found = self.read(place, each, each.names[-1], scale.axes)
                 elif each is not None:
                     self.left_out.append(place)
                 if found is not None:
@@ -91,7 +92,8 @@ class Beside:
             self.left_out.append(place)
             return None
 
-    def _read(self, place: str, variable: Variable, title: str, axes: tuple[int, ...]) -> Scale | None:
+    def read(self, place: str, variable: Variable, title: str, axes: tuple[int, ...]) -> Scale | None:
+        """The values of a variable; None if there is no room for them, or they cannot be read."""
         self.room -= variable.size
         try:
             if self.room >= 0:
@@ -100,6 +102,14 @@ class Beside:
             pass
         self.left_out.append(place)
         return None
+
+
+def followers(attributes: Mapping[str, Mapping[str, Any]], has_axes_of: Callable[[str, str], bool]) -> set[str]:
+    """The names of variables that follow others: bounds, and what attributes of a field name, if it has its axes."""
+    named = {name: list(named_in(each, name, BESIDE)) for name, each in attributes.items()}
+    fields = attributes.keys() - {place for places in named.values() for place in places}
+    beside = {each for name in fields for each in named[name] if each in attributes and has_axes_of(name, each)}
+    return beside | {place for name, each in attributes.items() for place in named_in(each, name, BOUNDS)}
 
 
 def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> Iterator[str]:
@@ -112,3 +122,16 @@ def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> 
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for word in text.replace(":", " ").split() if isinstance(text, str) else ():
             yield word if word.startswith("/") else f"{name.rpartition('/')[0]}/{word}"
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Whether two variables of one name hold the same, and can be shared."""
+    import numpy as np
+
+    a, b = np.asarray(one), np.asarray(other)
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+
+
+def not_shared(key: str, owner: str | None) -> str:
+    """A note on coordinates that cannot be shared."""
+    return f"left out: the coordinates {key} of {owner}, because others of that name have other values"

@@ -21,7 +21,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
 
     def follow(name: str, scale: Scale, axes: tuple[int, ...]) -> dict[str, Scale]:
         pooled = {k: windows[i] for k, i in enumerate(axes) if i in windows}
-        if gone.intersection(axes):
+        if gone.intersection(axes) or (pooled and scale.values.dtype.kind not in "biuf"):
             lost.append(name)
             return {}
         if not pooled:
@@ -53,7 +53,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
     notes = tuple(
         f"left out, because {why} {named(names)}"
         for names, why in (
-            (lost, "they are very long or a window has none of them: the coordinates"),
+            (lost, "they are very long, no numbers, or a window has none of them: the coordinates"),
             (untold, "they cannot be told of whole windows: the bounds"),
         )
         if names

@@ -220,11 +220,15 @@ def _copied(file: ArrayContainer, header: Header) -> NamedArray:
 
 
 def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
-    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself."""
+    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself, and
+    others of the same spatial axes.
+    """
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
     if not settings.arrays:
-        yield from usable(headers, settings.read_options.axes) or headers
+        able = usable(headers, settings.read_options.axes)
+        spatial = [{*header.layout} - {*"NC"} for header in able if header.layout]
+        yield from (each for each in headers if each in able or {*(each.layout or "")} - {*"NC"} in spatial or not able)
         return
     by_name = {(header.key or "").strip("/"): header for header in headers}
     for name in settings.arrays:

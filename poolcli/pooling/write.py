@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from poolcli.formats.image.metadata import Grid
 
 PER_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # of how an array is stored, with what a new axis has
+GDAL = "GeoTransform"  # of pixels to coordinates, in the grid mapping
 SIZES = re.compile(r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE)
 
 
@@ -50,7 +51,9 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         axes = (axis._replace(letter=letter, step=axis.step * steps.get(letter, 1)) for letter, axis in found)
         metadata = replace(metadata, axes=tuple(axes))
     if metadata.dimensions:
-        metadata = with_coordinates_pooled(metadata, {axis.position: axis.windows for axis in plan.axes})
+        places = {axis.position: axis.windows for axis in plan.axes}
+        grids = [_grid(places[i]) if i in places else None for i in (len(plan.layout) - 1, len(plan.layout) - 2)]
+        metadata = _georeferenced(with_coordinates_pooled(metadata, places), *grids)
     if layout != plan.layout:
         metadata = _turned(metadata, plan.layout, layout)
     copied = [name for name in metadata.attributes if SIZES.search(name)]
@@ -59,6 +62,27 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         note = f"{named(copied)} {were} copied unchanged; update {them} the resolution"
         metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
+
+
+def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metadata:
+    """GDAL's transformation in grid mappings for pixels on the grids `x` and `y` of the input's, or a note."""
+    variables, notes = dict(metadata.variables), metadata.notes
+    for name, each in metadata.variables.items() if x or y else ():
+        found, attributes = each.attributes.get(GDAL), dict(each.attributes)
+        if found is None:
+            continue
+        try:
+            text = found.decode() if isinstance(found, bytes) else str(found)
+            (x0, ax, bx, y0, ay, by) = map(float, text.split())
+        except ValueError:
+            notes = (*notes, f"left out, because it does not have six numbers: the attribute {name}@{GDAL}")
+            del attributes[GDAL]
+        else:
+            (across, i), (down, j) = x or (1.0, 0.0), y or (1.0, 0.0)
+            pixels = ((x0 + i * ax + j * bx, across * ax, down * bx), (y0 + i * ay + j * by, across * ay, down * by))
+            attributes[GDAL] = " ".join(str(number) for row in pixels for number in row)
+        variables[name] = replace(each, attributes=attributes)
+    return replace(metadata, variables=variables, notes=notes)
 
 
 def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:

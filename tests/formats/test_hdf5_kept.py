@@ -222,7 +222,7 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
 
     made(fill)
     monkeypatch.setattr("poolcli.pooling.coordinates.LONGEST_SCALE", 7)
-    said = "left out, because they are very long or a window has none of them: the coordinates /lat"
+    said = "left out, because they are very long, no numbers, or a window has none of them: the coordinates /lat"
     assert notes_of(cli) == [said]
 
 

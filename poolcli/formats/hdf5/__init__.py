@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats.cf import BESIDE, BOUNDS, LARGEST, Beside, Variable, named_in
+from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, followers, named_in
 from poolcli.formats.checks import (
     UNREADABLE,
     byte_count,
@@ -82,11 +82,7 @@ class File:
         """The numeric datasets, by path, without dimension scales, coordinates and bounds, which belong to others."""
         with reading(self.path):
             found = {name: each for name, each in walk(self.root) if each}
-            beside = {place for name, each in found.items() for place in self._named(name, each, BOUNDS)}
-            named = {name: list(self._named(name, each, BESIDE)) for name, each in found.items()}
-            fields = found.keys() - {place for places in named.values() for place in places}
-            for name in fields:
-                beside.update(each for each in named[name] if each in found and self._has_axes_of(name, each))
+            beside = followers({name: self._attributes(each) for name, each in found.items()}, self._has_axes_of)
             headers = [(_header(name, each), each) for name, each in found.items() if name not in beside]
             return [header for header, each in headers if header is not None and not h5py.h5ds.is_scale(each)]
 
@@ -104,15 +100,16 @@ class File:
         """The names of links, and of datasets that are not numeric."""
         with reading(self.path):
             found = list(walk(self.root))
-            beside = {place for name, each in found if each for place in self._named(name, each, BESIDE)}
+            named = (named_in(self._attributes(each), name, BESIDE) for name, each in found if each)
+            beside = {place for places in named for place in places}
             return [
                 name
                 for name, each in found
                 if not each or (_header(name, each) is None and (each.shape or name not in beside))
             ]
 
-    def _named(self, name: str, found: Any, words: Sequence[str]) -> Iterator[str]:
-        return named_in(Attributes(h5py.Dataset(found).attrs, self.path, self.options), name, words)
+    def _attributes(self, found: Any) -> Attributes:
+        return Attributes(h5py.Dataset(found).attrs, self.path, self.options)
 
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
@@ -234,7 +231,7 @@ class Dataset:
             return None
         properties, dataset = found.get_create_plist(), h5py.Dataset(found)
         if not (found.shape or properties.get_external_count() or is_virtual(properties)):
-            attributes = _own(Attributes(dataset.attrs, self.file.path, self.file.options), place, lost)
+            attributes = _own(self.file._attributes(found), place, lost)
             return Variable((), (), (), 0, attributes, lambda: dataset[()])
         other = self.file._checked(place, found)
         own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}

@@ -13,6 +13,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
 from poolcli.formats.atomic import byte_stream, whole_file
+from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
 from poolcli.formats.checks import byte_count, human_bytes, named
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
@@ -98,9 +99,6 @@ def _steps(key: str) -> list[str]:
     return [name for name in key.split("/") if name not in ("", ".")]
 
 
-NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF's name of a scale without values
-
-
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     names = array_names(path, [each.spec.key for each in arrays])
@@ -179,10 +177,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     for key, variable in metadata.variables.items():
         others += _variable(file, path, key, variable, dataset, lost)
         others += _bounds(file, path, variable, dataset, lost)
-    notes += tuple(
-        f"left out: the coordinates {key} of {spec.key}, because others of that name have other values"
-        for key in others
-    )
+    notes += tuple(not_shared(key, spec.key) for key in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -252,8 +247,6 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
 
 def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tuple[Any, bool]:
     """The dataset of a name and whether it is new, None if one of that name has other values."""
-    import numpy as np
-
     (checked,) = array_names(path, [key])
     group, name = place_of(file, path, checked)
     if not group.id.links.exists(name):
@@ -263,10 +256,7 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tu
     if not is_own(group, name):
         return None, False
     found = group[name]
-    values, wanted = (
-        np.asarray(each[()] if isinstance(each, h5py.Dataset) else each) for each in (found, scale.values)
-    )
-    same = values.shape == wanted.shape and np.array_equal(values, wanted, equal_nan=wanted.dtype.kind == "f")
+    same = isinstance(found, h5py.Dataset) and same_values(found[()], scale.values)
     return (found if same else None), False
 
 

@@ -27,6 +27,7 @@ from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.unsigned import as_it_stands_for
+from poolcli.formats.zarr.coordinates import coordinates, followers
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
@@ -90,10 +91,12 @@ class Stored:
 
     @cached_property
     def _arrays(self) -> list[tuple[str | None, Any, bool]]:
-        """The key of each array, the array, and whether it can be pooled."""
+        """The key of each array, the array, and whether it can be pooled; without coordinates of others."""
         with opening(self.path):
             found = walk(self.path, self.root, self.options.allow_external)
-            return [(key, array, _is_of_numbers(array)) for key, array in found]
+            arrays = list(found)
+            beside = followers({key: array for key, array in arrays if key})
+            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in beside]
 
     @cached_property
     def headers(self) -> Sequence[Header]:
@@ -198,7 +201,13 @@ class _Array:
     @property
     def metadata(self) -> Metadata:
         with opening(self.where):
-            found = metadata_of(self.root, self.header.key, self.array)
+            key = self.header.key
+            found = metadata_of(self.root, key, self.array)
+            if key and found.dimensions:
+                names = [each.label for each in found.dimensions]
+                dimensions, variables, notes = coordinates(self.root, key, self.array, names)
+                notes = (*found.notes, *notes)
+                found = replace(found, dimensions=dimensions, variables=variables, notes=notes)
             more = of_image(self.root, self.header.key) if self.of_image else {}
             return replace(found, ome={**found.ome, **more})
 

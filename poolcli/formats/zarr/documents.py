@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from posixpath import basename, join
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
+from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
 from poolcli.formats.checks import named
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
+from poolcli.formats.zarr.coordinates import TEXT
 from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.windows import ceil_div
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LOSSLESS = (
     "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
@@ -143,18 +148,21 @@ class NewArray:
     key: str
     documents: Documents
     grid: Grid
-    scales: Mapping[str, Scale]
+    scales: Mapping[str, NDArray[Any]]
     notes: tuple[str, ...]
 
 
 def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[NewArray]:
     """The new arrays of one store at `path`; refuses names that lead out of it."""
     names = array_names(path, [spec.key for spec in specs])
-    return [_made(path, name, spec, options) for name, spec in zip(names, specs, strict=True)]
+    taken: dict[str, NDArray[Any]] = {}
+    return [_made(path, name, spec, options, taken) for name, spec in zip(names, specs, strict=True)]
 
 
-def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> NewArray:
-    """A new array, stored like its input as far as its type and shape allow."""
+def _made(path: str, key: str, spec: Spec, options: WriteOptions, taken: dict[str, NDArray[Any]]) -> NewArray:
+    """A new array, stored like its input as far as possible; it shares the coordinates that are `taken`."""
+    import numpy as np
+
     kept, lost = spec.metadata.store, list[str]()
     if options.shards and kept.get("version") == 2:
         kept = {}  # v2 has no shards
@@ -163,20 +171,25 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions) -> NewArray:
     attributes = plain(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
     # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
-    labels = tuple(dimension.label or None for dimension in spec.metadata.dimensions)
+    labels = tuple(each.label or basename(next(iter(each.scales), "")) or None for each in spec.metadata.dimensions)
     names = labels if any(labels) or version == 2 else names_of(layout)
     fill, has_fill = fill_value(kept, spec.dtype)
     without = list[str]()
     describe = _array_2 if version == 2 else _array_3
     documents = describe(key, spec, grid, kept, fill, names, attributes, without)
-    scales = {}
+    scales, others = {}, list[str]()
     if key:
         documents |= _groups(key, spec.metadata.groups, version, lost)
-        for each, scale in (item for dimension in spec.metadata.dimensions for item in dimension.scales.items()):
+        for each, scale, axes in _coordinates(spec, labels):
             place, _ = array_names(path, [each, key])  # refuses two of one name, and one that is a group of the other
-            documents |= _scale(place, scale, version, lost)
-            scales[place] = scale
-    notes = [*spec.metadata.notes, *grid.notes]
+            values = np.asarray(scale.values)
+            values = values if values.dtype.name in DTYPES else np.array(values.astype(str), object)
+            if taken.setdefault(place, values) is values:
+                documents |= _scale(place, values, scale.attributes, axes, version, lost)
+                scales[place] = values
+            elif not same_values(taken[place], values):
+                others.append(each)
+    notes = [*spec.metadata.notes, *grid.notes, *(not_shared(each, spec.key) for each in others)]
     if not has_fill:
         notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
     if without:
@@ -214,7 +227,7 @@ def _array_3(
         "codecs": codecs,
         "attributes": stored_attributes(about, spec.dtype),
     }
-    return {join(key, "zarr.json"): content | ({"dimension_names": list(names)} if names else {})}
+    return {join(key, "zarr.json"): content | ({"dimension_names": list(names)} if names or not spec.shape else {})}
 
 
 def _array_2(
@@ -224,7 +237,7 @@ def _array_2(
     import numpy as np
 
     attributes = dict(about)
-    if names and all(names):
+    if all(names) and (names or not spec.shape):
         attributes[DIMENSIONS] = list(names)
         if not any("multiscales" in group for group in spec.metadata.groups.values()):
             fill = _number(attributes.pop("_FillValue", None))  # for xarray any fill value is a nodata value
@@ -263,12 +276,35 @@ def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, los
     return documents
 
 
-def _scale(place: str, scale: Scale, version: int, lost: list[str]) -> Documents:
+def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, Names]]:
+    """The coordinates of an array and their bounds, with their keys and the names of their axes."""
+    along = [
+        (key, scale, (label,))
+        for label, dimension in zip(labels, spec.metadata.dimensions, strict=True)
+        for key, scale in dimension.scales.items()
+        if not scale.title.startswith(NO_VARIABLE)
+    ]
+    beside = [(key, scale, tuple(labels[i] for i in scale.axes)) for key, scale in spec.metadata.variables.items()]
+    for key, scale, names in (*along, *beside):
+        yield key, scale, names
+        yield from ((place, each, (*names, basename(each.title))) for place, each in scale.bounds.items())
+
+
+def _scale(
+    place: str, values: NDArray[Any], attributes: Mapping[str, Any], names: Names, version: int, lost: list[str]
+) -> Documents:
     """The documents of an array of coordinates, in one chunk."""
-    spec = Spec(scale.values.shape, scale.values.dtype.name, "W", place)
+    is_text = values.dtype == object
+    spec = Spec(values.shape, "uint8" if is_text else values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
     describe = _array_2 if version == 2 else _array_3
-    return describe(place, spec, grid, {}, 0, (basename(place),), plain(scale.attributes, place, lost), [])
+    documents = describe(place, spec, grid, {}, 0, names, plain(attributes, place, lost), [])
+    if is_text:
+        own = documents[join(place, ".zarray" if version == 2 else "zarr.json")]
+        text: dict[str, Any] = {"dtype": "|O", "filters": [{"id": TEXT}], "fill_value": ""}
+        text_3: dict[str, Any] = {"data_type": "string", "codecs": [{"name": TEXT}, ZSTD_3], "fill_value": ""}
+        own |= text if version == 2 else text_3
+    return documents
 
 
 USUAL = {1: 2**20, 2: 1024, 3: 128}  # the default length of a chunk along each spatial axis, by their number

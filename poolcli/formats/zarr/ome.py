@@ -11,10 +11,9 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
-from poolcli.formats.cf import LARGEST
-from poolcli.formats.checks import NAMES, byte_count, named
+from poolcli.formats.checks import NAMES, named
 from poolcli.formats.names import below
-from poolcli.formats.records import Axis, Dimension, Metadata, Scale
+from poolcli.formats.records import Axis, Dimension, Metadata
 from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
 from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field
@@ -286,7 +285,7 @@ def dimension_names(array: Any) -> tuple[str | None, ...]:
 
 
 def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
-    """The metadata of an array."""
+    """The metadata of an array, without coordinates."""
     axes = axes_of(root, key, array)
     groups, dropped = {}, []
     for name, group in groups_above(root, key):
@@ -294,7 +293,6 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
         groups[name] = attributes
     notes = (f"left out, because it describes several levels: {named(dropped)}",) if dropped else ()
-    dimensions = _dimensions(root, key, array, axes) if axes else ()
     ome = described(root, key)
     found = ome.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
@@ -305,7 +303,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         store=stored(array),
         attributes=attributes_of(root, key, array),
         groups=groups,
-        dimensions=dimensions,
+        dimensions=tuple(Dimension(name or "", {}) for name in axes),
         notes=notes,
     )
 
@@ -326,27 +324,3 @@ def stored(array: Any) -> dict[str, Any]:
         codecs = sharding["codecs"]
     index = {word: sharding[word] for word in ("index_codecs", "index_location") if word in sharding}
     return common | {"codecs": codecs, "index": index, "chunk_key_encoding": found["chunk_key_encoding"]}
-
-
-def _dimensions(root: Any, key: str | None, array: Any, axes: Sequence[str | None]) -> tuple[Dimension, ...]:
-    """Names of the axes, and coordinates: the one-dimensional array of an axis' name in the same group."""
-    above = (key or "").rpartition("/")[0].strip("/")
-    room, found = LARGEST, []
-    for name, length in zip(axes, array.shape, strict=True):
-        scales = {}
-        place = f"{above}/{name}".strip("/")
-        values = _values(root, place, length) if name and key and place != key.strip("/") else None
-        if values is not None:
-            room -= byte_count(values.shape, DTYPES[values.dtype.name].itemsize)
-            if room >= 0:
-                scales["/" + place] = Scale(values[:], "", attributes_of(root, place, values))
-        found.append(Dimension(name or "", scales))
-    return tuple(found)
-
-
-def _values(root: Any, place: str, length: int) -> Any:
-    with suppress(*KNOWN):
-        node = root[below(place)]
-        if not is_group(node) and node.shape == (length,) and node.dtype.name in DTYPES:
-            return node
-    return None

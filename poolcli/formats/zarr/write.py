@@ -212,8 +212,8 @@ def _remove_torn(store: Any) -> None:
 def _write_scales(path: str, store: Any, planned: Sequence[NewArray]) -> None:
     with opening(path):
         for new_array in planned:
-            for key, scale in new_array.scales.items():
-                array_over(store, key, new_array.documents, True)[:] = scale.values
+            for key, values in new_array.scales.items():
+                array_over(store, key, new_array.documents, True)[...] = values
 
 
 def _has_negative_zero(array: NDArray[Any]) -> bool:
