@@ -64,7 +64,8 @@ def _array_name(path: str, key: str | None, naming: Naming, error: type[PoolErro
         _check(name, naming)
     except ValueError as reason:
         remedy = f"name it yourself: {field('output', f'{path}:/NAME')}"
-        raise error(f"{path}: cannot hold an array called {_quoted(key)}: {reason}; {remedy}") from None
+        quoted = ascii(key) if len(key) <= LONGEST_STEP else f"{key[:LONGEST_STEP]!a}..."
+        raise error(f"{path}: cannot hold an array called {quoted}: {reason}; {remedy}") from None
     return name
 
 
@@ -105,7 +106,3 @@ def _groups(name: str) -> set[str]:
     """The groups on the way to a name, the root among them."""
     steps = name.split("/") if name else []
     return {"/".join(steps[:depth]) for depth in range(len(steps))}
-
-
-def _quoted(name: str) -> str:
-    return ascii(name) if len(name) <= LONGEST_STEP else f"{name[:LONGEST_STEP]!a}..."

@@ -110,13 +110,11 @@ class Flat:
     def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
         done = 0
         for first, length in contiguous_runs(shape, region):
-            self._read_run(target[done : done + length * itemsize], self.start + first * itemsize)
-            done += length * itemsize
-
-    def _read_run(self, target: memoryview, offset: int) -> None:
-        self.stream.seek(offset)
-        if self.stream.readinto(target) < len(target):  # type: ignore[attr-defined]  # a buffered stream has it
-            raise FileError(f"{self.stream.name}: became shorter while it was being read")
+            part = target[done : done + length * itemsize]
+            self.stream.seek(self.start + first * itemsize)
+            if self.stream.readinto(part) < len(part):  # type: ignore[attr-defined]  # a buffered stream has it
+                raise FileError(f"{self.stream.name}: became shorter while it was being read")
+            done += len(part)
 
 
 def streamed(name: str, stream: BinaryIO) -> InMemoryReader:
@@ -261,7 +259,11 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
     if len(text) < length or not size:
         raise FileError(f"{name}: ends inside its .npy header")
     shape, fortran, dtype = _parsed(name, io.BytesIO(len(text).to_bytes(4, "little") + text))
-    kind = _dtype_name(name, dtype)
+    if dtype.names or dtype.subdtype:
+        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
+    if dtype.hasobject:
+        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
+    kind = check_dtype(name, dtype.name)
     check_rank(name, shape)
     if len(shape) > MOST_AXES:
         raise FileError(f"{name}: has {len(shape)} axes; at most {MOST_AXES} are read")
@@ -283,14 +285,6 @@ def _parsed(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
     return shape, fortran, dtype
-
-
-def _dtype_name(name: str, dtype: np.dtype[Any]) -> str:
-    if dtype.names or dtype.subdtype:
-        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
-    if dtype.hasobject:
-        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
-    return check_dtype(name, dtype.name)
 
 
 def _bytes(header: Header) -> int:

@@ -131,21 +131,17 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
+    names = array_names(path, [named.spec.key for named in arrays])
+    flat = [name.replace("/", "_") for name in names]  # unless that would give two members one name
+    names = flat if len(set(flat)) == len(flat) else names
     with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, named in zip(_member_names(path, arrays), arrays, strict=True):
+        for name, named in zip(names, arrays, strict=True):
             # With a fixed date, the same array gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as target:
                 npy.write_to(target, named.array)
     return ()
-
-
-def _member_names(path: str, arrays: Sequence[NamedArray]) -> list[str]:
-    """The names of the members: slashes become underscores, unless that would give two members one name."""
-    names = array_names(path, [named.spec.key for named in arrays])
-    flat = [name.replace("/", "_") for name in names]
-    return flat if len(set(flat)) == len(flat) else names
 
 
 def _translated(path: str) -> AbstractContextManager[None]:

@@ -161,7 +161,9 @@ Result = TypeVar("Result")
 
 def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
     """The result of `look`, in a subprocess if the format at `path` is fragile. Crashes become a PoolError, too."""
-    if _is_worker() or not can_crash(path, None) or sys.platform != "linux":
+    processes = sys.modules.get("multiprocessing.process")  # which takes 10 ms to import
+    is_worker = processes is not None and processes.current_process().daemon  # which may crash
+    if is_worker or not can_crash(path, None) or sys.platform != "linux":
         try:
             return look()
         except PoolError:
@@ -171,9 +173,3 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
     from poolcli.system.subprocesses import run_in_subprocess
 
     return run_in_subprocess(path, look)
-
-
-def _is_worker() -> bool:
-    """Whether this is a worker, which may crash; without importing multiprocessing, which takes 10 ms."""
-    module = sys.modules.get("multiprocessing.process")
-    return module is not None and module.current_process().daemon

@@ -132,10 +132,9 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: its safetensors header is broken") from error
     start = LENGTH + length
-    whole = isinstance(entries, dict) and all(
-        _is_about(entry) if name == ABOUT else _is_entry(entry, size - start) for name, entry in entries.items()
-    )
-    if not whole:
+    about = entries.get(ABOUT, {}) if isinstance(entries, dict) else None
+    whole = isinstance(about, dict) and all(isinstance(value, str) for value in about.values())
+    if not whole or not all(_is_entry(entries[name], size - start) for name in entries if name != ABOUT):
         raise FileError(f"{path}: its safetensors header is broken, or claims data that the file does not hold")
     return entries, start
 
@@ -146,10 +145,6 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")
     return found
-
-
-def _is_about(entry: Any) -> bool:
-    return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())
 
 
 def _is_entry(entry: Any, size: int) -> bool:

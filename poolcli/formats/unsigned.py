@@ -25,20 +25,16 @@ FILLS = ("fill_value", "fillvalue")  # as Zarr and h5py call them
 def as_it_stands_for(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
     """The reader; or that of unsigned numbers, if the attributes of its signed ones say that they are."""
     header = reader.header
-    if DTYPES[header.dtype].kind != "int" or not _is_true(attributes):
+    try:
+        said = attributes.get(UNSIGNED)
+    except UNREADABLE:
+        return reader
+    if DTYPES[header.dtype].kind != "int" or not isinstance(said, str | bytes) or said not in ("true", b"true"):
         return reader
     dtype = f"u{header.dtype}"
     missing = missing_in(_unsigned(attributes, dtype), dtype)
     notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED} says")
     return _Unsigned(replace(header, dtype=dtype, missing=missing, notes=notes), reader)
-
-
-def _is_true(attributes: Mapping[str, Any]) -> bool:
-    try:
-        said = attributes.get(UNSIGNED)
-    except UNREADABLE:
-        return False
-    return (said.decode("latin-1") if isinstance(said, bytes) else said) == "true"
 
 
 @dataclass(slots=True)

@@ -68,10 +68,6 @@ def _shuffle(data: bytes, values: Values, most: int) -> Unpacked:
     return moved.T.tobytes() + data[size * count :]
 
 
-def _fletcher32(data: bytes, values: Values, most: int) -> Unpacked:
-    return data[:-CHECKSUM]
-
-
 def _nbit(data: bytes, values: Values, most: int) -> Unpacked:
     _, whole, count, kind, size, _, bits, *_ = (*values, *[0] * 8)
     if whole:
@@ -121,8 +117,8 @@ def _library() -> Any:
 
 
 BUILT_IN: dict[int, Callable[[bytes, Values, int], Unpacked | None]] = {
-    1: partial(_stream, zlib.decompressobj), 2: _shuffle, FLETCHER32: _fletcher32, 4: _szip, 5: _nbit,
-    6: _scale_offset, 307: partial(_stream, bz2.BZ2Decompressor), 32000: _lzf,
+    1: partial(_stream, zlib.decompressobj), 2: _shuffle, FLETCHER32: lambda data, values, most: data[:-CHECKSUM],
+    4: _szip, 5: _nbit, 6: _scale_offset, 307: partial(_stream, bz2.BZ2Decompressor), 32000: _lzf,
 }  # fmt: skip
 
 

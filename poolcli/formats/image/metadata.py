@@ -29,39 +29,30 @@ class Grid(NamedTuple):
 def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
     """GeoTIFF tags for pixels on the grids `x` and `y` of the input's; raises for tags of odd forms."""
     points = _key(found.get(tags.GEO_KEYS, ()), RASTER_TYPE) == OF_POINTS
-    first = [grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y)]
-    kept = dict(found)
+    left, top = (grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y))
+    kept, ties, matrix = dict(found), list[float](), list[float]()
     if tags.PIXEL_SCALE in found:
         across, down, depth = found[tags.PIXEL_SCALE]
         kept[tags.PIXEL_SCALE] = (float(across * x.step), float(down * y.step), float(depth))
-    if tags.TIE_POINTS in found:
-        kept[tags.TIE_POINTS] = _tie_points(found[tags.TIE_POINTS], first, (x.step, y.step))
-    if tags.TRANSFORMATION in found:
-        kept[tags.TRANSFORMATION] = _transformation(found[tags.TRANSFORMATION], first, (x.step, y.step))
-    return kept
+    for i, j, *others in _rows(found, tags.TIE_POINTS, 6):  # a position in the raster (i, j, k), and its coordinates
+        ties += [(i - left) / x.step, (j - top) / y.step, *others]
+    for a, b, c, d in _rows(found, tags.TRANSFORMATION, 4):  # a matrix from (i, j, k, 1) to coordinates
+        matrix += [a * x.step, b * y.step, c, d + a * left + b * top]
+    if tags.TRANSFORMATION in found and len(matrix) != 16:
+        raise ValueError("it is no matrix of 4 x 4")
+    kept |= {tags.TIE_POINTS: tuple(map(float, ties))} if ties else {}
+    return kept | ({tags.TRANSFORMATION: tuple(map(float, matrix))} if matrix else {})
+
+
+def _rows(found: Mapping[int, Any], tag: int, length: int) -> Iterator[Sequence[float]]:
+    values = found.get(tag, ())
+    return (values[at : at + length] for at in range(0, len(values), length))
 
 
 def _key(keys: Sequence[int], wanted: int) -> int | None:
     """The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four."""
     entries = (keys[i : i + 4] for i in range(4, len(keys), 4))
     return next((entry[3] for entry in entries if len(entry) == 4 and entry[:2] == (wanted, 0)), None)
-
-
-def _tie_points(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
-    """Tie points, six numbers each: a position in the raster (i, j, k), and its coordinates."""
-    kept: list[float] = []
-    for i, j, *others in (values[at : at + 6] for at in range(0, len(values), 6)):
-        kept += [(i - first[0]) / steps[0], (j - first[1]) / steps[1], *others]
-    return tuple(float(value) for value in kept)
-
-
-def _transformation(values: Sequence[float], first: Sequence[float], steps: Sequence[float]) -> tuple[float, ...]:
-    """A 4 x 4 matrix, row by row, from (i, j, k, 1) to coordinates."""
-    kept: list[float] = []
-    for row in range(0, 16, 4):
-        a, b, c, d = values[row : row + 4]
-        kept += [a * steps[0], b * steps[1], c, d + a * first[0] + b * first[1]]
-    return tuple(float(value) for value in kept)
 
 
 MOST_DOTS = 65_536  # per inch; JPEG has 16 bits for them
@@ -114,7 +105,9 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         raise
     except Exception:  # what Pillow reads as it is, it may not be able to write
         lost.append((WORDS["exif"], DAMAGED))
-    blocks = dict(info.get("photoshop", {})) or _blocks_in(profiles)
+    data = _profile(profiles, "iptc", "8bim") or b""
+    blocks = dict(info.get("photoshop", {})) or tags.blocks_of(data.removeprefix(SIGN_OF_BLOCKS))
+    blocks = blocks or ({tags.IPTC_BLOCK: data} if data else {})
     if is_tiff:
         try:
             found |= _of_tiff(exif)
@@ -175,12 +168,6 @@ def _xmp_in(profiles: Mapping[str, bytes]) -> bytes | None:
     return None if data is None or data.startswith(EXIF_SIGN) else data.removeprefix(XMP_SIGN)
 
 
-def _blocks_in(profiles: Mapping[str, bytes]) -> dict[int, bytes]:
-    data = _profile(profiles, "iptc", "8bim") or b""
-    blocks = tags.blocks_of(data.removeprefix(SIGN_OF_BLOCKS))
-    return blocks if blocks or not data else {tags.IPTC_BLOCK: data}
-
-
 def _others(info: Mapping[str, Any]) -> Iterator[str]:
     """What else a JPEG or PNG holds, by name."""
     across, down = info.get("aspect") or (info.get("jfif_density", (1, 1)) if not info.get("jfif_unit") else (1, 1))
@@ -196,7 +183,7 @@ def _others(info: Mapping[str, Any]) -> Iterator[str]:
 def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata without what is for the pixels as they were stored: georeference, XMP data of a panorama."""
     gone = ["geo"] if "geo" in found else []
-    gone += ["xmp"] if _counts_pixels(found.get("xmp", b"")) else []
+    gone += ["xmp"] if _PANORAMA.search(found.get("xmp", b"")) else []
     if not gone:
         return dict(found)
     lost = (*found.get("lost", ()), *((WORDS[key], "the image was rotated") for key in gone))
@@ -207,20 +194,14 @@ def _of_tiff(exif: Exif) -> dict[str, Any]:
     stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
-    dots = _dots_of_tiff(exif)
+    unit = exif.get(tags.RESOLUTION_UNIT, INCH)
+    if unit in (INCH, CENTIMETRE) and all(tag in exif for tag in tags.RESOLUTION):
+        dots = (_dots(exif[tag]) for tag in tags.RESOLUTION)
+        found["dpi"] = tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
     nodata = exif.get(tags.NO_DATA)
     if isinstance(nodata, str | int | float):
         found["nodata"] = str(nodata).strip("\0 ")
-    return found | ({"geo": geo} if geo else {}) | ({"dpi": dots} if dots else {})
-
-
-def _dots_of_tiff(exif: Exif) -> tuple[Any, ...] | None:
-    """The resolution in dots per inch; None if it has another unit, or is missing."""
-    unit = exif.get(tags.RESOLUTION_UNIT, INCH)
-    dots = [_dots(exif.get(tag)) for tag in tags.RESOLUTION]
-    if unit not in (INCH, CENTIMETRE) or not all(tag in exif for tag in tags.RESOLUTION):
-        return None
-    return tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
+    return found | ({"geo": geo} if geo else {})
 
 
 def _photoshop(exif: Exif) -> dict[int, bytes]:
@@ -356,11 +337,6 @@ def _without(data: bytes, names: bytes) -> bytes:
     """The data without these attributes, and elements with all that is in them."""
     data = re.sub(rb"(?s)<(" + names + rb")(?:\s[^>]*)?(?:(?<=/)>|>.*?</\1\s*>)\s*", b"", data)
     return re.sub(rb"\s(?:" + names + rb")\s*=\s*(?:\"[^\"]*\"|'[^']*')", b"", data)
-
-
-def _counts_pixels(data: bytes) -> bool:
-    """Whether it has sizes and positions of a panorama."""
-    return _PANORAMA.search(data) is not None
 
 
 def _scaled_xmp(data: bytes, factors: Sequence[float]) -> bytes:

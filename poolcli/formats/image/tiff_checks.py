@@ -138,7 +138,10 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
         return
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
         stream.seek(at)
-        found = _claimed(size_of, stream.read(min(count, HEAD)))
+        try:
+            found = size_of(stream.read(min(count, HEAD)))
+        except (struct.error, IndexError):  # it is cut short, which the decoder reports
+            continue
         if found and (found[0] > _blocks(width) or found[1] > _blocks(height)):
             raise FileError(
                 f"{path}: is damaged: an image of {found[0]} x {found[1]} is stored in page {number}, "
@@ -164,13 +167,6 @@ def _refuse_longer(path: str, number: int, page: Any, stream: BinaryIO) -> None:
             raise FileError(
                 f"{path}: is damaged: a strip or tile of page {number} unpacks to more than its {human_bytes(most)}"
             )
-
-
-def _claimed(size_of: Callable[[bytes], Size | None], data: bytes) -> Size | None:
-    try:
-        return size_of(data)
-    except (struct.error, IndexError):  # it is cut short, which the decoder reports
-        return None
 
 
 def _blocks(length: int) -> int:
