@@ -28,7 +28,9 @@ class Grid(NamedTuple):
 
 def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
     """GeoTIFF tags for pixels on the grids `x` and `y` of the input's; raises for tags of odd forms."""
-    points = _key(found.get(tags.GEO_KEYS, ()), RASTER_TYPE) == OF_POINTS
+    # The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four.
+    keys = (entry for entry in _rows(found, tags.GEO_KEYS, 4) if len(entry) == 4)
+    points = next((value for key, place, _, value in keys if (key, place) == (RASTER_TYPE, 0)), None) == OF_POINTS
     left, top = (grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y))
     kept, ties, matrix = dict(found), list[float](), list[float]()
     if tags.PIXEL_SCALE in found:
@@ -47,12 +49,6 @@ def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
 def _rows(found: Mapping[int, Any], tag: int, length: int) -> Iterator[Sequence[float]]:
     values = found.get(tag, ())
     return (values[at : at + length] for at in range(0, len(values), length))
-
-
-def _key(keys: Sequence[int], wanted: int) -> int | None:
-    """The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four."""
-    entries = (keys[i : i + 4] for i in range(4, len(keys), 4))
-    return next((entry[3] for entry in entries if len(entry) == 4 and entry[:2] == (wanted, 0)), None)
 
 
 MOST_DOTS = 65_536  # per inch; JPEG has 16 bits for them

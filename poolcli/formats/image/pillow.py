@@ -44,7 +44,7 @@ pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 PACKAGE = "poolcli.formats.image"
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 
-# By these Pillow multiplies the numbers of a grey PNG, but not its transparent number.
+# By these Pillow multiplies the numbers of a grey PNG, but not its transparent number, which follows them here.
 GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open
 DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
@@ -79,8 +79,10 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     notes: list[str] = []
     try:
         image: Image = stack.enter_context(pil.open(stream, formats=formats))
-        if image.format == "MPO":
-            _check_views(path)
+        if image.format == "MPO":  # whose further images may be cut off
+            with pil.open(path, formats=("JPEG",)) as probe:
+                for number in range(1, probe.n_frames):
+                    probe.seek(number)
     except Exception as error:
         if start.startswith(FORMATS["tiff"].magic) and isinstance(error, pil.UnidentifiedImageError):
             return None, []
@@ -115,13 +117,6 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
     more = len(said) - MOST_WARNINGS
     return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
-
-
-def _check_views(path: str) -> None:
-    """Raises whatever Pillow does for an MPO whose further images are cut off."""
-    with pil.open(path, formats=("JPEG",)) as probe:
-        for number in range(1, probe.n_frames):
-            probe.seek(number)
 
 
 def format_name(image: Image) -> str:
@@ -180,7 +175,9 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         tiff_checks.refuse_lacking(path, image.tell() + 1, stored_tags(image))
     exif = exif_of(image)
     mode = _mode(path, image, animated)
-    _scale_transparent_grey(image)
+    rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
+    if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
+        image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
 
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
@@ -292,13 +289,6 @@ def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:
         return {}
     sampling = pil_jpeg.get_sampling(image)
     return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
-
-
-def _scale_transparent_grey(image: Image) -> None:
-    """Scales the transparent grey of a PNG to 8 bits, as Pillow does with the pixels."""
-    rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
-    if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
-        image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
 
 
 def _changes(image: Image, mode: str) -> Iterator[str]:

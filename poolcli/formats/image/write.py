@@ -141,12 +141,16 @@ def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, An
     able = KEEPS.get(name, set())
     kept = {key: value for key, value in found.items() if key in able}
     notes = [f"{WORDS[key]} not kept: {name} files cannot store it" for key in found if key in WORDS.keys() - able]
-    if not _is_unusual(found.get("colour", {})):
+    chunks = found.get("colour", {})  # of a PNG; other formats mean sRGB without a name
+    if b"sRGB" in chunks or all(data == SRGB_CHUNKS[kind] for kind, data in chunks.items()):
         notes = [note for note in notes if not note.startswith(WORDS["colour"])]
+    fitting = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
     for page in (kept, *kept.get("pages", {}).values()):
-        if "icc_profile" in page and not _profile_fits(page["icc_profile"], mode):
-            space = page.pop("icc_profile")[16:20].decode("latin-1").strip()
-            notes.append(f"{WORDS['icc_profile']} not kept: it is for {space} pixels, these are {mode}")
+        space = page.get("icc_profile", b"")[16:20]
+        if "icc_profile" in page and space != fitting and mode != BANDS:  # bands are those of the input
+            del page["icc_profile"]
+            said = space.decode("latin-1").strip()
+            notes.append(f"{WORDS['icc_profile']} not kept: it is for {said} pixels, these are {mode}")
     if "pages" in found.keys() - able:
         notes.append(f"metadata of pages after the first not kept: {name} files cannot store it")
     notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
@@ -157,11 +161,6 @@ SRGB_CHUNKS = {  # what other chunks say where they mean sRGB, in units of 1 / 1
     b"gAMA": struct.pack(">I", 45455), b"cICP": bytes([1, 13, 0, 1]),
     b"cHRM": struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000),
 }  # fmt: skip
-
-
-def _is_unusual(chunks: Mapping[bytes, bytes]) -> bool:
-    """Whether the chunks of a PNG name another colour space than sRGB, which other formats mean without a name."""
-    return b"sRGB" not in chunks and any(data != SRGB_CHUNKS[kind] for kind, data in chunks.items())
 
 
 # The metadata as arguments of Pillow's `save`.
@@ -199,13 +198,6 @@ def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[s
 
 
 _OPTIONS = {"jpeg": _jpeg_options, "webp": _webp_options, "png": _png_options}
-
-
-def _profile_fits(profile: bytes, mode: str) -> bool:
-    if mode == BANDS:  # they are those of the input
-        return True
-    space = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
-    return profile[16:20] == space
 
 
 def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:

@@ -79,7 +79,7 @@ class Writer:
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
         unit = self.new_array.grid.unit
-        for span, n, length in zip(region, self.shape, unit, strict=True):
+        for span, n, length in zip(region, self.sparse.shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with translated(self.path), finished():
@@ -98,12 +98,8 @@ class Writer:
         fill = self.sparse.fill_value
         if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
             return bool(np.isnan(first).any())
-        return bool((first == (fill or 0)).any()) and not _has_negative_zero(array)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the whole array."""
-        return tuple(self.sparse.shape)
+        has_negative_zero = array.dtype.kind == "f" and (np.signbit(array) & (array == 0)).any()
+        return bool((first == (fill or 0)).any() and not has_negative_zero)
 
 
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
@@ -214,14 +210,3 @@ def _write_scales(path: str, store: Any, planned: Sequence[NewArray]) -> None:
         for new_array in planned:
             for key, values in new_array.scales.items():
                 array_over(store, key, new_array.documents, True)[...] = values
-
-
-def _has_negative_zero(array: NDArray[Any]) -> bool:
-    """Whether any element is a negative zero."""
-    import numpy as np
-
-    if array.dtype.kind != "f":
-        return False
-    unsigned = np.dtype(f"u{array.dtype.itemsize}").newbyteorder(array.dtype.byteorder)
-    lowest = np.asarray(-0.0, array.dtype).view(unsigned)
-    return bool((np.ascontiguousarray(array).view(unsigned) == lowest).any())
