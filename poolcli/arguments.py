@@ -64,7 +64,7 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
         counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
         raise RequestError(
-            f"{field(name)} has {len(numbers)} numbers, the input has {axes_of}; "
+            f"{field(name)} has {len(numbers)} numbers, but the input has {axes_of}; "
             f"give {counts}, for example {_counted(name, numbers, len(axes))}"
         )
     return numbers
@@ -97,7 +97,7 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
     meant = f"; did you mean {MEANINGS[plain]}?" if MEANINGS.get(plain) in words else ""
     if isinstance(value, str) and plain not in NO_WORDS:
         meant = meant or did_you_mean(value, words, short)
-    raise RequestError(f"{field(name)} is {value!r}, it must be one of {', '.join(words)}{meant}")
+    raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
 
 
 def read(reader: Reader) -> dict[str, Reader]:
@@ -134,7 +134,7 @@ def flag(name: str, value: object) -> bool:
     """True or False, numpy's too; other values, which might mean either, are refused."""
     plain = _plain(value)
     if not isinstance(plain, int) or plain not in (0, 1):
-        raise RequestError(f"{field(name)} is {value!r}, it must be True or False")
+        raise RequestError(f"{field(name)} is {value!r}; it must be True or False")
     return bool(plain)
 
 
@@ -144,7 +144,7 @@ def whole_number(name: str, value: object) -> int:
         return value
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
-    raise RequestError(f"{field(name)} has {value!r}, a whole number is needed")
+    raise RequestError(f"{field(name)} has {value!r}; a whole number is needed")
 
 
 def number_from(least: float) -> Reader:
@@ -153,7 +153,7 @@ def number_from(least: float) -> Reader:
     def number(name: str, value: object) -> float:
         plain = _plain(value)
         if isinstance(plain, bool) or not isinstance(plain, int | float) or not least <= plain < inf:
-            raise RequestError(f"{field(name)} is {value!r}, a number of at least {least:g} is needed")
+            raise RequestError(f"{field(name)} is {value!r}; a number of at least {least:g} is needed")
         return int(plain) if plain == int(plain) else plain
 
     return number
@@ -165,7 +165,7 @@ def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
     found = tuple(_plain(item) for item in ((value,) if items is None else items))
     for number in found:
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise RequestError(f"{field(name)} is {number!r}, a number or several are needed")
+            raise RequestError(f"{field(name)} is {number!r}; a number or several are needed")
     return tuple(number for number in found if isinstance(number, int | float))
 
 
@@ -173,13 +173,13 @@ def divisor(name: str, value: object) -> int:
     """A whole number that a sum may be divided by."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
-        raise RequestError(f"{field(name)} is {value!r}, a whole number other than 0 and below 2**31 is needed")
+        raise RequestError(f"{field(name)} is {value!r}; a whole number other than 0 and below 2**31 is needed")
     return number
 
 
 def _in_range(name: str, number: int, least: int, where: str) -> int:
     if number < least:
-        raise RequestError(f"{field(name)} is {number} on {where}, it must be at least {least}")
+        raise RequestError(f"{field(name)} is {number} on {where}; it must be at least {least}")
     if number > LARGEST:
         raise RequestError(f"{field(name)} on {where} is above 2**63 - 1, the largest number that is read")
     return number

@@ -60,11 +60,11 @@ def default_layout(rank: int) -> str:
     """NC plus spatial axes: `NCW`, `NCHW`, `NCDHW`, and further letters before D from rank 6 on."""
     if rank < 3:
         raise RequestError(
-            f"the input has {rank} {'axis' if rank == 1 else 'axes'}, at least 3 (N, C and one spatial axis) are "
+            f"the input has {rank} {'axis' if rank == 1 else 'axes'}; at least 3 (N, C and one spatial axis) are "
             f"needed; name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
         )
     if rank > len(SPATIAL) + 2:
-        raise RequestError(f"the input has {rank} axes, poolcli pools at most {len(SPATIAL) + 2}")
+        raise RequestError(f"the input has {rank} axes; poolcli pools at most {len(SPATIAL) + 2}")
     return "NC" + SPATIAL[-(rank - 2) :]
 
 
@@ -88,10 +88,12 @@ def check_layout(layout: str, rank: int) -> str:
         raise RequestError(f"layout {layout!r} must name each axis by its own letter{_meant(layout, rank)}")
     if "B" in text and "N" not in text:
         raise RequestError(
-            f"layout {text} would pool along B, as along all axes but N and C; write {text.replace('B', 'N')}"
+            f"layout {text} would pool along B, because only N and C are not pooled; write {text.replace('B', 'N')}"
         )
     if len(text) != rank:
-        raise RequestError(f"layout {text} names {len(text)} axes, the input has {rank}; give one letter for each axis")
+        raise RequestError(
+            f"layout {text} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
+        )
     if not spatial_axes(text):
         raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one besides N and C")
     return text
@@ -182,7 +184,9 @@ def fit_from(fit: object) -> Fit:
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:
-        raise RequestError(f"{field('fit')} is {fit!r}, pixels are needed, such as 800, or 800x600 (width by height)")
+        raise RequestError(
+            f"{field('fit')} is {fit!r}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
+        )
     return Fit(int(found[1]), int(found[2] or found[1]))
 
 

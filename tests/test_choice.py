@@ -146,7 +146,7 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
 
 def test_an_engine_nobody_knows_is_refused() -> None:
     unknown: Any = "cuda"
-    with pytest.raises(RequestError, match=r"^engine is 'cuda', it must be one of auto, numba, numpy$"):
+    with pytest.raises(RequestError, match=r"^engine is 'cuda'; it must be one of auto, numba, numpy$"):
         poolcli.avg_pool(np.ones((1, 1, 4)), 2, engine=unknown)
 
 

@@ -102,8 +102,7 @@ def test_only_the_job_that_workers_die_of_fails(address: str, jobs: list[Job]) -
     found = dict(executor.run([Task(job) for job in jobs], Deadly(OP, Settings()), 2, nothing, address))
     assert [i for i in range(12) if found[i].error] == [7]
     assert str(found[7].error) == (
-        "in/7.npy: the workers that worked on it died, one after the other; the file is damaged, or the memory too "
-        "small for it"
+        "in/7.npy: every worker that processed it died; the file is damaged, or there is too little memory for it"
     )
 
 
@@ -141,7 +140,7 @@ def test_an_interrupted_run_ends_its_workers_and_can_be_continued(jobs: list[Job
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130
     assert said.startswith("poolcli: stopped: ")
-    assert said.endswith(" left; --resume goes on\n")
+    assert said.endswith(" left; --resume continues\n")
     assert said.count("\n") == 1
     assert ended(run.pid)
     assert subprocess.run([*words, "--resume", "-q"]).returncode == 0

@@ -223,8 +223,8 @@ def test_clusters_elsewhere_are_named_as_dask_names_them(
         (
             "no.json", {}, "no.json: No such file or directory; dask scheduler --scheduler-file no.json writes it",
         ),
-        ("list.json", {}, "list.json: is no scheduler file: it holds no address of a scheduler"),
-        ("torn.json", {}, "torn.json: is no scheduler file: it holds no address of a scheduler"),
+        ("list.json", {}, "list.json: is not a scheduler file: it contains no scheduler address"),
+        ("torn.json", {}, "torn.json: is not a scheduler file: it contains no scheduler address"),
     ],
     ids=["no certificates", "unencrypted", "no such certificates", "not configured", "no file", "a list", "torn"],
 )  # fmt: skip

@@ -152,13 +152,13 @@ def masked() -> Any:
 @pytest.mark.parametrize(
     ("make", "keywords", "message"),
     [
-        (lambda: np.ones((1, 1, 8)), {}, "x is a ndarray, a dask array is needed; dask.array.from_array makes one"),
-        (unknown, {}, "x has chunks of unknown lengths; x.compute_chunk_sizes() finds them out"),
+        (lambda: np.ones((1, 1, 8)), {}, "x is a ndarray; a dask array is needed; dask.array.from_array makes one"),
+        (unknown, {}, "x has chunks of unknown lengths; call x.compute_chunk_sizes() first"),
         (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
         (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is chosen by dask; leave it out"),
         (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
          "use kernel=8 or pads=1"),
-        (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu', it must be one of auto, numba, numpy"),
+        (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu'; it must be one of auto, numba, numpy"),
     ],
     ids=["numpy's", "of unknown lengths", "masked", "out", "too short", "engine"],
 )  # fmt: skip

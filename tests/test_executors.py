@@ -376,7 +376,7 @@ def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     with pytest.raises(RequestError) as caught:
         parts_for(plan, 2 * smallest - 1, None, None)
     assert str(caught.value) == (
-        "the smallest part that can be pooled by itself needs 2 MiB, the limit is 2 MiB; raise max_memory"
+        "the smallest part that can be pooled by itself needs 2 MiB, but the limit is 2 MiB; raise max_memory"
     )
 
 

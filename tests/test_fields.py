@@ -74,12 +74,12 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a list too long": (
         lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)),
         "kernel",
-        "kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example kernel=(2, 2)",
+        "kernel has 3 numbers, but the input has 2 spatial axes (H,W); give 1 or 2, for example kernel=(2, 2)",
     ),
     "a number too low": (
         lambda: AvgPool(2, pads_begin=-1).plan((1, 1, 4)),
         "pads_begin",
-        "pads_begin is -1 on every axis, it must be at least 0",
+        "pads_begin is -1 on every axis; it must be at least 0",
     ),
     "a number too large": (
         lambda: AvgPool(2, strides=2**63).plan((1, 1, 4)),
@@ -89,21 +89,21 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "no whole number": (
         lambda: AvgPool(2, dilations=1.5).plan((1, 1, 4)),  # type: ignore[arg-type]  # that is the point
         "dilations",
-        "dilations has 1.5, a whole number is needed",
+        "dilations has 1.5; a whole number is needed",
     ),
     "an unknown word": (
         lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)),
         "auto_pad",
-        "auto_pad is 'same', it must be one of explicit, same_upper, same_lower, valid; "
+        "auto_pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; "
         "did you mean same_upper or same_lower?",
     ),
     "too few axes": (
         lambda: default_layout(2),
         "layout",
-        "the input has 2 axes, at least 3 (N, C and one spatial axis) are needed; "
+        "the input has 2 axes; at least 3 (N, C and one spatial axis) are needed; "
         "name its axes with layout, for example layout='HW'",
     ),
-    "no thread": (lambda: allowed_threads(0), "threads", "threads is 0, it must be at least 1"),
+    "no thread": (lambda: allowed_threads(0), "threads", "threads is 0; it must be at least 1"),
 }
 
 
@@ -116,7 +116,7 @@ def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], na
 
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
     result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
-    refusal = "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2"
+    refusal = "--kernel has 3 numbers, but the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2"
     assert result.err == f"poolcli: x.npy, photo.png: {refusal}\n"
     assert result.code == 2
 

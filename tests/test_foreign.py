@@ -88,13 +88,13 @@ def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> No
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1, it must be at least 0"),
-        (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan, it must be at least 0"),
+        (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1; it must be at least 0"),
+        (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan; it must be at least 0"),
         (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
         (lambda: poolcli.identify(X, np.ma.masked_array(X)), MASK_IGNORED),
         (
             lambda: poolcli.AvgPool(2).plan(5),  # type: ignore[arg-type]  # as people write it
-            "shape is 5, the lengths of all axes are needed, such as (1, 3, 32, 32)",
+            "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",
         ),
     ],
     ids=["atol", "nan", "a mask compared", "a mask identified", "a number for a shape"],

@@ -114,7 +114,7 @@ def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, mo
     result = limited(*command, "19M")
     assert result.returncode == 1
     assert result.stderr == (
-        "poolcli: x.npz: needs 19.1 MiB of memory, the limit is 19 MiB; raise --max-memory "
+        "poolcli: x.npz: needs 19.1 MiB of memory, but the limit is 19 MiB; raise --max-memory "
         "(one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)\n"
     )
     assert not Path("y.npy").exists()

@@ -267,7 +267,9 @@ def test_a_long_axis_takes_no_more_than_was_allowed(op: str, limit: int, engine:
     assert peak <= 1.3 * limit
     assert result.code == (limit == 64)
     if result.code:
-        assert result.err.startswith("poolcli: x.npz: needs 80 MiB of memory, the limit is 64 MiB; raise --max-memory")
+        assert result.err.startswith(
+            "poolcli: x.npz: needs 80 MiB of memory, but the limit is 64 MiB; raise --max-memory"
+        )
 
 
 @pytest.mark.slow
@@ -413,7 +415,7 @@ def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: 
     ("value", "message"),
     [
         (0, "max_memory is 0; give bytes from 1 on, or a size such as '2G'"),
-        (1.5, "max_memory has 1.5, a whole number is needed"),
+        (1.5, "max_memory has 1.5; a whole number is needed"),
         ("much", "max_memory is 'much'; write a size such as 500M or 4G"),
     ],
 )

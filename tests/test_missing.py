@@ -183,9 +183,9 @@ def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> N
 
 
 REFUSED = (
-    ("a word", "x", "missing is 'x', a number or several are needed"),
-    ("a truth value", True, "missing is True, a number or several are needed"),
-    ("an array of two axes", np.zeros((2, 2)), "missing is [0.0, 0.0], a number or several are needed"),
+    ("a word", "x", "missing is 'x'; a number or several are needed"),
+    ("a truth value", True, "missing is True; a number or several are needed"),
+    ("an array of two axes", np.zeros((2, 2)), "missing is [0.0, 0.0]; a number or several are needed"),
     ("a number of another type", 300, "missing=300 is not a number of uint8, which has whole numbers from 0 to 255"),
     ("a fraction", 0.5, "missing=0.5 is not a number of uint8, which has whole numbers from 0 to 255"),
     ("nan", NAN, "missing=nan is not a number of uint8, which has whole numbers from 0 to 255"),
@@ -200,7 +200,7 @@ def test_what_no_element_can_be_is_refused(value: Any, message: str) -> None:
     assert (str(caught.value), caught.value.field) == (message, "missing")
 
 
-LEFT_OUT = "are missing and excluded; windows without others give "
+LEFT_OUT = "are missing and excluded; windows without other elements give "
 
 
 @pytest.fixture
@@ -452,7 +452,7 @@ def test_a_minimum_needs_missing_values(cli: Any, tmp_path: Path) -> None:
     result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "1")
     assert (result.code, "--min-count has no effect: no nodata value is known" in result.out) == (0, True)
     result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "2", "--missing=-9", "--overwrite")
-    assert "windows with fewer than 2 others give -9 again" in " ".join(result.out.split())
+    assert "windows with fewer than 2 other elements give -9 again" in " ".join(result.out.split())
     assert np.load(y).tolist() == [[[-9, -9, 4]]]
 
 

@@ -110,11 +110,11 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     [
         (
             ModePool(2), "float32",
-            "a mode needs integers or bool, the input is float32; convert it, or use max or avg",
+            "a mode needs integers or bool, but the input is float32; convert it, or use max or avg",
         ),
         (
             ModePool(2), "bfloat16",
-            "a mode needs integers or bool, the input is bfloat16; convert it, or use max or avg",
+            "a mode needs integers or bool, but the input is bfloat16; convert it, or use max or avg",
         ),
         (
             ModePool(2, 4, rounding_type="ceil"), "uint8",

@@ -128,7 +128,7 @@ def test_a_region_knows_what_it_reads_and_makes() -> None:
 
 def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
     region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
-    with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), the plan reads \(1, 1, 4, 8\)$"):
+    with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), but the plan reads \(1, 1, 4, 8\)$"):
         run_region(region, np.ones((1, 1, 8, 8), np.float32))
 
 

@@ -96,8 +96,8 @@ def test_check_is_of_one_layer_and_against_a_framework_where_they_are_given() ->
         ), (),
     ]  # fmt: skip
     assert _message(lambda: poolcli.check(MODEL, layer="none")).startswith(f"{MODEL}: no pooling layer is called none;")
-    assert _message(lambda: poolcli.check(MODEL, against="caffe")).startswith("against is 'caffe', it must be one of")
-    assert _message(lambda: PLAN.to("caffe")).startswith("like is 'caffe', it must be one of")
+    assert _message(lambda: poolcli.check(MODEL, against="caffe")).startswith("against is 'caffe'; it must be one of")
+    assert _message(lambda: PLAN.to("caffe")).startswith("like is 'caffe'; it must be one of")
 
 
 def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:

@@ -66,11 +66,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "an operator without levels": (
         ("x.npy", "-o", "y.zarr", "--op", "lp"),
         2,
-        "--op is 'lp', it must be one of avg, max, min, mode, median",
+        "--op is 'lp'; it must be one of avg, max, min, mode, median",
     ),
     "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
-    "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0, it must be at least 1"),
-    "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be 2 or more for some axis"),
+    "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
+    "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
     "two kernels for three axes": (
         ("x.npy", "-o", "y.zarr", "-k", "2,2"),
         2,
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
         2,
         "levels have the type of the input, and bool has no averages; use --op mode",
     ),
-    "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, OME-Zarr has 2 to 5 (t, c, z, y, x)"),
+    "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, but OME-Zarr has 2 to 5 (t, c, z, y, x)"),
     "an output that is there": (("x.npy", "-o", "there.zarr"), 2, "there.zarr exists; use --overwrite"),
     "no input": (("no.npy", "-o", "y.zarr"), 1, "No such file or directory"),
 }

@@ -70,7 +70,7 @@ def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff
     assert attributes("y.zarr")["image-label"] == label
     assert "left out: consolidated metadata" in said
     assert "left out: the source in image-label" in said
-    assert "left out: image-label, as means are no labels" in cli(*run, "-o", "z.zarr").out
+    assert "left out: image-label, as means are not labels" in cli(*run, "-o", "z.zarr").out
     assert "image-label" not in attributes("z.zarr")
     open_ome_zarr(zarr.open_group("y.zarr", mode="r"))
 

@@ -194,7 +194,7 @@ def none(cli: Any) -> None:
             "out/0.npy: has changed since it was made; pool again with --resume, then merge",
         ),
         (linked, 1, "out/.poolcli-1-of-1.jsonl: is a link, which is not followed"),
-        (none, 2, "out contains no shards; pool with --shard 1/4 and so on first"),
+        (none, 2, "out contains no shards; pool with --shard 1/4, 2/4, ... first"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )  # fmt: skip
@@ -321,7 +321,7 @@ def test_an_array_is_not_merged_before_all_shards_have_ended(volume: Path, cli: 
         return result.code, result.err
 
     assert said("merge", "out.zarr") == (
-        2, "poolcli: out.zarr: it has no shards; pool with --shard 1/4 and so on first\n"
+        2, "poolcli: out.zarr: it has no shards; pool with --shard 1/4, 2/4, ... first\n"
     )  # fmt: skip
     assert cli(*AVERAGE, "-o", "out.zarr", "--shard", "2/3").code == 0
     assert said("merge", "out.zarr") == (

@@ -35,7 +35,7 @@ def test_a_quota_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_threads_below_1_are_refused() -> None:
-    with pytest.raises(poolcli.RequestError, match=r"^threads is 0, it must be at least 1$"):
+    with pytest.raises(poolcli.RequestError, match=r"^threads is 0; it must be at least 1$"):
         poolcli.avg_pool(np.ones((1, 1, 4)), 2, threads=0)
 
 

@@ -26,7 +26,7 @@ from poolcli.suggestions import listed
 if TYPE_CHECKING:
     from poolcli.cli.pool import PoolOptions
 
-NONE_OF_SEVERAL = "names arrays of files that hold several, and no input is one"
+NONE_OF_SEVERAL = "selects an array in a file that holds several, and no input is such a file"
 TERMINAL, TEXT = "terminal", "text"  # values of --preview that show it on standard output
 WITH_QUALITY = ("jpeg", "webp")
 EXCLUSIVE = (

@@ -64,7 +64,7 @@ def no_value(command: str, flag: str, found: str, words: Sequence[str]) -> Reque
     """The refusal of a value behind a flag: -q 90 is the quality of an image elsewhere."""
     lossy = command in OPERATOR_WORDS and any(word.lower().endswith((".jpg", ".jpeg", ".webp")) for word in words)
     meant = f"--quality {found}" if flag == "-q" and lossy else f"{flag} alone"
-    return RequestError(f"{flag} takes no value, found {found}; write {meant}")
+    return RequestError(f"{flag} takes no value (found {found}); write {meant}")
 
 
 def no_command(words: Sequence[str]) -> RequestError:
@@ -211,7 +211,7 @@ def _plain(word: str) -> str:
 
 def _negative_number(command: str, word: str, taken: Sequence[Parameter]) -> RequestError:
     if command == "shape":
-        return RequestError(f"{word}: a dimension is 0 or more; for a dynamic axis use any positive number")
+        return RequestError(f"{word}: dimensions cannot be negative; for a dynamic axis use any positive number")
     valued = next((each for each in taken if each.flags and not each.is_flag), None)
     example = f", as in {valued.flags[-1]}={word}" if valued else ""
     return RequestError(f"{command} has no option {word}; a value that begins with - follows its option{example}")

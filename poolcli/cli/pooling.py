@@ -63,7 +63,7 @@ def pool(name: str, request: PoolOptions) -> int:
         if not found.several:
             raise
         done = reporter.tally.total
-        raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume goes on") from None
+        raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume continues") from None
     _show_previews(request, settings, seen, len(jobs))
     return reporter.finish()
 

@@ -111,7 +111,7 @@ class Parameter:
         except ValueError:
             wanted = "a whole number" if self.kind is int else "a number"
             named = field(self.name)
-            raise RequestError(f"{named} is {value!r}, {wanted} is needed, for example {self.setting}") from None
+            raise RequestError(f"{named} is {value!r}; {wanted} is needed, for example {self.setting}") from None
 
     def complete(self, incomplete: str) -> list[str]:
         """The words that begin so, for a shell."""

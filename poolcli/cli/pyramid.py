@@ -43,7 +43,7 @@ class PyramidOptions(MakesArrays):
         "--all", panel=USUAL, hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
     )] = False
     levels: Annotated[int | None, option(
-        "--levels", metavar="N", panel=USUAL, example="5",
+        "--levels", metavar="N", panel=USUAL, example="3",
         help="Levels in all, including the full size. Default: until no axis is longer than 256.",
     )] = None
     operator: Annotated[str, option(
@@ -156,7 +156,7 @@ def _factors(text: str) -> dict[str, int]:
         if match is None or match[1].lower() in found:
             raise RequestError(
                 f"{field('factors')} has {part.strip()[:30]!r}{' twice' if match else ''}; "
-                "write it as 'z=1,y=2,x=2;z=2,y=2,x=2', a level each"
+                "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
             )
         found[match[1].lower()] = int(match[2])
     return found

@@ -33,7 +33,7 @@ def settings_of(request: PoolOptions) -> Settings:
     """The settings of the jobs of a pooling command."""
     refuse_below_one("jobs", request.jobs)
     if request.quality is not None and not 1 <= request.quality <= 100:
-        raise RequestError(f"{field('quality')} is {request.quality}, it must be from 1 to 100")
+        raise RequestError(f"{field('quality')} is {request.quality}; it must be from 1 to 100")
     several = tuple(request.dataset) if len(request.dataset) > 1 else None
     return replace(
         array_settings(request),
@@ -110,7 +110,7 @@ def as_tensor(found: Tensor) -> Tensor:
 def refuse_below_one(name: str, count: int | None) -> None:
     """Refuses a count of nothing."""
     if count is not None and count < 1:
-        raise RequestError(f"{field(name)} is {count}, it must be at least 1")
+        raise RequestError(f"{field(name)} is {count}; it must be at least 1")
 
 
 def _missing(typed: Sequence[str]) -> Missing | None:

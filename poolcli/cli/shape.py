@@ -126,7 +126,7 @@ def shape(asked: ShapeOptions) -> int:
 def _refuse_without_effect(request: ShapeOptions) -> None:
     """Refuses options that would change nothing."""
     if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both or none")
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
     if request.overwrite and not (request.picture or request.output):
         raise RequestError(f"{field('overwrite')} is for {field('picture')} and {field('output')}; leave it out")
     if request.output and request.to != "onnx":

@@ -117,7 +117,7 @@ class _Line:
             if each.numbers:
                 _refuse_apart(each.name, value, self.rest)
         if each.writes and value.lower() in TRUE + FALSE and not os.path.lexists(value):
-            raise RequestError(f"{field(each.name)} takes a path, found {value}; write {each.setting}")
+            raise RequestError(f"{field(each.name)} takes a path, not {value}; write {each.setting}")
         word = each.read(value)
         before = self.given.setdefault(each.name, value)
         if not each.many and before != value and each.read(before) != word:
@@ -172,4 +172,4 @@ def _refuse_apart(name: str, value: str, rest: Sequence[str]) -> None:
             half = len(apart) // 2
             ends = (field("pads_begin", ",".join(apart[:half])), field("pads_end", ",".join(apart[half:])))
             written = field(name, apart[0]) if len({*apart}) == 1 else " ".join(ends)
-        raise RequestError(f"{field(name)} takes one comma-separated value, found {' '.join(apart)}; write {written}")
+        raise RequestError(f"{field(name)} takes one comma-separated value, not {' '.join(apart)}; write {written}")

@@ -54,9 +54,11 @@ def refuse_shape(text: str) -> None:
     """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
     items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
     if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
-        raise RequestError(f"{text[:60]} is not a file, and as a shape it has a length above 2**63 - 1")
+        raise RequestError(f"{text[:60]} is not a file, and as a shape it has a dimension above 2**63 - 1")
     if len(items) > 1 and all(re.fullmatch(r"[-+]?[\d.]+", item) for item in items) and "." in text:
-        raise RequestError(f"{text} is not a file, and a shape is whole numbers joined by commas, such as 1,3,32,32")
+        raise RequestError(
+            f"{text} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32"
+        )
     if len(items) < 2 or not all(
         _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN)) or item == "?"
         for item in items
@@ -64,7 +66,9 @@ def refuse_shape(text: str) -> None:
         return
     number = ",".join(item if _is_number(item) else "64" if i else "1" for i, item in enumerate(items))
     known = "" if number == ",".join(items) else " (for a dynamic axis use any positive number)"
-    raise RequestError(f"{text} is not a file, and a shape is whole numbers joined by commas; write {number}{known}")
+    raise RequestError(
+        f"{text} is neither a file nor a shape (whole numbers separated by commas); write {number}{known}"
+    )
 
 
 def is_number_list(text: str) -> bool:
@@ -127,7 +131,7 @@ def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
             raise _of_others(op, name, value)
     padding = str(given.get("pads", "")).lower().replace("-", "_")
     if padding in PADDINGS:
-        raise RequestError(f"{field('pads')} takes numbers, found {given['pads']}; write {PADDINGS[padding]}")
+        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {PADDINGS[padding]}")
     fit = given.pop("fit", None)
     if fit is not None and "output_size" in given:
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")

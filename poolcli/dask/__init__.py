@@ -117,9 +117,9 @@ def _check(x: Any) -> None:
 
     (array,) = need("dask.array", why="poolcli.dask needs dask")
     if not isinstance(x, array.Array):
-        raise RequestError(f"x is a {type(x).__name__}, a dask array is needed; dask.array.from_array makes one")
+        raise RequestError(f"x is a {type(x).__name__}; a dask array is needed; dask.array.from_array makes one")
     if any(isnan(size) for size in x.shape):
-        raise RequestError("x has chunks of unknown lengths; x.compute_chunk_sizes() finds them out")
+        raise RequestError("x has chunks of unknown lengths; call x.compute_chunk_sizes() first")
     if type(x._meta) is not np.ndarray:
         raise RequestError(f"x has chunks of {type(x._meta).__name__}; x.map_blocks(numpy.asarray) makes them numpy's")
 

@@ -91,7 +91,7 @@ class Call:
     ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
         """Pooled values and indices, as `run_region` gives them."""
         if slab.shape != self.input_shape:
-            raise RequestError(f"the input has shape {slab.shape}, the plan reads {self.input_shape}")
+            raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.input_shape}")
         if threads is not None:
             threads = allowed_threads(threads)
         if out is None:

@@ -139,7 +139,7 @@ def choose_engine(plan: Plan, word: str = "auto", worth: int = WORTH_CALLING) ->
         return engine
     if NUMPY.refusal(plan):
         raise RequestError(
-            f"{plan.op}: no engine knows the reducer {plan.reducer.name!r}; teach it to poolcli/engine/numpy first"
+            f"{plan.op}: no engine knows the reducer {plan.reducer.name!r}; add it to poolcli/engine/numpy first"
         )
     return NUMPY
 

@@ -138,7 +138,7 @@ def follow(shape: tuple[int, ...], layout: str, steps: Iterable[Step]) -> Chain:
     """The chain of steps."""
     positions = spatial_axes(layout)
     if max((shape[i] for i in positions), default=0) > LONGEST:
-        raise RequestError(f"the longest spatial axis has {max(shape)} elements, a chain takes at most {LONGEST}")
+        raise RequestError(f"the longest spatial axis has {max(shape)} elements; a chain takes at most {LONGEST}")
     axes = [_Axis(shape[i]) for i in positions]
     found, current = [], shape
     for number, layer in enumerate(steps, 1):

@@ -96,7 +96,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         raise RequestError(
-            f"the shapes differ: {_shape_text(x.shape)} and {_shape_text(y.shape)}; compare two of one shape "
+            f"the shapes differ: {_shape_text(x.shape)} and {_shape_text(y.shape)}; compare arrays of the same shape "
             "(identify finds the pooling that turns one into the other)"
         )
     if not (_is_number(x) and _is_number(y)):
@@ -108,7 +108,7 @@ def check_tolerances(atol: float, rtol: float) -> None:
     """Refuses a tolerance below 0, and one that is no number."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not value >= 0:
-            raise RequestError(f"{field(name)} is {value:g}, it must be at least 0")
+            raise RequestError(f"{field(name)} is {value:g}; it must be at least 0")
 
 
 def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:

@@ -42,7 +42,7 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
     """The model of a plan, from input `x` to output `y`, checked by `onnx`; a RequestError where there is none."""
     newest = onnx.defs.onnx_opset_version()
     if not FIRST_OPSET <= opset <= newest:
-        raise RequestError(f"{field('opset')} is {opset}, it must be from {FIRST_OPSET} to {newest}")
+        raise RequestError(f"{field('opset')} is {opset}; it must be from {FIRST_OPSET} to {newest}")
     if plan.output_dtype != plan.dtype:
         raise RequestError(f"an ONNX model gives the type that it takes; leave out {field('dtype')}")
     nodes = _nodes(plan, opset, onnx)

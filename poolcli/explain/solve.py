@@ -131,7 +131,7 @@ def question(
     record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
     if not issubclass(record, SlidingAttributes):
         able = listed((name for name, each in OPERATORS.items() if issubclass(each, SlidingAttributes)), "and")
-        raise RequestError(f"{op} has its output size given; {field('solve')} is for {able}")
+        raise RequestError(f"{op} takes its output size as an option; {field('solve')} is for {able}")
     names = {own.name for own in fields(record)}
     for name in given:
         if name not in names:

@@ -143,7 +143,7 @@ def check_holds_several(path: str) -> None:
     """Refuses an output whose format holds one array."""
     if not format_of(path).several:
         able = " or ".join(suffixes_of(lambda row: row.several and row.writes)[:2])
-        raise RequestError(f"{path}: several arrays need a file that holds several; use {able}")
+        raise RequestError(f"{path}: cannot hold several arrays; use {able}")
 
 
 def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:

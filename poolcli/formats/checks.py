@@ -145,7 +145,7 @@ def check_memory(
     """Refuses what takes more memory than the limit; `what` and a verb begin the message: `x.npy: needs`."""
     if limit is not None and needed > limit:
         raise FileError(
-            f"{what} {human_bytes(needed)}{unit}{purpose}, the limit is {human_bytes(limit)}; "
+            f"{what} {human_bytes(needed)}{unit}{purpose}, but the limit is {human_bytes(limit)}; "
             f"raise {field('max_memory')}{remedy}"
         )
 

@@ -303,7 +303,7 @@ def check_size(name: str, header: Header, stored: int) -> None:
         raise FileError(f"{name}: claims an empty array of an impossible shape")
     if claimed > stored:
         raise FileError(
-            f"{name}: its header claims {human_bytes(claimed)} of data, the file holds {human_bytes(stored)}"
+            f"{name}: its header claims {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
         )
 
 
@@ -368,7 +368,7 @@ def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
         stored = os.fstat(stream.fileno()).st_size
         if claimed > stored:
             raise FileError(
-                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, the file holds {human_bytes(stored)}"
+                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
             )
         header = _with_rest(header, stored - claimed)
         yield Flat(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)

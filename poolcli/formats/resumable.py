@@ -386,7 +386,7 @@ def _unfinished(path: str, target: str) -> str | None:
 def only_work(path: str, found: Sequence[str]) -> str:
     """The only one of the places found where shards of `path` are; refused for none or several."""
     if not found:
-        raise RequestError(f"{path}: it has no shards; pool with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{path}: it has no shards; pool with {field('shard', '1/4')}, 2/4, ... first")
     if len(found) > 1:
         raise RequestError(
             f"{path}: shards of {len(found)} runs with different inputs or options exist; "

@@ -66,7 +66,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     if recorded.shape != shape:
         other = _answer_of(layer, op, plan, x, recorded)
         raise RequestError(
-            f"{path}: output is {as_typed(recorded.shape)}, layer {layer.name} makes {as_typed(shape)} "
+            f"{path}: output is {as_typed(recorded.shape)}, but layer {layer.name} makes {as_typed(shape)} "
             f"of input {as_typed(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(_run(plan, x).reshape(shape), recorded, plan)
@@ -83,7 +83,7 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
     )
     if not fits:
-        raise RequestError(f"{path}: input is {as_typed(x.shape)}, layer {layer.name} takes {as_typed(stated)}")
+        raise RequestError(f"{path}: input is {as_typed(x.shape)}, but layer {layer.name} takes {as_typed(stated)}")
     layout = layer.layout or default_layout(x.ndim)
     sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
     op = layer.op.over(sizes) if isinstance(layer.op, Whole) else layer.op

@@ -84,7 +84,7 @@ def _maximum(name: str, version: int, data: Data, axes: int | None, warnings: li
             given["dilations"] = _numbers("dilations", data["dilations"], rank)
         axis = _number("axis", data.get("axis", "0"))
         if not -rank - 2 <= axis < rank + 2:
-            raise InvalidError(f"axis is {axis}, it must be from {-rank - 2} to {rank + 1}")
+            raise InvalidError(f"axis is {axis}; it must be from {-rank - 2} to {rank + 1}")
         given |= {"axis": axis, "index_element_type": _index_type(data, warnings)}
     return made(MaxPool, **given)
 
@@ -92,7 +92,7 @@ def _maximum(name: str, version: int, data: Data, axes: int | None, warnings: li
 def _index_type(data: Data, warnings: list[str]) -> str:
     word = data.get("index_element_type", "i64").strip().lower()
     if not re.fullmatch(ELEMENT_TYPES, word):
-        raise InvalidError(f"index_element_type is {word[:40]!r}, it must be i32 or i64")
+        raise InvalidError(f"index_element_type is {word[:40]!r}; it must be i32 or i64")
     if word not in INDEX_TYPES:
         warnings.append(f"index_element_type is {word[:40]!r}, with which OpenVINO gives no indices or wrong ones")
         return "i64"
@@ -118,7 +118,7 @@ def _sliding(name: str, version: int, data: Data, axes: int | None) -> dict[str,
 def _word(name: str, text: str, words: tuple[str, ...]) -> str:
     word = text.strip().lower()
     if word not in words:
-        raise InvalidError(f"{name} is {text[:40]!r}, it must be one of {', '.join(words)}")
+        raise InvalidError(f"{name} is {text[:40]!r}; it must be one of {', '.join(words)}")
     return word
 
 
@@ -126,7 +126,7 @@ def _number(name: str, text: str) -> int:
     """The whole number that a text begins with, as OpenVINO reads it."""
     found = re.match(r"\s*([+-]?[0-9]{1,19})(?![0-9])", text)
     if not found or abs(int(found[1])) > LARGEST:
-        raise InvalidError(f"{name} is {text[:40]!r}, whole numbers are needed")
+        raise InvalidError(f"{name} is {text[:40]!r}; whole numbers are needed")
     return int(found[1])
 
 
@@ -134,7 +134,7 @@ def _number(name: str, text: str) -> int:
 def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
     if len(parts) != count:
-        raise InvalidError(f"{name} has {counted(len(parts))}, {count} spatial axes need {count}")
+        raise InvalidError(f"{name} has {counted(len(parts))}, but {count} spatial axes need {count}")
     return tuple(_number(name, part) for part in parts)
 
 
@@ -239,13 +239,13 @@ def _made_by(
     kind: Kind, version: int, found: Found, shape: Shape | None, second: Second, warnings: list[str]
 ) -> Made:  # fmt: skip
     if shape is not None and not 3 <= len(shape) <= 2 + MOST_SPATIAL:
-        raise InvalidError(f"its input has {len(shape)} axes, 3 to {2 + MOST_SPATIAL} are needed")
+        raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MOST_SPATIAL} are needed")
     axes = None if shape is None else len(shape) - 2
     if kind.make:
         return kind.make(kind.name, version, found.data, axes, warnings)
     sizes = _second(second, "its output size")
     if axes is not None and len(sizes) != axes:
-        raise InvalidError(f"its output size has {counted(len(sizes))}, {axes} spatial axes need {axes}")
+        raise InvalidError(f"its output size has {counted(len(sizes))}, but {axes} spatial axes need {axes}")
     record = AdaptiveMaxPool if kind.name == "AdaptiveMaxPool" else AdaptiveAvgPool
     types = {"index_element_type": _index_type(found.data, warnings)} if record is AdaptiveMaxPool else {}
     return made(record, output_size=sizes, **types)

@@ -94,7 +94,7 @@ def _give(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
             raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(map(text, inputs))[:200]}")
         shape = inputs[name].type.tensor_type.shape
         if shape.dim and len(shape.dim) != len(lengths):
-            raise RequestError(f"{path}: input {name} has {len(shape.dim)} axes, {len(lengths)} lengths are given")
+            raise RequestError(f"{path}: input {name} has {len(shape.dim)} axes, but {len(lengths)} lengths are given")
         del shape.dim[:]
         for length in lengths:
             shape.dim.add().dim_value = length
@@ -221,7 +221,7 @@ def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int
     size, most = size_of(graph.node, ()), limit or MEMORY
     if size > most:
         raise RequestError(
-            f"{path}: its inlined functions take {human_bytes(size)} of memory, the limit is "
+            f"{path}: its inlined functions take {human_bytes(size)} of memory, but the limit is "
             f"{human_bytes(most)}; raise {words_of('max_memory')}"
         )
 

@@ -65,11 +65,13 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         axes = len(shape) - 2 if shape is not None else len(kernel)
         for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
             if name in data and len(data[name]) != count * axes:
-                raise InvalidError(f"{name} has {counted(len(data[name]))}, {axes} spatial axes need {count * axes}")
+                raise InvalidError(
+                    f"{name} has {counted(len(data[name]))}, but {axes} spatial axes need {count * axes}"
+                )
         pads = tuple(data.get("pads", (0,) * (2 * axes)))
         word = data.get("auto_pad", "NOTSET")
         if word not in AUTO_PADS:
-            raise InvalidError(f"auto_pad is {word!r}, it must be one of {', '.join(AUTO_PADS)}")
+            raise InvalidError(f"auto_pad is {word!r}; it must be one of {', '.join(AUTO_PADS)}")
         given: dict[str, Any] = {
             "kernel": kernel,
             "strides": tuple(data.get("strides", (1,) * axes)),
@@ -181,7 +183,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                 layout = spatial_layout(axes or (), shape)
             elif shape is not None:
                 if not 3 <= len(shape) <= 2 + MOST_SPATIAL:
-                    raise InvalidError(f"its input has {len(shape)} axes, 3 to {2 + MOST_SPATIAL} are needed")
+                    raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MOST_SPATIAL} are needed")
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
             op = _operator(key, read, shape)
@@ -250,7 +252,7 @@ def _check_attributes(read: tuple[Read, ...], key: tuple[str, str], opset: int, 
         if needed is not None and kind != needed:
             (onnx,) = need("onnx", why=WHY)
             types = {number: word for word, number in onnx.AttributeProto.AttributeType.items()}
-            raise InvalidError(f"{name} is {types.get(kind, 'of no type')}, it must be {types[needed]}")
+            raise InvalidError(f"{name} is {types.get(kind, 'of no type')}; it must be {types[needed]}")
 
 
 @lru_cache(1024)

@@ -170,7 +170,7 @@ def _sliding(
     given = {name: str(number) for name, number in numbers.items()} | words
     rank = len(shared["input_shape"] or "NHWC")
     if rank != 4 or padding not in (0, 1):
-        what = f"its input has {rank} axes, 4 are needed" if rank != 4 else f"its padding is {padding}"
+        what = f"its input has {rank} axes; 4 are needed" if rank != 4 else f"its padding is {padding}"
         return Layer(**shared, given=given, invalid=f"refuses it: {what}")
     try:
         op = record(

@@ -112,7 +112,7 @@ class Runs:
         """
         attributes: Attributes = self
         if not isinstance(shape, Iterable):
-            raise RequestError(f"shape is {shape!r}, the lengths of all axes are needed, such as (1, 3, 32, 32)")
+            raise RequestError(f"shape is {shape!r}; the lengths of all axes are needed, such as (1, 3, 32, 32)")
         words: Any = {"layout": layout, "output_dtype": output_dtype, "missing": missing, "min_count": min_count}
         _check_min_count(missing, min_count)
         return make_plan(attributes, shape, dtype, **words)
@@ -333,11 +333,11 @@ def _check_min_count(missing: object, min_count: object) -> None:
 def _check(layout: object, out: object, threads: object) -> None:
     """Refuses keywords of a wrong type."""
     if layout is not None and not isinstance(layout, str):
-        raise RequestError(f"layout is {layout!r}, a word such as 'NCHW' is needed")
+        raise RequestError(f"layout is {layout!r}; a word such as 'NCHW' is needed")
     if out is not None:
         import numpy as np
 
         if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-            raise RequestError(f"out is a {type(out).__name__}, a numpy array is needed")
+            raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
     if threads is not None:
         whole_number("threads", threads)

@@ -112,7 +112,7 @@ def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) 
         )
     if reducer.votes and source.kind == "float":
         raise RequestError(
-            f"{a_result} needs integers or bool, the input is {source.name}; convert it, or use max or avg"
+            f"{a_result} needs integers or bool, but the input is {source.name}; convert it, or use max or avg"
         )
     adds = reducer.result == "total"
     if target.kind == "float" or (target == source and not adds):
@@ -189,7 +189,7 @@ def _left_out(
         nodata = missing[0]
     left = "nan" if nodata is None else _shown(nodata) + (" again" if nodata in missing else "")
     result = left + (", the index -1" if reducer.picks else "")
-    few = "without others" if least is None else f"with fewer than {least} others"
+    few = "without other elements" if least is None else f"with fewer than {least} other elements"
     yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows {few} give {result}")
 
 

@@ -42,7 +42,7 @@ def check_lengths(axes: str, sizes: Sequence[int]) -> None:
     """Refuses spatial axes without elements."""
     for axis, size in zip(axes, sizes, strict=True):
         if size < 1:
-            raise RequestError(f"axis {axis} of the input is {size} long, a window needs at least 1 element")
+            raise RequestError(f"axis {axis} of the input is {size} long, but a window needs at least 1 element")
 
 
 def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> Resolved:
@@ -261,6 +261,6 @@ def index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
         )
     if not -rank <= op.axis < rank:
         raise RequestError(
-            f"{field('axis')} is {op.axis}, it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
+            f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
         )
     return op.axis % rank

@@ -182,7 +182,7 @@ STORED = "uint8"
 def check_rescale(plan: Plan, path: str | None) -> None:
     """Refuses what is no float result on its way into a picture."""
     if lookup(plan.output_dtype).kind != "float":
-        raise RequestError(f"{field('rescale')} is for float results, this is {plan.output_dtype}; leave it out")
+        raise RequestError(f"{field('rescale')} is for float results, but this is {plan.output_dtype}; leave it out")
     if path and not format_of(path).picture:
         raise RequestError(
             f"{field('rescale')} makes images of floats, and {format_of(path).name} files hold floats; leave it out"

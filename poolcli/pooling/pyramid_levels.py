@@ -65,11 +65,11 @@ class Reduction:
         for number, level in enumerate(self.factors, 1):
             if max(level.values()) < 2 or min(level.values()) < 1:
                 raise RequestError(
-                    f"{field('factors')} of level {number} must be 2 or more for some axis, and 1 or more for all"
+                    f"{field('factors')} of level {number} must be at least 2 on one axis and at least 1 on the others"
                 )
         if max(self.kernel) < 2 or min(self.kernel) < 1:
             raise RequestError(
-                f"{field('kernel', self.kernel)}: must be 2 or more for some axis, and 1 or more for all"
+                f"{field('kernel', self.kernel)}: must be at least 2 on one axis and at least 1 on the others"
             )
 
 
@@ -90,7 +90,7 @@ def levels_of(
     An axis that is shorter than the kernel stays as it is. A RequestError where there are not so many levels.
     """
     if count is not None and count < 1:
-        raise RequestError(f"{field('levels')} is {count}, it must be at least 1")
+        raise RequestError(f"{field('levels')} is {count}; it must be at least 1")
     spatial = spatial_axes(layout)
     names = names_of_axes(layout)
     given = [tuple(level.get(name, 1) for name in names) for level in reduction.factors]
@@ -104,9 +104,10 @@ def levels_of(
         steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernels[len(levels) - 1], strict=True))
         if max(steps) == 1:
             if given:
+                lengths = ",".join(f"{name}={n}" for name, n in zip(names, last.shape, strict=True))
                 raise RequestError(
-                    f"{field('factors')}: no axis of level {len(levels) - 1} is as long as its factor in the next: it "
-                    f"has {','.join(f'{name}={n}' for name, n in zip(names, last.shape, strict=True))}"
+                    f"{field('factors')}: every axis of level {len(levels) - 1} ({lengths}) is shorter than its factor "
+                    "in the next level"
                 )
             if count is not None:
                 raise RequestError(

@@ -184,7 +184,7 @@ def _carried(
     own.pop("image-label", None)  # of OME-Zarr 0.4
     label = dict(known.get("image-label", {}))
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
-        notes.append(f"left out: image-label, as means are no labels; {field('operator', 'mode')} keeps them")
+        notes.append(f"left out: image-label, as means are not labels; {field('operator', 'mode')} keeps them")
     elif label:
         if not request.of_labels and label.pop("source", None) is not None:
             notes.append("left out: the source in image-label, as the image is not in this store")
@@ -228,7 +228,7 @@ def _guessed(header: Header) -> str:
     found = GUESSED.get(len(header.shape))
     if found is None:
         raise RequestError(
-            f"the input has {len(header.shape)} axes, OME-Zarr has 2 to 5 (t, c, z, y, x); "
+            f"the input has {len(header.shape)} axes, but OME-Zarr has 2 to 5 (t, c, z, y, x); "
             f"choose some of it, or name them with {field('layout')}"
         )
     return found

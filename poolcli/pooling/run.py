@@ -105,7 +105,7 @@ def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
     if not plan.missing and lookup(plan.output_dtype).kind != "float":
         nothing = 0
     least = min_count_from(settings.min_count)
-    few = "without others" if least is None else f"with fewer than {least} others"
+    few = "without other elements" if least is None else f"with fewer than {least} other elements"
     again = ", hidden again" if job.output and format_of(job.output).nodata == "tags" else ""
     left = "nan" if nothing is None else nothing
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded; windows {few} give {left}{again}")

@@ -332,8 +332,8 @@ def parts_for(
 def _check_largest(largest: int, limit: int | None, beside: int) -> None:
     if limit is not None and largest * 2 + beside > limit:
         raise RequestError(
-            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, the limit is "
-            f"{human_bytes(limit)}; raise {field('max_memory')}"
+            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, but the "
+            f"limit is {human_bytes(limit)}; raise {field('max_memory')}"
         )
 
 

@@ -125,7 +125,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
 def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
     """How many jobs run at once, and the settings of each: together they use no more cores than are allowed."""
     if asked is not None and asked < 1:
-        raise RequestError(f"{field('jobs')} is {asked}, it must be at least 1")
+        raise RequestError(f"{field('jobs')} is {asked}; it must be at least 1")
     cores = allowed_threads()
     threads = min(settings.threads or cores, cores)
     count = max(1, min(asked or (cores // threads if settings.threads else cores), jobs, cores))

@@ -303,7 +303,7 @@ def _is_merged(path: str, parts: dict[Shard, Manifest], records: dict[str, Recor
 def _check_complete(folder: str, found: Sequence[Shard]) -> None:
     """Refuses parts that are not all of one run."""
     if not found:
-        raise RequestError(f"{folder} contains no shards; pool with {field('shard', '1/4')} and so on first")
+        raise RequestError(f"{folder} contains no shards; pool with {field('shard', '1/4')}, 2/4, ... first")
     counts = sorted({shard.count for shard in found})
     if len(counts) > 1:
         listed = " and of ".join(map(str, counts))

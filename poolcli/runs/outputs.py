@@ -112,7 +112,7 @@ def _path_for(
     if suffix and name == "output":
         raise RequestError(
             f"{field('format', suffix)} names the format of outputs in a folder, and {target} is one file; "
-            "leave it out, the extension of the file selects its format"
+            "leave it out: the extension of the file selects its format"
         )
     if target != "-":
         format_of(target)
@@ -144,7 +144,7 @@ def _refuse_suffix(suffix: str) -> None:
     known = [each.lstrip(".") for each in suffixes_of(lambda row: row.writes)]
     if suffix.lower() not in known:
         meant = did_you_mean(suffix, known)
-        raise RequestError(f"{field('format')} is {suffix!r}, it must be one of {', '.join(known)}{meant}")
+        raise RequestError(f"{field('format')} is {suffix!r}; it must be one of {', '.join(known)}{meant}")
 
 
 def _refuse_words(target: str | None, several: bool) -> None:

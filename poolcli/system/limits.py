@@ -98,7 +98,7 @@ def _free() -> Iterator[int]:
 def allowed_threads(asked: int | None = None) -> int:
     """`asked`, at most the cores that this process may use (affinity and cgroup quota); None asks for all of them."""
     if asked is not None and asked < 1:
-        raise RequestError(f"{field('threads')} is {asked}, it must be at least 1")
+        raise RequestError(f"{field('threads')} is {asked}; it must be at least 1")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(asked or cores, cores, _quota() or cores))
 

@@ -76,7 +76,7 @@ TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
         "x.npz",
         lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
         ("--max-memory", "16M"),
-        "x.npz: its 5 arrays need 25 MiB of memory together, the limit is 16 MiB; raise "
+        "x.npz: its 5 arrays need 25 MiB of memory together, but the limit is 16 MiB; raise "
         "--max-memory or take fewer with --dataset",
     ),
     "more than 256 MiB of fill values": (
@@ -106,7 +106,7 @@ def test_arrays_that_are_too_large_together_are_refused(
 
 STREAMS = {
     "no array": (b"", "-: is not a .npy file (its first bytes are not those of one)"),
-    "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, the limit is 100 MiB; ..."),
+    "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
     "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims an empty array ..."),
     "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
 }

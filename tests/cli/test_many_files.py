@@ -31,7 +31,7 @@ def test_jobs_times_threads_stay_within_the_cores(cli: Cli, many: Path) -> None:
     result = cli("avg", "in", "-o", "out/", *HALVE, "--json", "--engine", "numba", "--threads", "64", "--jobs", "2")
     threads = {json.loads(line)["threads"] for line in result.out.splitlines()}
     assert threads == {max(1, cores // min(2, cores))}
-    assert cli("avg", "in", "-o", "o/", *HALVE, "--jobs", "0").err == "poolcli: --jobs is 0, it must be at least 1\n"
+    assert cli("avg", "in", "-o", "o/", *HALVE, "--jobs", "0").err == "poolcli: --jobs is 0; it must be at least 1\n"
 
 
 def test_a_list_of_files_keeps_the_tree(cli: Cli, many: Path) -> None:

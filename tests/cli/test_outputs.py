@@ -81,7 +81,7 @@ PLACES: dict[str, tuple[Callable[[], object], list[str], int, str]] = {
         lambda: None,
         ["-o", "y.npy", "--quality", "101"],
         2,
-        "--quality is 101, it must be from 1 to 100",
+        "--quality is 101; it must be from 1 to 100",
     ),
     "two ways with what exists": (
         lambda: None,

@@ -12,23 +12,23 @@ SHAPE = "1,3,32,32"
 REFUSALS: list[tuple[str, list[str], str]] = [
     ("no kernel", ["avg", SHAPE], "avg needs --kernel, for example --kernel 2"),
     ("no output size", ["adaptive-max", SHAPE], "adaptive-max needs --output-size, for example --output-size 2"),
-    ("kernel 0", ["avg", SHAPE, "-k", "0"], "--kernel is 0 on every axis, it must be at least 1"),
-    ("stride 0", ["avg", SHAPE, "-k", "2", "-s", "1,0"], "--strides is 0 on axis W, it must be at least 1"),
+    ("kernel 0", ["avg", SHAPE, "-k", "0"], "--kernel is 0 on every axis; it must be at least 1"),
+    ("stride 0", ["avg", SHAPE, "-k", "2", "-s", "1,0"], "--strides is 0 on axis W; it must be at least 1"),
     (
         "dilation 0",
         ["max", SHAPE, "-k", "2", "--dilations", "0"],
-        "--dilations is 0 on every axis, it must be at least 1",
+        "--dilations is 0 on every axis; it must be at least 1",
     ),
-    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads-begin is -1 on every axis, it must be at least 0"),
+    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads-begin is -1 on every axis; it must be at least 0"),
     (
         "list too long",
         ["avg", SHAPE, "-k", "2,2,2"],
-        "--kernel has 3 numbers, the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2",
+        "--kernel has 3 numbers, but the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2",
     ),
     (
         "list too long for one axis",
         ["avg", "1,3,32", "-k", "2,2"],
-        "--kernel has 2 numbers, the input has 1 spatial axis (W); give 1, for example --kernel 2",
+        "--kernel has 2 numbers, but the input has 1 spatial axis (W); give 1, for example --kernel 2",
     ),
     (
         "bad number",
@@ -80,28 +80,28 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "output size 0",
         ["adaptive-avg", SHAPE, "--output-size", "0"],
-        "--output-size is 0 on every axis, it must be at least 1",
+        "--output-size is 0 on every axis; it must be at least 1",
     ),
     (
         "unknown auto_pad",
         ["avg", SHAPE, "-k", "2", "--auto-pad", "same"],
-        "--auto-pad is 'same', it must be one of explicit, same_upper, same_lower, valid; "
+        "--auto-pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; "
         "did you mean same_upper or same_lower?",
     ),
     (
         "unknown rounding",
         ["avg", SHAPE, "-k", "2", "--rounding-type", "up"],
-        "--rounding-type is 'up', it must be one of floor, ceil, ceil_torch; did you mean ceil?",
+        "--rounding-type is 'up'; it must be one of floor, ceil, ceil_torch; did you mean ceil?",
     ),
     (
         "unknown dialect",
         ["avg", SHAPE, "-k", "2", "--like", "caffe"],
-        "--like is 'caffe', it must be one of openvino, ngraph, onnx, pytorch, tensorflow",
+        "--like is 'caffe'; it must be one of openvino, ngraph, onnx, pytorch, tensorflow",
     ),
     (
         "unknown operator",
         ["product", SHAPE],
-        f"OP is 'product', it must be one of {', '.join(OPERATORS)}",
+        f"OP is 'product'; it must be one of {', '.join(OPERATORS)}",
     ),
     (
         "option of another operator",
@@ -161,7 +161,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "divisor 0",
         ["avg", SHAPE, "-k", "2", "--divisor-override", "0"],
-        "--divisor-override is 0, a whole number other than 0 and below 2**31 is needed",
+        "--divisor-override is 0; a whole number other than 0 and below 2**31 is needed",
     ),
     (
         "divisor too small for the type",
@@ -172,13 +172,13 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "rank 2",
         ["avg", "32,32", "-k", "2"],
-        "the input has 2 axes, at least 3 (N, C and one spatial axis) are needed; "
+        "the input has 2 axes; at least 3 (N, C and one spatial axis) are needed; "
         "name its axes with --layout, for example --layout HW",
     ),
     (
         "layout of another rank",
         ["avg", SHAPE, "-k", "2", "--layout", "HWC"],
-        "layout HWC names 3 axes, the input has 4; give one letter for each axis",
+        "layout HWC names 3 axes, but the input has 4; give one letter for each axis",
     ),
     (
         "layout that is none",
@@ -188,7 +188,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "empty axis",
         ["avg", "1,3,0,4", "-k", "2", "-p", "1"],
-        "axis H of the input is 0 long, a window needs at least 1 element",
+        "axis H of the input is 0 long, but a window needs at least 1 element",
     ),
     (
         "indices above i32",
@@ -198,7 +198,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "axis outside the rank",
         ["max", SHAPE, "-k", "2", "-s", "2", "--axis", "4"],
-        "--axis is 4, it must be from -4 to 3 for a tensor of rank 4",
+        "--axis is 4; it must be from -4 to 3 for a tensor of rank 4",
     ),
     (
         "axis outside OpenVINO",
@@ -218,7 +218,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "unknown type",
         ["avg", SHAPE, "-k", "2", "--input-dtype", "complex64"],
-        "--input-dtype is 'complex64', it must be one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
+        "--input-dtype is 'complex64'; it must be one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
         "int64, float16, float32, float64, bfloat16",
     ),
     (

@@ -67,7 +67,7 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
     [
         (
             ["photo.png", "-o", "o.png", "--rescale"],
-            "photo.png: --rescale is for float results, this is uint8; leave it out",
+            "photo.png: --rescale is for float results, but this is uint8; leave it out",
         ),
         (
             ["x.npy", "-o", "o.npy", "--rescale"],

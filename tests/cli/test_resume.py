@@ -106,7 +106,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
         assert process.returncode == code
         if code > 0:
             there = sum(name.endswith(".npy") for name in tree("out"))
-            match = re.fullmatch(rb"poolcli: stopped: (\d+) done, (\d+) left; --resume goes on\n", said)
+            match = re.fullmatch(rb"poolcli: stopped: (\d+) done, (\d+) left; --resume continues\n", said)
             assert match
             assert int(match[1]) + int(match[2]) == 12
             assert int(match[1]) == there  # of which the manifest need not have every one

@@ -69,7 +69,7 @@ def test_parts_are_compared_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_has_no_common_shape_or_is_no_number_is_refused() -> None:
     with pytest.raises(
         RequestError,
-        match=r"^the shapes differ: 2 and 3; compare two of one shape ",
+        match=r"^the shapes differ: 2 and 3; compare arrays of the same shape ",
     ):
         compare([1, 2], [1, 2, 3])
     with pytest.raises(RequestError, match=r"^str32 and int64 cannot be compared: numbers are needed$"):
@@ -145,7 +145,7 @@ def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder:
     np.save("y.npy", np.zeros((1, 2, 6, 7)))
     result = cli("compare", "x.npy", "y.npy", "--json")
     message = (
-        "x.npy and y.npy: the shapes differ: 1,2,6,8 and 1,2,6,7; compare two of one shape "
+        "x.npy and y.npy: the shapes differ: 1,2,6,8 and 1,2,6,7; compare arrays of the same shape "
         "(identify finds the pooling that turns one into the other)"
     )
     assert (result.code, result.err) == (2, f"poolcli: {message}\n")

@@ -327,7 +327,7 @@ def test_an_output_may_have_its_axes_in_another_order(cli: Cli, tmp_path: Path) 
     mixed = cli("identify", x, y, "--also", x, flipped)
     told = "the pairs are in no common layout (pair 1: NCHW, pair 2: NCHW to NHWC); give pairs of one layout"
     assert (mixed.code, mixed.err) == (2, f"poolcli: {told}\n")
-    told = "--output-layout names 3 axes, the output has 4; name each axis"
+    told = "--output-layout names 3 axes, but the output has 4; name each axis"
     assert cli("identify", x, y, "--output-layout", "NHW").err == f"poolcli: {told}\n"
 
 

@@ -56,7 +56,7 @@ def test_a_picture_is_had_as_text_as_bytes_and_as_files(tmp_path: Path) -> None:
     ("name", "options", "message"),
     [
         ("plan.gif", {}, "picture='plan.gif' ends in .gif; use .svg, .png or .html"),
-        ("plan.svg", {"theme": "sepia"}, "theme is 'sepia', it must be one of auto, light, dark"),
+        ("plan.svg", {"theme": "sepia"}, "theme is 'sepia'; it must be one of auto, light, dark"),
         ("there.svg", {}, "there.svg exists; use overwrite=True to replace it"),
     ],
 )

@@ -77,7 +77,7 @@ def test_an_axis_that_a_browser_cannot_count_is_refused(cli: Cli, folder: Path) 
     done = cli("shape", "max", f"1,3,{2**60}", "-k", "3", "--picture", "p.html")
     assert done.code == 2
     assert done.err == (
-        f"poolcli: axis W is {2**60} long, a page takes up to 2**53; use a --picture that ends in .svg\n"
+        f"poolcli: axis W is {2**60} long, but a page holds at most 2**53; use a --picture that ends in .svg\n"
     )
     assert not Path("p.html").exists()
 

@@ -221,9 +221,9 @@ def test_a_picture_is_light_or_dark_or_follows_its_reader(cli: Cli, folder: Path
         (["--picture", "p.gif"], "poolcli: --picture p.gif ends in .gif; use .svg, .png or .html\n"),
         (
             ["--picture", "p.svg", "--theme", "sepia"],
-            "poolcli: --theme is 'sepia', it must be one of auto, light, dark\n",
+            "poolcli: --theme is 'sepia'; it must be one of auto, light, dark\n",
         ),
-        (["--theme", "dark"], "poolcli: --theme dark is for --picture; give both or none\n"),
+        (["--theme", "dark"], "poolcli: --theme dark is for --picture; give both, or neither\n"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(options: list[str], message: str, cli: Cli, folder: Path) -> None:

@@ -94,7 +94,7 @@ def test_solve_finds_an_answer_for_every_length_that_small_numbers_give(
 
 def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
     for arguments, text in (
-        (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg has its output size given"),
+        (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg takes its output size as an option"),
         (("avg", "1,3,9,9", "-k", "x"), "--kernel has 'x' where"),
     ):
         done = cli("shape", *arguments, "--solve", "3")
@@ -129,7 +129,7 @@ def test_the_first_answer_of_solve_is_drawn_and_explained_where_that_is_asked(cl
     [
         ("1,3,9", {}, "shape is '1,3,9'; give whole numbers, such as (1, 3, 32, 32)"),
         ((1, 3, 9.0), {}, "shape is (1, 3, 9.0); give whole numbers, such as (1, 3, 32, 32)"),
-        ((1, 3, 0), {}, "axis W of the input is 0 long, a window needs at least 1 element"),
+        ((1, 3, 0), {}, "axis W of the input is 0 long, but a window needs at least 1 element"),
         ((1, 3, 9), {"kernal": 3}, "avg has no kernal; did you mean kernel?"),
     ],
 )

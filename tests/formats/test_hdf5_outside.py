@@ -90,7 +90,7 @@ def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
     result = cli("avg", "x.h5:/x", *POOL, "--allow-external")
     assert result.code == 1
     assert result.err == (
-        "poolcli: x.h5: the process that worked on it was killed by SIGSEGV, twice; the file is damaged, or unpacks to "
+        "poolcli: x.h5: the process that handled it was killed by SIGSEGV, twice; the file is damaged, or unpacks to "
         "far more than it says; if other programs read it, store it with another compression\n"
     )
 
@@ -108,7 +108,7 @@ def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, mon
     result = cli("avg", "x.h5:/x", *POOL)
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.h5: the process that worked on it did not finish; the file is damaged\n",
+        "poolcli: x.h5: the process that handled it did not finish; the file is damaged\n",
     )
 
 

@@ -80,7 +80,7 @@ def test_what_a_mask_hides_is_missing(kind: str, op: str, cli: Cli) -> None:
     assert (np.isnan(found[~valid]) if found.dtype.kind == "f" else found[~valid] == 0).all()
     notes = cli(op, "x.tif", "-o", "y.npy", *HALVE, "--json").json["notes"]
     left = "nan" if found.dtype.kind == "f" else "0"
-    assert f"pixels that a mask hides are missing and excluded; windows without others give {left}" in notes
+    assert f"pixels that a mask hides are missing and excluded; windows without other elements give {left}" in notes
 
 
 def test_each_picture_has_its_own_mask(cli: Cli) -> None:

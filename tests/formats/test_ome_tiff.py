@@ -106,7 +106,11 @@ def test_what_a_stack_cannot_hold_gets_one_line(cli: Cli) -> None:
     np.save("half.npy", X[0, 0].astype(np.float16))
     written("TZCYX", "ImageJ")
     for name, layout, said in (
-        ("x.npy", "NCEDHW", "tiff images have the axes N, C, D, H and W, the result has NCEDHW; use .npy, .npz or .h5"),
+        (
+            "x.npy",
+            "NCEDHW",
+            "tiff images have the axes N, C, D, H and W, but the result has NCEDHW; use .npy, .npz or .h5",
+        ),
         ("half.npy", "DHW", "a stack in an OME-TIFF cannot have numbers of the type float16; use .npy, .npz or .h5"),
         ("x.tif", "NCDHW", "--layout NCDHW: the axes of the file are NDCHW; use --layout NDCHW"),
     ):

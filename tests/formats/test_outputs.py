@@ -32,15 +32,15 @@ from poolcli.message_fields import on_command_line
             (2, 3, 8, 8),
             "uint8",
             "NCHW",
-            "a jpeg file holds one image, the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-            "image with --pages 1",
+            "a jpeg file holds one image, but the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take "
+            "one image with --pages 1",
         ),
         (
             "y.png",
             (1, 3, 4, 8, 8),
             "uint8",
             "NCDHW",
-            "png images have the axes H, W and C, the result has NCDHW; use .npy, .npz or .h5",
+            "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5",
         ),
         ("y.npy", (1, 1, 2), "bfloat16", "NCW", "npy files have no bfloat16; use --dtype float32"),
     ],

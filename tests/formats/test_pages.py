@@ -59,12 +59,12 @@ def test_pages_can_be_chosen(cli: Cli) -> None:
 PAGE_REFUSALS = {
     "format of one picture": (
         ["-o", "y.jpg"],
-        "a jpeg file holds one image, the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
+        "a jpeg file holds one image, but the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
         "image with --pages 1",
     ),
     "page that is not there": (
         ["-o", "y.npy", "--pages", "4"],
-        "has 3 pages, --pages asks for 4; they count from 1 to 3",
+        "has 3 pages, but --pages asks for 4; they count from 1 to 3",
     ),
     "no number": (
         ["-o", "y.npy", "--pages", "x"],

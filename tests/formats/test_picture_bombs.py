@@ -220,7 +220,9 @@ def test_a_tile_far_larger_than_its_picture_is_held_against_the_memory(
             assert isinstance(page, tifffile.TiffPage)
             for tag in (322, 323):
                 page.tags[tag].overwrite(12_000)
-        with pytest.raises(FileError, match=rf"^{name}: needs 549 MiB of memory to be decoded, the limit is 300 MiB"):
+        with pytest.raises(
+            FileError, match=rf"^{name}: needs 549 MiB of memory to be decoded, but the limit is 300 MiB"
+        ):
             read_header(Source(name), ReadOptions(limit=300 * 2**20))
 
 

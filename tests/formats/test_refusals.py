@@ -32,11 +32,11 @@ NPY_REFUSALS = {
     "deeply nested header": (npy("(" * 9000 + ")" * 9000), "x.npy: its .npy header is broken"),
     "claim of terabytes": (
         npy(fields("(1000000, 1000000)"), b"\0" * 24),
-        "x.npy: its header claims 3.64 TiB of data, the file holds 24 B",
+        "x.npy: its header claims 3.64 TiB of data, but the file holds 24 B",
     ),
     "product beyond 64 bits": (
         npy(fields("(4294967296, 4294967296, 4294967296)")),
-        "x.npy: its header claims more than 1,000,000 PiB of data, the file holds 0 B",
+        "x.npy: its header claims more than 1,000,000 PiB of data, but the file holds 0 B",
     ),
     "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header has a negative dimension"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),

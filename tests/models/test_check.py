@@ -192,7 +192,7 @@ def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
     assert cli("check", path, "--run", tmp_path / "good.npz").code == 2
     assert cli("check", path, "--layer", "other").code == 2
     np.savez(tmp_path / "short.npz", input=x, output=y[..., :2])
-    assert "output is 1,3,4,2, layer pool makes 1,3,4,4" in cli(
+    assert "output is 1,3,4,2, but layer pool makes 1,3,4,4" in cli(
         "check", path, "--layer", "pool", "--run", tmp_path / "short.npz"
     ).err  # fmt: skip
 

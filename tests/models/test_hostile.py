@@ -215,7 +215,7 @@ def test_graphs_within_graphs_without_end_are_refused(padding: int, cli: Cli, tm
     ("calls", "message"),
     [
         ([["f1", "f1"], *([f"f{i + 1}"] * 2 for i in range(1, 40)), []],
-         "its inlined functions take 3.12 PiB of memory, the limit is 768 MiB; raise --max-memory"),
+         "its inlined functions take 3.12 PiB of memory, but the limit is 768 MiB; raise --max-memory"),
         ([["f1"], ["f0"]], "its function f0 calls itself"),
         ([*([f"f{i + 1}"] for i in range(100)), []], "its functions nest more than 90 deep"),
     ],

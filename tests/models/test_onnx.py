@@ -69,9 +69,9 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
     [
         (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8, it has it from opset 10 on"),
         (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; kernel_shape is one"),
-        (22, {"kernel_shape": 2}, "kernel_shape is INT, it must be INTS"),
+        (22, {"kernel_shape": 2}, "kernel_shape is INT; it must be INTS"),
         (22, {}, "it has no attribute kernel_shape"),
-        (22, K | {"pads": [1, 1]}, "pads has 2 numbers, 2 spatial axes need 4"),
+        (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
          "use smaller pads"),
         (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
@@ -120,7 +120,7 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("x=1,3,8", "m.onnx: input x has 4 axes, 3 lengths are given"),
+        ("x=1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
         ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
         ("1,3,8,8", "--input-shape is '1,3,8,8'; write NAME=1,3,640,640"),
         ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write NAME=1,3,640,640"),

@@ -134,7 +134,9 @@ def _layouts_of(shape: Shape, output: Shape, layout: str | None, output_layout: 
     if output_layout:
         if len(output_layout) != of_output:
             named = field("output_layout")
-            raise RequestError(f"{named} names {len(output_layout)} axes, the output has {of_output}; name each axis")
+            raise RequestError(
+                f"{named} names {len(output_layout)} axes, but the output has {of_output}; name each axis"
+            )
         outputs = [check_layout(output_layout, of_output)]
     else:
         outputs = [*(inputs if rank == of_output else ()), *_usual(of_output)]

@@ -61,7 +61,7 @@ class Constraints:
             each = (value,) if isinstance(value, int) else tuple(value)
             if len(each) not in (1, rank):
                 raise RequestError(
-                    f"{shown(name)} has {len(each)} numbers, the input has {rank} spatial axes; give 1 or {rank}"
+                    f"{shown(name)} has {len(each)} numbers, but the input has {rank} spatial axes; give 1 or {rank}"
                 )
             found[name] = each[i] if len(each) > 1 else each[0]
         return found

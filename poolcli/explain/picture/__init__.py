@@ -34,7 +34,7 @@ def page(plan: Plan, rows: Sequence[Row] = (), theme: str = "auto") -> str:
     for axis in plan.axes:
         if axis.windows.size > LARGEST:
             raise RequestError(
-                f"axis {axis.name} is {axis.windows.size} long, a page takes up to 2**53; "
+                f"axis {axis.name} is {axis.windows.size} long, but a page holds at most 2**53; "
                 f"use a {field('picture')} that ends in .svg"
             )
     parts = {

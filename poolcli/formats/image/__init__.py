@@ -182,7 +182,7 @@ def _of_page(found: Mapping[str, Any]) -> dict[str, Any]:
 def _decode(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> NDArray[Any]:
     found = picture.decode(page)
     if found.shape != shape:
-        raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, its header says {shape}")
+        raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, but its header says {shape}")
     return found
 
 

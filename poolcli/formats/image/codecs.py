@@ -220,7 +220,7 @@ def refuse_wide_gif_frames(path: str, stream: BinaryIO) -> int:
         if number == 1:  # a single frame may be larger than the screen descriptor says
             width, height = max(width, right), max(height, bottom)
         if right > width or bottom > height:
-            raise FileError(f"{path}: page {number} reaches to {right} x {bottom}, the image is {width} x {height}")
+            raise FileError(f"{path}: page {number} reaches to {right} x {bottom}, but the image is {width} x {height}")
     return width * height
 
 

@@ -86,12 +86,12 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         return _of_stack(shape, dtype, layout, wanted)
     if spatial != set("HW"):
         axes = "N, C, D, H and W" if name == "tiff" else "H, W and C"
-        raise RequestError(f"{name} images have the axes {axes}, the result has {layout}; use .npy, .npz or .h5")
+        raise RequestError(f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5")
     pages = shape[layout.index("N")] if "N" in layout else 1
     proposed = [other for other in STORES if other not in (name, *ROUNDS)]
     if pages != 1 and name not in PAGES:
         raise RequestError(
-            f"a {name} file holds one image, the result has N={pages}; "
+            f"a {name} file holds one image, but the result has N={pages}; "
             f"use {', '.join(f'.{other}' for other in PAGES if other in proposed)}, "
             f".npy, .npz or .h5, or take one image with {field('pages', 1)}"
         )

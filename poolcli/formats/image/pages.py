@@ -195,7 +195,7 @@ def _asked(path: str, count: int, wanted: str) -> range:
     if not 0 <= pages.start < pages.stop <= count:
         known = "leave it out" if count == 1 else f"they count from 1 to {count}"
         has = f"{count} page{'' if count == 1 else 's'}"
-        raise RequestError(f"{path}: has {has}, {field('pages')} asks for {wanted}; {known}")
+        raise RequestError(f"{path}: has {has}, but {field('pages')} asks for {wanted}; {known}")
     return pages
 
 

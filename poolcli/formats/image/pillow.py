@@ -184,7 +184,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
             seek(image, number)
             tiff_checks.refuse_lacking(path, number + 1, stored_tags(image))
         if _size(image) != page[:2]:
-            raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, its header says {page}")
+            raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, but its header says {page}")
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:

@@ -161,7 +161,7 @@ def hidden_by(
         found = _checked(path, file, stream, mask).asarray() == 0
         found = upright(found if found.ndim == 2 else found.all(-1), _orientation(file.pages[page]))
         if found.shape != plane.shape:
-            raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, its header says {plane.shape}")
+            raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, but its header says {plane.shape}")
         plane[...] = found
     return hidden
 

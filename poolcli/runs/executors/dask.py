@@ -87,7 +87,7 @@ def _address(word: str) -> str:
     except OSError as error:
         raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise FileError(f"{word}: is no scheduler file: it holds no address of a scheduler") from error
+        raise FileError(f"{word}: is not a scheduler file: it contains no scheduler address") from error
 
 
 def _check_certificates(address: str) -> None:
@@ -138,7 +138,7 @@ def _compare(client: Any) -> None:
             other = found if isinstance(found, str) else None
             if other != own:
                 raise RequestError(
-                    f"the worker {worker} has {_named(package, other)}, this process {_named(package, own)}; "
+                    f"the worker {worker} has {_named(package, other)}, but this process has {_named(package, own)}; "
                     "install the same everywhere"
                 )
 

@@ -200,8 +200,7 @@ def explained(error: BaseException) -> Exception:
     """The error of an item in terms of files rather than of the cluster."""
     if isinstance(error, distributed.KilledWorker):
         return FileError(
-            "the workers that worked on it died, one after the other; the file is damaged, or the memory too small "
-            "for it"
+            "every worker that processed it died; the file is damaged, or there is too little memory for it"
         )
     return error if isinstance(error, Exception) else RuntimeError(str(error))
 

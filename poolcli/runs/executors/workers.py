@@ -169,7 +169,7 @@ class Workers:
             self._again.append((number, replace(given[1], retried=True)))
             return None
         times = "" if end.each_time else ", twice"
-        why = f"the process that worked on it {end.how}{times}; {end.why}"
+        why = f"the process that handled it {end.how}{times}; {end.why}"
         return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
 
     def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
