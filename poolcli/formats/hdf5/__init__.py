@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, followers, named_in
+from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, as_it_stands_for, followers, named_in
 from poolcli.formats.checks import (
     UNREADABLE,
     byte_count,
@@ -38,7 +38,6 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.resumable import read_in_batches
-from poolcli.formats.unsigned import as_it_stands_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

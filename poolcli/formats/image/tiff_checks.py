@@ -41,7 +41,6 @@ def count_pages(path: str, stream: BinaryIO) -> int:
     return len(seen)
 
 
-OF_TILES = ((tags.WIDTH, tags.TILE_WIDTH), (tags.LENGTH, tags.TILE_LENGTH))
 NAMED = (
     tags.WIDTH, tags.LENGTH, tags.BITS, tags.COMPRESSION, tags.PHOTOMETRIC, tags.SAMPLES, tags.ROWS, tags.PLANAR,
     tags.TILE_WIDTH, tags.TILE_LENGTH, tags.STRIP_OFFSETS, tags.STRIP_BYTES, tags.TILE_OFFSETS, tags.TILE_BYTES,
@@ -65,7 +64,7 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
         _numbers(stored, tag)
         for tag in ((tags.TILE_OFFSETS, tags.TILE_BYTES) if tiled else (tags.STRIP_OFFSETS, tags.STRIP_BYTES))
     )
-    needed = _needed(stored, tiled)
+    needed, pixels = _needed(stored, tiled)
     if not places or not needed:
         return  # the reader reports that
     if len(places) < needed:
@@ -74,7 +73,7 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
     compression, size = _number(stored, tags.COMPRESSION, tags.UNCOMPRESSED), os.path.getsize(path)
     # The length of a single uncompressed strip is often stated too short.
     most = MOST.get(compression, 1 if compression == tags.UNCOMPRESSED and needed > 1 else 0)
-    pixels, packed = _bytes(stored, tiled), sum(min(count, size) for count in counts)
+    packed = sum(min(count, size) for count in counts)
     if most and counts and 0 not in counts and packed * most < pixels:
         raise FileError(
             f"{path}: is damaged: page {number} has {human_bytes(pixels)} of pixels, which {human_bytes(packed)} "
@@ -87,28 +86,24 @@ def is_sparse(stored: Mapping[int, Any]) -> bool:
     return any(0 in _numbers(stored, tag) for tag in (tags.STRIP_BYTES, tags.TILE_BYTES))
 
 
-def _needed(stored: Mapping[int, Any], tiled: bool) -> int:
-    """How many strips or tiles the page needs; 0 if its tags do not tell."""
-    width, length = _number(stored, tags.WIDTH, 0), _number(stored, tags.LENGTH, 0)
+def _needed(stored: Mapping[int, Any], tiled: bool) -> tuple[int, int]:
+    """How many strips or tiles the page needs, and the least bytes of its decoded pixels; zeros if its tags do not tell.
+
+    Tiles are stored whole, and YCbCr may be subsampled.
+    """
+    width, length, samples = (_number(stored, *each) for each in ((tags.WIDTH, 0), (tags.LENGTH, 0), (tags.SAMPLES, 1)))
     if tiled:
         across, down = _number(stored, tags.TILE_WIDTH, 0), _number(stored, tags.TILE_LENGTH, 0)
     else:
         across, down = width, min(_number(stored, tags.ROWS, length), length)
     if min(width, length, across, down) < 1:
-        return 0
-    planes = _number(stored, tags.SAMPLES, 1) if _number(stored, tags.PLANAR, 1) != 1 else 1
-    return ceil_div(width, across) * ceil_div(length, down) * planes
-
-
-def _bytes(stored: Mapping[int, Any], tiled: bool) -> int:
-    """The least bytes of the decoded pixels; tiles are stored whole, and YCbCr may be subsampled."""
-    bits = _numbers(stored, tags.BITS) or (1,)
-    samples = 1 if _number(stored, tags.PHOTOMETRIC, 0) == tags.YCBCR else _number(stored, tags.SAMPLES, 1)
-    area = _number(stored, tags.WIDTH, 0) * _number(stored, tags.LENGTH, 0)
-    if tiled:
-        across, down = (ceil_div(_number(stored, n, 0), _number(stored, tile, 1)) for n, tile in OF_TILES)
-        area = across * down * _number(stored, tags.TILE_WIDTH, 0) * _number(stored, tags.TILE_LENGTH, 0)
-    return area * min(bits) * samples // 8
+        return 0, 0
+    count = ceil_div(width, across) * ceil_div(length, down)
+    area = count * across * down if tiled else width * length
+    bits = min(_numbers(stored, tags.BITS) or (1,))
+    whole = 1 if _number(stored, tags.PHOTOMETRIC, 0) == tags.YCBCR else samples
+    planes = samples if _number(stored, tags.PLANAR, 1) != 1 else 1
+    return count * planes, area * bits * whole // 8
 
 
 def _numbers(stored: Mapping[int, Any], tag: int) -> tuple[int, ...]:
@@ -129,48 +124,34 @@ Size = tuple[int, int]  # width, height
 
 
 def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
-    """Refuses a page (tifffile's) with an image in a strip or tile that is larger than that."""
-    compression, (width, height) = int(page.compression), _place(page)
-    if compression == tags.LZMA:
-        _refuse_longer(path, number, page, stream)
-    size_of = CLAIMS.get(compression)
-    if size_of is None:
-        return
-    for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
+    """Refuses a page (tifffile's) with an image in a strip or tile that is larger than that, or with LZMA data that
+    unpacks to more, which tifffile would cut without an error.
+    """
+    if page.is_tiled:
+        width, height = int(page.tilewidth), int(page.tilelength)
+    else:
+        width, height = int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
+    samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
+    most = height * ceil_div(width * samples * int(page.bitspersample), 8)
+    size_of, is_lzma = CLAIMS.get(int(page.compression)), int(page.compression) == tags.LZMA
+    for at, count in zip(page.dataoffsets, page.databytecounts, strict=False) if size_of or is_lzma else ():
         stream.seek(at)
+        data = stream.read(count if is_lzma else min(count, HEAD))
+        if is_lzma and lzma_size(data, most) > most:
+            raise FileError(
+                f"{path}: is damaged: a strip or tile of page {number} unpacks to more than its {human_bytes(most)}"
+            )
         try:
-            found = size_of(stream.read(min(count, HEAD)))
+            found = size_of(data) if size_of else None
         except (struct.error, IndexError):  # it is cut short, which the decoder reports
             continue
-        if found and (found[0] > _blocks(width) or found[1] > _blocks(height)):
+        if found and any(
+            ceil_div(n, BLOCK) > ceil_div(room, BLOCK) for n, room in zip(found, (width, height), strict=True)
+        ):
             raise FileError(
                 f"{path}: is damaged: an image of {found[0]} x {found[1]} is stored in page {number}, "
                 f"where there is place for {width} x {height}"
             )
-
-
-def _place(page: Any) -> Size:
-    """Width and height of a strip or tile."""
-    if page.is_tiled:
-        return int(page.tilewidth), int(page.tilelength)
-    return int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
-
-
-def _refuse_longer(path: str, number: int, page: Any, stream: BinaryIO) -> None:
-    """Refuses LZMA data that unpacks to more than its strip or tile, which tifffile would cut without an error."""
-    width, height = _place(page)
-    samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
-    most = height * ceil_div(width * samples * int(page.bitspersample), 8)
-    for at, count in zip(page.dataoffsets, page.databytecounts, strict=False):
-        stream.seek(at)
-        if lzma_size(stream.read(count), most) > most:
-            raise FileError(
-                f"{path}: is damaged: a strip or tile of page {number} unpacks to more than its {human_bytes(most)}"
-            )
-
-
-def _blocks(length: int) -> int:
-    return ceil_div(length, BLOCK) * BLOCK
 
 
 def _of_jpeg(data: bytes) -> Size | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
+from poolcli.formats.cf import as_it_stands_for
 from poolcli.formats.checks import (
     HIGHEST_RATIO,
     LARGEST_EXPANSION,
@@ -26,7 +27,6 @@ from poolcli.formats.checks import (
 from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
-from poolcli.formats.unsigned import as_it_stands_for
 from poolcli.formats.zarr.coordinates import coordinates, followers
 from poolcli.formats.zarr.library import (
     is_group,
