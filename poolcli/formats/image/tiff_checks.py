@@ -87,7 +87,7 @@ def is_sparse(stored: Mapping[int, Any]) -> bool:
 
 
 def _needed(stored: Mapping[int, Any], tiled: bool) -> tuple[int, int]:
-    """How many strips or tiles the page needs, and the least bytes of its decoded pixels; zeros if its tags do not tell.
+    """How many strips or tiles a page needs, and the least bytes of its decoded pixels; zeros if its tags do not tell.
 
     Tiles are stored whole, and YCbCr may be subsampled.
     """
@@ -131,9 +131,9 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
         width, height = int(page.tilewidth), int(page.tilelength)
     else:
         width, height = int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
-    samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
-    most = height * ceil_div(width * samples * int(page.bitspersample), 8)
     size_of, is_lzma = CLAIMS.get(int(page.compression)), int(page.compression) == tags.LZMA
+    samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
+    most = height * ceil_div(width * samples * int(page.bitspersample), 8) if is_lzma else 0
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False) if size_of or is_lzma else ():
         stream.seek(at)
         data = stream.read(count if is_lzma else min(count, HEAD))
@@ -145,11 +145,10 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
             found = size_of(data) if size_of else None
         except (struct.error, IndexError):  # it is cut short, which the decoder reports
             continue
-        if found and any(
-            ceil_div(n, BLOCK) > ceil_div(room, BLOCK) for n, room in zip(found, (width, height), strict=True)
-        ):
+        across, down = found or (0, 0)
+        if ceil_div(across, BLOCK) > ceil_div(width, BLOCK) or ceil_div(down, BLOCK) > ceil_div(height, BLOCK):
             raise FileError(
-                f"{path}: is damaged: an image of {found[0]} x {found[1]} is stored in page {number}, "
+                f"{path}: is damaged: an image of {across} x {down} is stored in page {number}, "
                 f"where there is place for {width} x {height}"
             )
 
