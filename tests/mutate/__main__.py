@@ -1,8 +1,10 @@
 """`python -m tests.mutate`: how many changes of the program the tests notice, and which they do not.
 
-    python -m tests.mutate --count 200 --seed 1 --jobs 2 --results mutations.jsonl
+    python -m tests.mutate --count 200 --seed 1 --jobs 2
 
-Mutants are drawn by chance; those that the file of results holds already are not tried again.
+Mutants are drawn by chance. Each is tried on the tests that run the changed line, then on those that run another line
+of its file or are near to it, until one fails or `--seconds` of tests have passed. `.mutants` keeps what each test
+runs, and the trials, which are not repeated. Remove it when the program or its tests have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from tests.mutate.equivalent import EQUIVALENT
 from tests.mutate.mutants import Mutant, mutants
-from tests.mutate.trials import ROOT, TARGETS, Trial, copy_tree, run_trial
+from tests.mutate.trials import ROOT, TARGETS, Trial, copy_tree, measured, run_trial
 
 Drawn = tuple[Mutant, tuple[str, ...]]
 
@@ -37,17 +39,18 @@ def drawn(count: int, seed: int, only: str) -> list[Drawn]:
     return random.Random(seed).sample(every, min(count, len(every)))  # noqa: S311  # no secret
 
 
-def tried(chosen: list[Drawn], jobs: int, everything: bool) -> Iterator[Trial]:
+def tried(chosen: list[Drawn], jobs: int, seconds: float, folder: Path) -> Iterator[Trial]:
     """The trials, as they end; each of `jobs` processes has a tree of its own."""
-    with TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
+    with TemporaryDirectory(prefix="mutants-") as trees_in, ThreadPoolExecutor(jobs) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
-            trees.put(copy_tree(Path(folder, str(number))))
+            trees.put(tree := copy_tree(Path(trees_in, str(number))))
+            reach = measured(folder, tree)
 
         def one(mutant: Mutant, nearest: tuple[str, ...]) -> Trial:
             tree = trees.get()
             try:
-                return run_trial(mutant, nearest, tree, everything)
+                return run_trial(mutant, reach.tests(mutant.path, mutant.line, nearest, seconds), tree)
             finally:
                 trees.put(tree)
 
@@ -73,16 +76,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--only", default="", help="a part of the paths of the files to mutate")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
-    parser.add_argument("--nearest", action="store_true", help="run the nearest tests alone, not all of the profile")
-    parser.add_argument("--results", type=Path, default=Path("mutations.jsonl"), help="where trials are kept")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for each mutant at most")
+    parser.add_argument("--folder", type=Path, default=Path(".mutants"), help="what is kept between runs")
     given = parser.parse_args()
-    known = (
-        [Trial(**json.loads(line)) for line in given.results.read_text().splitlines()] if given.results.exists() else []
-    )
+    folder = given.folder.resolve()
+    folder.mkdir(exist_ok=True)
+    file = folder / "trials.jsonl"
+    known = [Trial(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
     names = {trial.mutant for trial in known}
     chosen = drawn(given.count, given.seed, given.only)
-    with given.results.open("a") as results:
-        for trial in tried([pair for pair in chosen if pair[0].name not in names], given.jobs, not given.nearest):
+    with file.open("a") as results:
+        for trial in tried([pair for pair in chosen if pair[0].name not in names], given.jobs, given.seconds, folder):
             results.write(json.dumps(asdict(trial)) + "\n")
             results.flush()
             print(f"{trial.outcome:<9} {trial.seconds:>6} s  {trial.mutant}  {trial.by}", flush=True)

@@ -7,6 +7,7 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::_at_least: comparison: a < low -> a <= low": "at the limit itself the difference that is added is 0",
     f"{WINDOWS}::_at_most: comparison: a > high -> a >= high": "at the limit itself the difference that is taken is 0",
     f"{WINDOWS}::_floor_sum: number: 0 -> 1": "only differences of such sums are used",
+    f"{WINDOWS}::_floor_sum: number: 0 -> -1": "only differences of such sums are used",
     f"{WINDOWS}::Sliding.interior: statement: low = min(low, self.output) -> pass": "empty, wherever it begins",
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutate.mutants import Mutant, mutants
+from tests.mutate.reach import Reach
 from tests.mutate.trials import TARGETS, run_trial
 
 SOURCES = {
@@ -48,10 +49,25 @@ def test_a_mutant_is_killed_by_the_test_that_notices_it_and_leaves_the_file_as_i
     outcomes = {}
     for value in (2, 1):
         mutant = Mutant("x.py", "f", 2, str(value), f"def f():\n    return {value}\n".format)
-        trial = run_trial(mutant, ("test_x.py",), tmp_path, everything=False)
+        trial = run_trial(mutant, {"tests/test_x.py::test_x": 0.0}, tmp_path)
         outcomes[value] = (trial.outcome, trial.by)
     assert outcomes == {2: ("survived", ""), 1: ("killed", "tests/test_x.py::test_x")}
     assert (tmp_path / "x.py").read_text() == "def f():\n    return 3\n"
+
+
+def test_one_case_of_each_test_that_runs_the_line_is_tried_first() -> None:
+    seconds = {
+        "tests/test_a.py::a[1]": 1.0,
+        "tests/test_a.py::a[2]": 0.5,
+        "tests/b/test_b.py::b": 9.0,
+        "tests/test_c.py::c": 0.1,
+    }
+    reach = Reach(seconds, {"x.py": {"7": [0, 1, 2], "8": [2]}})
+    assert list(reach.tests("x.py", 7, ("b", "test_c.py"), 99)) == [
+        "tests/b/test_b.py::b", "tests/test_a.py::a[2]", "tests/test_a.py::a[1]", "tests/test_c.py::c",
+    ]  # fmt: skip
+    assert list(reach.tests("x.py", 8, (), 9.5)) == ["tests/b/test_b.py::b", "tests/test_a.py::a[2]"]
+    assert list(reach.tests("y.py", 1, ("test_c.py",), 99)) == ["tests/test_c.py::c"]
 
 
 def test_every_room_that_is_mutated_is_there_with_its_tests() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,11 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from poolcli.engine.compiled import kernel_cache
 from tests.mutate.mutants import Mutant
+from tests.mutate.reach import Reach, read
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("poolcli", "tests", "samples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
-SECONDS = 300  # what takes longer hangs: tests of a room take a tenth of this
+SECONDS = 1800  # what takes longer waits for something that never comes: tests that compute without end are stopped
+FIRST = 40  # tests that are tried by themselves, which most mutants do not survive
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -43,6 +49,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/formats/atomic.py": ("test_executors.py", "formats/test_contract.py", "cli/test_many_files.py"),
 }  # fmt: skip
 
+COMPILED = "poolcli/engine/compiled"
+IN_NO_KERNEL = tuple(  # a change of these builds no kernel anew
+    f"{COMPILED}/{name}.py" for name in ("__init__", "choose", "view", "memory_order", "pool", "launch")
+)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -55,45 +66,85 @@ class Trial:
     seconds: float
 
 
-def copy_tree(folder: Path) -> Path:
-    """A copy of the tree to change."""
+def copy_tree(tree: Path) -> Path:
+    """A copy of the tree to change, with compiled modules."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.exists():
-            shutil.copy(source, folder / name)
-    return folder
+            shutil.copy(source, tree / name)
+    _pytest(tree, "--collect-only")
+    return tree
 
 
-def run_trial(mutant: Mutant, nearest: tuple[str, ...], tree: Path, everything: bool) -> Trial:
-    """Tries the mutant in `tree`, which is left as it was; `everything`: on all tests of the quick profile."""
+def measured(folder: Path, tree: Path) -> Reach:
+    """What each test of the quick and the compile profile runs: measured once and kept in `folder`, as are the kernels
+    that they build, of which `tree` gets a copy.
+    """
+    file = folder / "reach.json"
+    if not file.exists():
+        files = [str(path) for pattern in TARGETS for path in tree.glob(pattern)]
+        _pytest(tree, POOLCLI_REACH=str(file), POOLCLI_MEASURED=json.dumps(files))
+        shutil.copytree(tree / "cache", folder / "cache")
+    shutil.copytree(folder / "cache", tree / "cache", dirs_exist_ok=True)
+    return read(file)
+
+
+def run_trial(mutant: Mutant, chosen: dict[str, float], tree: Path) -> Trial:
+    """Tries the mutant in `tree`, which is left as it was, on the chosen tests, each with the seconds that it takes."""
     path, begin = tree / mutant.path, time.monotonic()
-    before = path.read_text()
+    before, status = path.read_text(), path.stat()
     path.write_text(mutant.text())
+    os.utime(path, (0, 0))  # no compiled module has this time: each is kept, and this one alone is compiled anew
     try:
-        outcome, by = _outcome(tree, [f"tests/{name}" for name in nearest] + (["tests"] * everything))
+        outcome, by = _outcome(mutant.path, chosen, tree)
     finally:
         path.write_text(before)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return Trial(mutant.name, mutant.line, outcome, by, round(time.monotonic() - begin, 1))
 
 
-def _outcome(tree: Path, tests: list[str]) -> tuple[str, str]:
-    tests = [test for test in dict.fromkeys(tests) if (tree / test).exists()]
-    command = [sys.executable, "-m", "pytest", "-x", "--tb=no", "-p", "no:cacheprovider", "-rf", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+def _outcome(path: str, chosen: dict[str, float], tree: Path) -> tuple[str, str]:
+    rows = list(chosen.items())
+    for part in (rows[:FIRST], rows[FIRST:]):
+        if not part:
+            continue
+        (tree / "chosen.json").write_text(json.dumps(dict(part)))
+        kernels = kernel_cache.key() if path.startswith(IN_NO_KERNEL) else ""
+        files = sorted({name.split("::")[0] for name, _ in part})
+        try:
+            code, said = _pytest(
+                tree, "-x", "--tb=no", "-rf", *files,
+                POOLCLI_CHOSEN="chosen.json", POOLCLI_KERNELS=kernels, PYTHONDONTWRITEBYTECODE="1",
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "killed", "time"
+        if code == -signal.SIGXCPU:
+            return "killed", "time"
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", said, re.MULTILINE)
+            return "killed", failed[1] if failed else f"exit code {code}"
+    return "survived", ""
+
+
+def _pytest(tree: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    """The exit code and the output of a run of the quick and the compile profile in `tree`."""
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutate.reach", "-p", "no:cacheprovider", "-n", "0"]
+    kernels = tree / "cache" / "poolcli"
+    known = set(kernels.glob("*"))
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with subprocess.Popen(
-        command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, errors="replace", start_new_session=True,
+        [*command, "-m", "not slow", *arguments], cwd=tree,
+        env={**own, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", "XDG_CACHE_HOME": str(kernels.parent), **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True,
     ) as process:  # fmt: skip
         try:
             said, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return "killed", "time"
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with whatever it has started
-    if process.returncode == 0:
-        return "survived", ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", said, re.MULTILINE)
-    return "killed", failed[1] if failed else f"exit code {process.returncode}"
+            if "POOLCLI_CHOSEN" in environment:
+                for kernel in set(kernels.glob("*")) - known:
+                    shutil.rmtree(kernel, ignore_errors=True)
+    return process.returncode, said
