@@ -22,6 +22,8 @@ from poolcli.pooling.tiles import Blocks, FileReading, Parts
 from poolcli.runs.executors import Runner, Task, flow
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
+from tests.pyramids import tree
+from tests.test_pyramid_plates import plate
 
 OP = AvgPool(2, 2)
 slow = pytest.mark.slow
@@ -48,10 +50,6 @@ def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def tree(folder: str) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
-
-
 @slow
 @pytest.mark.parametrize(
     "more", [("--chunks", "1,1,16,16,16"), ("--chunks", "8", "--shards", "16")], ids=["", "shards"]
@@ -76,6 +74,14 @@ def test_the_levels_of_a_pyramid_are_shared_out_and_come_out_the_same(
         assert (result.code, result.err) == (0, "")
     assert len(tree("here")) > 50
     assert tree("there") == tree("here")
+
+
+@slow
+def test_the_images_of_a_plate_are_shared_out_and_come_out_the_same(address: str, volume: Path, cli: Any) -> None:
+    plate("p.zarr", "0.5")
+    for output, where in ("here.zarr", ()), ("there.zarr", ("--cluster", address, "--resume")):
+        assert cli("pyramid", "p.zarr", "--all", "--levels", "3", "-o", output, "-q", *where).err == ""
+    assert tree("there.zarr") == tree("here.zarr")
 
 
 @slow

@@ -10,8 +10,11 @@ import pytest
 import zarr
 from ome_zarr_models import open_ome_zarr
 
+from poolcli.formats.zarr.ome import plain
+from poolcli.formats.zarr.write import Writer
+from poolcli.system.signals import Stopped
 from tests.conftest import Cli
-from tests.pyramids import X, attributes, levels, multiscale, places, pooled
+from tests.pyramids import X, attributes, levels, multiscale, places, pooled, tree
 from tests.test_pyramid_stores import OWN, image, with_labels
 
 PLATE: dict[str, Any] = {
@@ -95,6 +98,52 @@ def test_every_series_of_bioformats2raw_gets_a_pyramid(version: str, listed: boo
         np.testing.assert_array_equal(levels(f"y.zarr/{name}")[0], x)
     assert attributes("y.zarr")["bioformats2raw.layout"] == 3
     assert open_ome_zarr(zarr.open_group("y.zarr/1", mode="r")) is not None
+
+
+@pytest.mark.slow
+def test_all_images_of_a_run_that_was_stopped_go_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The images may have different numbers of axes; what is made is not made again."""
+    group("x.zarr", "0.5", {"bioformats2raw.layout": 3}, {})
+    with_labels("x.zarr/0", "0.5")
+    image("x.zarr/1", "0.5", X[0], {}, {})
+    image("x.zarr/2", "0.5", X[None], {}, {})
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    run = ("pyramid", "x.zarr", "--all", "--levels", "2", "--max-memory", "9K", "-q")
+    own, written, most = Writer.__call__, list[Any](), [10**6]
+
+    def stopping(self: Writer, region: Any, array: Any) -> None:
+        if len(written) >= most[0]:  # two threads write
+            raise Stopped(130, "interrupted")
+        own(self, region, array)
+        written.append((self.new_array.key, region))
+
+    monkeypatch.setattr(Writer, "__call__", stopping)
+    assert cli(*run, "-o", "whole.zarr").err == ""
+    every = {place for place in written if not place[0].endswith("/0")}  # first levels are copied on the way
+    stops = len(written) // 3, len(written) - 3
+    written.clear()
+    for most[0] in stops:
+        with pytest.raises(Stopped):
+            cli(*run, "-o", "y.zarr", "--resume")
+    most[0] = 10**6
+    assert cli(*run, "-o", "y.zarr", "--resume").err == ""
+    again = [place for place in written if not place[0].endswith("/0")]
+    assert len(again) == len(set(again))
+    assert set(again) == every
+    assert tree("y.zarr") == tree("whole.zarr")
+
+
+def test_groups_above_many_images_are_described_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    plate("x.zarr", "0.5")
+    described = list[str]()
+
+    def noting(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
+        described.append(owner)
+        return plain(attributes, owner, lost)
+
+    monkeypatch.setattr("poolcli.formats.zarr.documents.plain", noting)
+    assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--all", "--levels", "2", "-q").err == ""
+    assert described.count("/") == 1
 
 
 def broken(**changed: Any) -> None:

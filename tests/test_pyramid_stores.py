@@ -21,16 +21,18 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def image(path: str, version: str, x: Any, own: dict[str, Any], beside: dict[str, Any]) -> None:
     """An image of one level; `own` are attributes of its group, `beside` what is written beside `multiscales`."""
-    axes = [{"name": name, "type": "space", "unit": "micrometer"} for name in "zyx"]
-    place = [{"type": "scale", "scale": [4, 0.5, 0.5]}]
+    axes: list[dict[str, str]] = [{"name": name, "type": "space", "unit": "micrometer"} for name in "zyx"]
+    axes = [{"name": "c", "type": "channel"}, *axes][-x.ndim :]
+    place = [{"type": "scale", "scale": [1, 4, 0.5, 0.5][-x.ndim :]}]
     scales = [{"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": place}], "name": "mine"}]
     if version == "0.5":
         attributes = {"ome": {"version": "0.5", "multiscales": scales, **beside}, **own}
     else:
         attributes = {"multiscales": [{"version": "0.4", **scales[0]}], **beside, **own}
     group = zarr.open_group(path, mode="w", zarr_format=3 if version == "0.5" else 2, attributes=attributes)
-    names = {"dimension_names": "zyx"} if version == "0.5" else {"chunk_key_encoding": {"name": "v2", "separator": "/"}}
-    group.create_array("0", shape=x.shape, dtype=x.dtype, chunks=(4, 8, 8), **names)[:] = x
+    named = {"dimension_names": [axis["name"] for axis in axes]}
+    names = named if version == "0.5" else {"chunk_key_encoding": {"name": "v2", "separator": "/"}}
+    group.create_array("0", shape=x.shape, dtype=x.dtype, chunks=(1, 4, 8, 8)[-x.ndim :], **names)[:] = x
 
 
 @pytest.mark.parametrize("version", ["0.5", "0.4"])

@@ -63,7 +63,9 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
 
 
 class CoveredRegions:
-    """A union of regions. Neighbours are joined, so that few are left in any usual order."""
+    """A union of regions, which may be of arrays of different ranks. Neighbours are joined, so that few are left in any
+    usual order.
+    """
 
     def __init__(self, regions: Iterable[Ranges] = ()) -> None:
         self._regions: list[Ranges] = []
@@ -85,7 +87,8 @@ class CoveredRegions:
     def holds(self, region: Ranges) -> bool:
         """Whether a region is empty, or lies in one of these."""
         return not all(region) or any(
-            all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
+            len(done) == len(region)
+            and all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
             for done in self._regions
         )
 
@@ -95,6 +98,8 @@ class CoveredRegions:
 
 def _joined(one: Ranges, other: Ranges) -> Ranges | None:
     """The union of two regions that differ along one axis at most, and touch or overlap there; None for others."""
+    if len(one) != len(other):
+        return None
     axes = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if not axes:
         return one

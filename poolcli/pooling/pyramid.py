@@ -202,8 +202,7 @@ def is_made(pyramid: Pyramid) -> bool:
     """Whether the output is this very pyramid, and the source has not changed since it was made."""
     if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
         return False
-    planned = new_arrays(pyramid.output, pyramid.every_spec, pyramid.options(False, None))
-    wanted = encoded({name: content for making in planned for name, content in making.documents.items()})
+    wanted = _documents(pyramid)
     try:
         alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
         newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)
@@ -214,8 +213,12 @@ def is_made(pyramid: Pyramid) -> bool:
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
     levels = [(each.source, each.grid, each.levels) for each in pyramid.every]
-    text = repr((__version__, state[:2], pyramid.every_spec, levels))
+    text = repr((__version__, state[:2], _documents(pyramid), levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _documents(pyramid: Pyramid) -> dict[str, bytes]:
+    return encoded(new_arrays(pyramid.output, pyramid.every_spec, pyramid.options(False, None)))
 
 
 def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:

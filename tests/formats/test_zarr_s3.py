@@ -25,6 +25,7 @@ from poolcli import AvgPool
 from poolcli.formats.zarr.write import Writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
+from tests.test_pyramid_plates import plate
 
 pytestmark = pytest.mark.slow
 HALVE = ("-k", "2", "-s", "2")
@@ -159,13 +160,16 @@ def killed_after(regions: int, *words: str) -> int:
     ("regions", "words"),
     [
         (5, ("avg", *HALVE)), (1, ("pyramid", "--levels", "2")), (6, ("pyramid", "--levels", "2")),
-        (5, ("avg", *HALVE, "--shard", "1/1")),
+        (5, ("avg", *HALVE, "--shard", "1/1")), (5, ("pyramid", "--all", "--levels", "2")),
     ],
 )  # fmt: skip
 def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     words: tuple[str, ...], regions: int, cli: Cli, bucket: Any
 ) -> None:
-    stored("s3://bucket/x.zarr", chunks=(8, 8, 8))
+    if "--all" in words:
+        plate("s3://bucket/x.zarr", "0.5")
+    else:
+        stored("s3://bucket/x.zarr", chunks=(8, 8, 8))
 
     def objects(folder: str, what: str = "ETag") -> dict[str, Any]:
         bucket.invalidate_cache()

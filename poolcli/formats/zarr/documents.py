@@ -143,7 +143,9 @@ Documents = dict[str, dict[str, Any]]  # by key in the store
 
 @dataclass(frozen=True, slots=True)
 class NewArray:
-    """A new array: its key, the documents of it and the groups above it, its chunks, and its coordinates by key."""
+    """A new array: its key, its chunks, its coordinates by key, and the documents of it and of those groups above it
+    that are above no earlier array of the store.
+    """
 
     key: str
     documents: Documents
@@ -155,12 +157,16 @@ class NewArray:
 def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[NewArray]:
     """The new arrays of one store at `path`; refuses names that lead out of it."""
     names = array_names(path, [spec.key for spec in specs])
-    taken: dict[str, NDArray[Any]] = {}
-    return [_made(path, name, spec, options, taken) for name, spec in zip(names, specs, strict=True)]
+    above, taken = Documents(), dict[str, Any]()
+    return [_made(path, name, spec, options, above, taken) for name, spec in zip(names, specs, strict=True)]
 
 
-def _made(path: str, key: str, spec: Spec, options: WriteOptions, taken: dict[str, NDArray[Any]]) -> NewArray:
-    """A new array, stored like its input as far as possible; it shares the coordinates that are `taken`."""
+def _made(
+    path: str, key: str, spec: Spec, options: WriteOptions, above: Documents, taken: dict[str, NDArray[Any]]
+) -> NewArray:
+    """A new array, stored like its input as far as possible; it shares the groups `above` earlier ones, and coordinates
+    that are `taken`.
+    """
     import numpy as np
 
     kept, lost = spec.metadata.store, list[str]()
@@ -179,7 +185,9 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions, taken: dict[st
     documents = describe(key, spec, grid, kept, fill, names, attributes, without)
     scales, others = {}, list[str]()
     if key:
-        documents |= _groups(key, spec.metadata.groups, version, lost)
+        groups = _groups(key, spec.metadata.groups, version, above, lost)
+        above |= groups
+        documents |= groups
         for each, scale, axes in _coordinates(spec, labels):
             place, _ = array_names(path, [each, key])  # refuses two of one name, and one that is a group of the other
             values = np.asarray(scale.values)
@@ -199,9 +207,10 @@ def _made(path: str, key: str, spec: Spec, options: WriteOptions, taken: dict[st
     return NewArray(key, documents, grid, scales, tuple(notes))
 
 
-def encoded(documents: Documents) -> dict[str, bytes]:
-    """The documents as JSON."""
-    return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
+def encoded(arrays: Sequence[NewArray]) -> dict[str, bytes]:
+    """The documents of the arrays of a store, as JSON."""
+    documents = (item for each in arrays for item in each.documents.items())
+    return {name: json.dumps(content, indent=2).encode() for name, content in documents}
 
 
 Names = Sequence[str | None]
@@ -261,11 +270,15 @@ def _number(value: Any) -> Any:
     return value if isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 
-def _groups(key: str, groups: Mapping[str, Mapping[str, Any]], version: int, lost: list[str]) -> Documents:
-    """The documents of the groups above an array."""
+def _groups(
+    key: str, groups: Mapping[str, Mapping[str, Any]], version: int, known: Documents, lost: list[str]
+) -> Documents:
+    """The documents of the groups above an array, without those that are `known`."""
     documents: Documents = {}
     names = key.split("/")[:-1]
     for place in ("/".join(names[:depth]) for depth in range(len(names) + 1)):
+        if join(place, ".zgroup" if version == 2 else "zarr.json") in known:
+            continue
         attributes = plain(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
         if version == 2:
             documents[join(place, ".zgroup")] = {"zarr_format": 2}

@@ -160,7 +160,7 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 @contextmanager
 def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
-    documents = encoded({name: content for new_array in planned for name, content in new_array.documents.items()})
+    documents = encoded(planned)
     if is_url(path):
         with opening(path):
             store = store_of(path, read_only=False)
