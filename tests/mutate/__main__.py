@@ -41,6 +41,8 @@ def drawn(count: int, seed: int, only: str) -> list[Drawn]:
 
 def tried(chosen: list[Drawn], jobs: int, seconds: float, folder: Path) -> Iterator[Trial]:
     """The trials, as they end; each of `jobs` processes has a tree of its own."""
+    if not chosen:
+        return
     with TemporaryDirectory(prefix="mutants-") as trees_in, ThreadPoolExecutor(jobs) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
