@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from poolcli.formats import Source, read
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE
 
@@ -33,11 +34,22 @@ def test_a_heic_is_read_upright(orientation: int, cli: Cli) -> None:
     assert np.median(abs(y - (np.rot90(expected, -1) if orientation == 6 else expected))) <= 3
 
 
-def test_a_heic_of_more_than_8_bits_is_refused(cli: Cli) -> None:
+@pytest.mark.parametrize("mode", ["RGB;16", "RGBA;16", "I;16"])
+def test_all_bits_of_a_heic_are_read_and_written_as_png(mode: str, cli: Cli) -> None:
     heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
-    heif.encode("RGB;16", (64, 64), bytes(64 * 64 * 6), "x.heic", quality=-1)
-    result = cli("avg", "x.heic", "-o", "y.npy", *HALVE)
-    assert (result.code, "has more than 8 bits a channel, of which Pillow keeps 8" in result.err) == (1, True)
+    y, x = np.mgrid[:64, :96]
+    tens = np.stack([y * 10, x * 10, (x + y) * 5, np.full_like(x, 1023)][: {"I;16": 1}.get(mode, len(mode) - 3)], -1)
+    pixels = (tens << 6).astype(np.uint16)
+    heif.encode(mode, (96, 64), pixels.tobytes(), "x.heic", quality=-1, chroma=444)
+    Path("in").mkdir()
+    Path("x.heic").rename("in/x.heic")
+    Image.new("RGB", (4, 4)).save("in/a.bmp")
+    result = cli("avg", "in", "-o", "out/", *HALVE)
+    assert (result.code, result.out.splitlines()[0]) == (0, "2 done, 0 skipped, 0 failed")
+    decoded = read(Source("out/x.png")).array.reshape(32, 48, -1)
+    wanted = tens.reshape(32, 2, 48, 2, -1).mean((1, 3)) * 65535 / 1023
+    assert decoded.dtype == np.uint16
+    assert np.abs(decoded - wanted).max() <= 3 * 65535 / 1023  # libheif converts between RGB and YCbCr
 
 
 def test_a_heic_is_refused_without_its_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

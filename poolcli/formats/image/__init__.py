@@ -94,7 +94,7 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, Picture, Sequ
         picture = tiff.picture_of(path, file, stream, taken[0])
     elif not _loses_bits(image):
         picture = pillow.picture_of(path, image, pages[taken[0]], len(taken) > 1)
-    elif image.format == "PNG" or (image.format in DECODERS and (image.mode == "L" or f"{image.mode};16" in MODES)):
+    elif image.format == "PNG" or (image.format in DECODERS and _deep_mode(image) in MODES):
         if taken[0]:
             raise FileError(
                 f"{path}: has more than 8 bits a channel, and of such a {image.format} only page 1 can be read"
@@ -191,7 +191,7 @@ DEEP_PNG = {
     ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
     ("RGBA;16B", False): "RGBA;16",
 }  # fmt: skip
-DECODERS = {"AVIF": "avif_decode", "JPEG2000": "jpeg2k_decode"}
+DECODERS = {"AVIF": "avif_decode", "JPEG2000": "jpeg2k_decode", "HEIF": "heif_decode"}
 # Pillow's raw modes of 16 bits a pixel, 5 or 6 a channel.
 PACKED = ("RGB;16", "BGR;16")
 
@@ -202,7 +202,7 @@ def _loses_bits(image: Image) -> bool:
         stored = image.tag_v2  # type: ignore[attr-defined]
         return not tiff.pillow_reads(stored, stored.prefix == b"MM")
     if image.format == "HEIF":
-        return int(image.info.get("bit_depth", 8)) > 8
+        return _bits_of(image) > 8
     if image.mode.startswith("I;16"):
         return "transparency" in image.info
     if image.mode == "I":
@@ -217,7 +217,9 @@ def _loses_bits(image: Image) -> bool:
 
 
 def _bits_of(image: Image) -> int:
-    """Bits a channel, by the SIZ marker of JPEG 2000 or the av1C box of AVIF; 8 if there is none."""
+    """Bits a channel, as pillow_heif says, by the SIZ marker of JPEG 2000, or the av1C box of AVIF; 8 if none does."""
+    if image.format == "HEIF":
+        return int(image.info.get("bit_depth", 8))
     file: Any = image
     with open(file.fp.name, "rb") as stream:
         start = stream.read(4096)
@@ -230,13 +232,18 @@ def _bits_of(image: Image) -> int:
     return 8
 
 
+def _deep_mode(image: Image) -> str:
+    """The mode of 16 bits a channel for what Pillow decodes to this one."""
+    return "I;16" if image.mode in ("L", "I;16") else f"{image.mode};16"
+
+
 def _deep_picture_of(path: str, image: Image) -> Picture:
     """The picture of 16 bits a channel; fewer bits are scaled."""
     bits = 16
     if image.format == "PNG":
         mode = DEEP_PNG[image.tile[0].args, "transparency" in image.info]  # type: ignore[attr-defined]
     else:
-        bits, mode = _bits_of(image), "I;16" if image.mode == "L" else f"{image.mode};16"
+        bits, mode = _bits_of(image), _deep_mode(image)
     orientation = pillow.orientation_of(image)
     channels, dtype, _ = MODES[mode]
     pages = getattr(image, "n_frames", 1)

@@ -130,7 +130,15 @@ WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install w
 
 
 def read(path: str, decoder: str) -> NDArray[Any]:
-    """The pixels as H, W, C by a decoder of imagecodecs; with an alpha channel if a PNG has a transparent colour."""
+    """The pixels as H, W, C by a decoder of imagecodecs, or all bits of page 1 of a HEIC by pillow_heif.
+
+    With an alpha channel if a PNG has a transparent colour.
+    """
+    if decoder == "heif_decode":
+        import numpy as np
+
+        (heif,) = need("pillow_heif", why="HEIC")
+        return np.asarray(heif.read_heif(path, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0])
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
     pixels: NDArray[Any] = getattr(imagecodecs, decoder)(Path(path).read_bytes())
     return pixels
