@@ -17,6 +17,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
 from poolcli.formats.checks import named
 from poolcli.formats.files import check_apart
+from poolcli.formats.image.stacks import TIMES
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
 from poolcli.formats.zarr.ome import (
@@ -250,7 +251,7 @@ def _described(axes: Sequence[Axis]) -> dict[str, Any]:
         name, unit = AXES[axis.letter][0], axis.unit
         with suppress(RequestError):
             unit = unit if axis.letter == "N" else unit_of(unit)
-        known = unit == "second" or unit in KNOWN_UNITS
+        known = unit in (TIMES.values() if axis.letter == "N" else KNOWN_UNITS)
         found.append({"name": name} | ({"unit": unit} if known else {}))
         scale.append(axis.step if known and axis.step > 0 else 1.0)
     return {"axes": found, "scale": scale} if found else {}

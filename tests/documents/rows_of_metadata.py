@@ -195,7 +195,7 @@ def _others(row: Row) -> None:
     assert "note JPEG segments APP11 not kept: may not apply to the output" in said
 
 
-@row("tags of TIFF and EXIF that stay true", "other tags", "maker notes; descriptions by ImageJ, OME, tifffile")
+@row("tags of TIFF and EXIF that stay true", "other tags", "maker notes; descriptions by tifffile")
 def _tags(row: Row) -> None:
     exif = Image.Exif()
     exif[315], exif[270], exif[65_000] = "an artist", "ImageJ=1.54\nimages=1", 3
@@ -205,6 +205,18 @@ def _tags(row: Row) -> None:
     for what in ("tag 65000", "maker notes", "description by ImageJ"):
         assert f"note {what} not kept: " in said
     assert {tag for tag in made.getexif() if tag in (315, 270, 65_000)} == {315}
+
+
+@row("descriptions of stacks by ImageJ and OME")
+def _stacks(row: Row) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(
+        "x.tif", np.zeros((3, 8, 8), np.uint8), imagej=True, metadata={"axes": "ZYX", "spacing": 2.0, "unit": "um"}
+    )
+    halved("x.tif", "y.tif")
+    with tifffile.TiffFile("y.tif") as file:
+        assert (file.series[0].axes, 'PhysicalSizeZ="2.0"' in file.ome_metadata) == ("ZYX", True)
+    assert "note axes and distances of the stack not kept: " in halved("x.tif", "y.png")[0]
 
 
 @row("TIFF: what each page says by itself")

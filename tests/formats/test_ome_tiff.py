@@ -72,6 +72,50 @@ def test_a_stack_is_pooled_in_three_axes_and_keeps_scaled_distances(
     assert list(places("y.ome.zarr")[0][0]) == pytest.approx([{"T": 3.0, "C": 1.0, **steps}[name] for name in own])
 
 
+@pytest.mark.parametrize(("axes", "program"), [("TZCYX", "ImageJ"), ("ZYX", "ImageJ"), ("CTZYX", "OME")])
+def test_a_stack_that_is_pooled_page_by_page_keeps_its_axes(axes: str, program: str, cli: Cli) -> None:
+    written(axes, program)
+    result = cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "3,2", "--json")
+    assert (result.code, "description" in result.out) == (0, False)
+    found, pixels, said = read()
+    assert found == axes
+    whole = tifffile.imread("x.tif")
+    wanted = np.stack([whole[..., 3 * i : 3 * i + 2, :].mean(-2) for i in range(2)], -2)
+    np.testing.assert_array_equal(pixels, np.rint(wanted.reshape(*wanted.shape[:-1], 5, 2).mean(-1)))
+    steps = {"Z": 2.5, "Y": 0.6, "X": 0.2}
+    assert {name: said[f"PhysicalSize{name}"] for name in steps} == pytest.approx(steps)
+    assert said.get("TimeIncrement") == (3.0 if "T" in axes else None)
+    assert cli("avg", "x.tif", "-o", "z.tif", "-k", "2", "--pages", "1-2", "-q").code == 0
+    with tifffile.TiffFile("z.tif") as file:
+        assert (file.is_ome, len(file.pages)) == (False, 2)
+
+
+def test_a_stack_in_a_format_without_axes_is_said(cli: Cli) -> None:
+    tifffile.imwrite("x.tif", X[0, 0].astype(np.uint8), imagej=True, metadata={"axes": "ZYX"})
+    assert "axes and distances of the stack not kept: png files" in cli("avg", "x.tif", "-o", "y.png", "-k", "2").out
+
+
+@pytest.mark.parametrize("name", ["y.tif", "y.png", "y.gif", "y.jpg"])
+def test_no_picture_holds_an_empty_array(name: str, cli: Cli) -> None:
+    np.save("x.npy", np.zeros((0, 1, 8, 8), np.uint8))
+    said = "cannot hold an empty array, but the result has N=0; use .npy, .npz or .h5"
+    assert said in cli("avg", "x.npy", "-o", name, "-k", "2").err
+
+
+@pytest.mark.parametrize(("unit", "name"), [("s", "second"), ("ms", "millisecond"), ("min", "minute"), ("d", "day")])
+def test_units_of_time_are_kept(unit: str, name: str, cli: Cli) -> None:
+    about = {"axes": "TZYX", **SIZES, "TimeIncrement": 3.0, "TimeIncrementUnit": unit}
+    tifffile.imwrite("x.tif", X[:, 0], ome=True, photometric="minisblack", metadata=about)
+    for how in (("-k", "2", "--layout", "NDHW"), ("-k", "2")):
+        assert cli("avg", "x.tif", "-o", "y.tif", *how, "--overwrite", "-q").code == 0
+        said = read()[2]
+        assert (said["TimeIncrement"], said.get("TimeIncrementUnit", "s")) == (3.0, unit)
+    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    assert cli("pyramid", "x.tif", "-o", "x.ome.zarr", "--levels", "1", "-q").code == 0
+    assert multiscale("x.ome.zarr")["axes"][0] == {"name": "t", "type": "time", "unit": name}
+    assert places("x.ome.zarr")[0][0][0] == 3.0
+
+
 def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
     with h5py.File("x.h5", "w") as file:
         file["x"] = X[0, 0].astype(np.float32)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["open_array", "write"]
 
 LATER = ("nodata values of pages after the first", "they differ from that of the first")
+DESCRIBED = "description by "  # a program
 MOST_PIXELS = 178_956_970  # Pillow's own limit
 
 
@@ -170,7 +171,11 @@ def _load(
             later |= {number: _of_page(said)} if _of_page(said) != own else {}
     if any(times):
         found["duration"] = [time or 0 for time in times]
-    found |= {"lost": tuple(lost)} if lost else {}
+    described = [each for each in lost if each[0].startswith(DESCRIBED)]
+    axes = stacks.axes_of(path, len(pages), first.shape) if described and picture.channels == 1 else ()
+    found |= {"axes": axes} if axes else {}
+    lost = {each: None for each in lost if not (axes and each in described)}
+    found |= {"lost": tuple(lost)}
     return out, Metadata(image=found | ({"pages": later} if later else {}), axes=header.axes)
 
 

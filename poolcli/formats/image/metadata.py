@@ -59,6 +59,7 @@ WORDS = {
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
     "colour": "colour space of the PNG chunks", "nodata": "nodata value",
     "mask": "mask of missing pixels", "gdal": "GDAL's scale, offset or names of bands",
+    "axes": "axes and distances of the stack",
 }  # fmt: skip
 DAMAGED = "damaged in the input"
 XMP_TEXT = "XML:com.adobe.xmp"
@@ -237,6 +238,8 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
     follow("exif", lambda data: _scaled_exif(data, factors, size))
     follow("geo", lambda geo: scaled_geo(geo, x, y))
     follow("xmp", lambda data: _scaled_xmp(data, factors))
+    steps = {"H": y.step, "W": x.step}
+    follow("axes", lambda axes: tuple(each._replace(step=each.step * steps.get(each.letter, 1)) for each in axes))
     if "pages" in kept:
         kept["pages"] = {number: scaled(page, x, y, size) for number, page in kept["pages"].items()}
         said = (each for page in kept["pages"].values() for each in page.pop("lost", ()))

@@ -81,6 +81,11 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     Stacks with D have channels as pages, `NCDHW`, unless they are those of the image that was read, `NDHWC`.
     Raises a RequestError for an array that it cannot hold.
     """
+    empty = [f"{axis}=0" for axis, length in zip(layout, shape, strict=True) if length == 0]
+    if empty:
+        raise RequestError(
+            f"a {name} file cannot hold an empty array, but the result has {empty[0]}; use .npy, .npz or .h5"
+        )
     spatial = set(layout) - set("NC")
     if name == "tiff" and spatial == set("DHW"):
         return _of_stack(shape, dtype, layout, wanted)

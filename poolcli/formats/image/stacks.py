@@ -14,7 +14,14 @@ from poolcli.system.lazy_imports import need
 
 LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
 NAMES = {letter: name for name, letter in LETTERS.items()}
-SECONDS = ("second", "seconds", "sec", "s")
+# Units of time that OME-XML has, and their names.
+PREFIXES = {
+    "": "", "Y": "yotta", "Z": "zetta", "E": "exa", "P": "peta", "T": "tera", "G": "giga", "M": "mega", "k": "kilo",
+    "h": "hecto", "d": "deci", "c": "centi", "m": "milli", "µ": "micro", "n": "nano", "p": "pico", "f": "femto",
+    "a": "atto", "z": "zepto", "y": "yocto",
+}  # fmt: skip
+TIMES = {f"{short}s": f"{prefix}second" for short, prefix in PREFIXES.items()}
+TIMES |= {"min": "minute", "h": "hour", "d": "day"}
 SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
 # Units of length that OME-XML has, and how others write them.
 UNITS = {
@@ -52,7 +59,8 @@ def _of_ome(pixels: Mapping[str, Any]) -> list[Axis]:
     found = []
     for name in reversed(pixels["DimensionOrder"]):
         key = "TimeIncrement" if name == "T" else f"PhysicalSize{name}"
-        unit = pixels.get(f"{key}Unit", "second" if name == "T" else "µm") if key in pixels else ""
+        unit = pixels.get(f"{key}Unit", "s" if name == "T" else "µm") if key in pixels else ""
+        unit = TIMES.get(unit, unit) if name == "T" else unit
         found.append(Axis(LETTERS[name], pixels[f"Size{name}"], float(pixels.get(key, 1)), unit))
     return found
 
@@ -79,8 +87,9 @@ def stated(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
     found, lacking = dict[str, Any](), list[str]()
     for letter, _, step, unit in (axis for axis in axes if 0 < axis.step < inf):
         name, known = NAMES[letter], UNITS.get(unit, unit)
-        if name == "T" and unit in SECONDS:
-            found["TimeIncrement"] = step
+        short = next((each for each, time in TIMES.items() if unit in (each, time)), None)
+        if name == "T" and short:
+            found |= {"TimeIncrement": step} | ({"TimeIncrementUnit": short} if short != "s" else {})
         elif name in "ZYX" and known in OF_OME:
             found |= {f"PhysicalSize{name}": step, f"PhysicalSize{name}Unit": known}
         elif unit and unit not in lacking:

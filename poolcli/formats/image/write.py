@@ -6,6 +6,7 @@ import io
 import struct
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError
@@ -13,10 +14,10 @@ from poolcli.formats.atomic import byte_stream
 from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.codecs import LEVEL, encode_png, with_gif_profiles
 from poolcli.formats.image.metadata import WORDS
-from poolcli.formats.image.modes import BANDS, DEEP, mode_of, stored_layout, with_signs_turned
+from poolcli.formats.image.modes import BANDS, DEEP, OF_OME, mode_of, stored_layout, with_signs_turned
 from poolcli.formats.image.pillow import load_plugin, translated
 from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
-from poolcli.formats.records import NamedArray, Spec, WriteOptions
+from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, format_of
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Lazy, installed
@@ -47,7 +48,16 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         kept, lost = chosen(name, mode, spec.metadata.image)
         if "mask" in kept:
             kept["mask"] = _pages(kept["mask"], spec.layout, layout)[..., 0]
-        lost += _describe_stack(kept, spec, layout) if is_stack else ()
+        kept.pop("axes", None)
+        if is_stack:
+            kept.pop("bands" if not layout.endswith("C") else "", None)
+            others = "metadata of pages after the first not kept: the result has others"
+            lost += (others,) if kept.pop("pages", None) else ()
+            shape = converted_shape(spec.shape, spec.layout, layout)
+            lost += _describe_stack(kept, spec.metadata.axes, layout, shape, spec.dtype)
+        elif axes := _axes_of_pages(name, stack.shape, spec):
+            shape = (*(axis.length for axis in axes[:-2]), *stack.shape[1:3])
+            lost += _describe_stack(kept, axes, "".join(axis.letter for axis in axes), shape, spec.dtype)
         sections.append((mode, stack, kept))
         notes += lost
     encoded = partial(_encode, path, name, options.quality)
@@ -74,19 +84,24 @@ def _pages(array: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     return found.reshape(-1, *found.shape[-3:])
 
 
-def _describe_stack(kept: dict[str, Any], spec: Spec, layout: str) -> tuple[str, ...]:
-    """Adds what OME-XML says of a stack, whose pages are not those that were read; returns notes."""
-    if not layout.endswith("C"):
-        kept.pop("bands", None)
-    lost = ("metadata of pages after the first not kept: the result has others",) if kept.pop("pages", None) else ()
+def _axes_of_pages(name: str, shape: Sequence[int], spec: Spec) -> tuple[Axis, ...]:
+    """The axes of the stack whose pages were pooled each by itself, () if the result has others."""
+    axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OF_OME else ()
+    return axes if (shape[0], shape[-1]) == (prod(axis.length for axis in axes[:-2]), 1) else ()
+
+
+def _describe_stack(
+    kept: dict[str, Any], axes: Sequence[Axis], layout: str, shape: tuple[int, ...], dtype: str
+) -> tuple[str, ...]:
+    """Adds what OME-XML says of a stack; returns notes."""
     if "mask" in kept:
-        return (*lost, "axes not kept: OME-XML has no masks")
-    axes, units = stacks.stated(spec.metadata.axes)
+        return ("axes not kept: OME-XML has no masks",)
+    steps, units = stacks.stated(axes)
     exif = pil.Exif()
     exif.load(kept.get("exif", b""))
-    axes |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
-    kept["stack"] = (layout, converted_shape(spec.shape, spec.layout, layout), spec.dtype, axes)
-    return (*lost, *(f"distances in {unit} not kept: OME-XML has no such unit" for unit in units))
+    steps |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
+    kept["stack"] = (layout, shape, dtype, steps)
+    return tuple(f"distances in {unit} not kept: OME-XML has no such unit" for unit in units)
 
 
 def _encode(
@@ -123,7 +138,7 @@ KEEPS = {
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
     "tiff": {
         "icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "gdal", "nodata", "compression", "predictor", "bands",
-        "pages", "mask",
+        "pages", "mask", "axes",
     },
     "webp": {"icc_profile", "exif", "xmp", "duration", "loop", "losses"},
     "bmp": {"dpi"},
