@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import product
 from math import prod
@@ -151,8 +151,12 @@ def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[
     with _kept(path, identity) as (part, journal):
         mode = mode_for(os.path.realpath(path))
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
-            journal.size = os.fstat(stream.fileno()).st_size
-            journal.secure = lambda: _secure(stream)
+
+            def secure() -> None:
+                stream.flush()
+                sync_handle(stream.fileno())
+
+            journal.size, journal.secure = os.fstat(stream.fileno()).st_size, secure
             yield stream, journal
         sync(part)
         move(part, os.path.realpath(path), overwrite, mode)
@@ -175,18 +179,13 @@ def continued_folder(path: str, overwrite: bool, identity: str) -> Iterator[tupl
 class Journal:
     """A JSON file beside an output: the regions of its array that are on the disk.
 
-    `size` is that of the output when it was opened; `secure` syncs the output to the disk.
+    `written` is when it was written last, `size` that of the output when it was opened; `secure` syncs the output to
+    the disk.
     """
 
     def __init__(self, path: str) -> None:
-        self.path, self._last = path, time.monotonic()
-        self.size = 0
+        self.path, self.written, self.size = path, time.monotonic(), 0
         self.secure: Callable[[], None] = lambda: None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write the journal again."""
-        return time.monotonic() - self._last > NOTE_EVERY
 
     def read(self) -> list[Ranges]:
         """The regions in the journal; none if it is missing or damaged."""
@@ -200,7 +199,7 @@ class Journal:
         """Syncs the output, and then replaces the journal atomically."""
         self.secure()
         self._store(json.dumps([[(axis.start, axis.stop) for axis in region] for region in regions]).encode())
-        self._last = time.monotonic()
+        self.written = time.monotonic()
 
     def remove(self) -> None:
         """Removes the journal."""
@@ -237,7 +236,7 @@ class Progress:
             return
         with self._lock:
             self._done.add(region)
-            if self._journal.is_due:
+            if time.monotonic() - self._journal.written > NOTE_EVERY:
                 self._journal.write(self._done)
 
     def write(self) -> None:
@@ -252,9 +251,10 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
     target = os.path.realpath(path)
     part = part_name(target, f"{identity}.kept")
     journal = Journal(part + ".at")
-    for other in _parts(target):
-        if other not in (part, journal.path):
-            remove(other)
+    with suppress(OSError):
+        for other in _temporary(target, ".kept.part", ".kept.part.at", ".kept.part.at.new"):
+            if other not in (part, journal.path):
+                remove(other)
     with reported(path):
         make_folder(os.path.dirname(target))
         try:
@@ -264,11 +264,6 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
             journal.remove()
             raise
         journal.remove()
-
-
-def _secure(stream: BinaryIO) -> None:
-    stream.flush()
-    sync_handle(stream.fileno())
 
 
 def secure_folder(path: str) -> None:
@@ -287,12 +282,11 @@ def secure_folder(path: str) -> None:
         os.close(handle)
 
 
-def _parts(target: str) -> list[str]:
-    """What interrupted runs have kept of `target`."""
+def _temporary(target: str, *ends: str) -> list[str]:
+    """The temporary names of `target` in its folder that end in one of these."""
     folder, start = os.path.split(part_name(target, "")[: -len(".part")])
-    with suppress(OSError), os.scandir(folder) as entries:
-        return [entry.path for entry in entries if entry.name.startswith(start) and ".kept.part" in entry.name]
-    return []
+    with os.scandir(folder) as entries:
+        return sorted(entry.path for entry in entries if entry.name.startswith(start) and entry.name.endswith(ends))
 
 
 ENDED, UNFINISHED = ".ended", ".shards"
@@ -330,25 +324,30 @@ def finish(path: str) -> tuple[int, int]:
     Returns the number of its parts (0 if it has its name already), and the number of outputs that they make.
     """
     target = os.path.realpath(path)
-    folder = _unfinished(path, target)
-    if folder is None:
+    with reported(path):
+        found = _temporary(target, UNFINISHED + ".part")
+    if not found and os.path.isdir(target):
         _remove_notes(target)
         return 0, 1
-    notes = [name for name in os.listdir(folder) if _NOTE.fullmatch(name)]
-    ended = {numbers_of(name)[0]: Path(folder, name) for name in notes if name.endswith(ENDED)}
-    count = check_parts(path, map(numbers_of, notes), ended, folder)
-    overwrite = any(_overwrites(path, file) for file in ended.values())
+    folder = only_work(path, found)
+    ended = check_parts(path, os.listdir(folder), folder)
+    overwrite = any(_overwrites(path, Path(folder, name)) for name in ended)
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{path}: exists; it was created while the shards were running")
-    for folder_in, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".partial"):
-                os.unlink(os.path.join(folder_in, name))
+    remove_torn(folder)
     with reported(path):
         secure_folder(folder)
         move_folder(folder, target, overwrite)
     _remove_notes(target)  # last, so that a merge that is killed can be repeated
-    return count, 1
+    return len(ended), 1
+
+
+def remove_torn(folder: str) -> None:
+    """Removes the temporary files of zarr that killed processes have left in a folder."""
+    for below, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".partial"):
+                os.unlink(os.path.join(below, name))
 
 
 def _overwrites(path: str, note: Path) -> bool:
@@ -363,9 +362,11 @@ def _remove_notes(folder: str) -> None:
         os.unlink(os.path.join(folder, name))
 
 
-def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[int], where: str) -> int:
-    """The number of parts; refused unless all have ended, and belong to the same number of parts."""
-    counts = sorted({count for _, count in begun if count})
+def check_parts(path: str, names: Sequence[str], where: str) -> list[str]:
+    """The note of each part, of the names in a folder; refused unless all have ended, and are of the same number."""
+    notes = {name: match for name in names if (match := _NOTE.fullmatch(name))}
+    ended = {int(match[1]): name for name, match in notes.items() if name.endswith(ENDED)}
+    counts = sorted({int(match[2]) for match in notes.values()} - {0})
     if len(counts) > 1:
         raise RequestError(
             f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where} and start again"
@@ -377,15 +378,7 @@ def check_parts(path: str, begun: Iterable[tuple[int, int]], ended: Collection[i
             f"{path}: {shards_text(missing, count)} not done: not run, stopped or still running; pool "
             f"again with {field('resume')}, then merge"
         )
-    return count
-
-
-def _unfinished(path: str, target: str) -> str | None:
-    """The temporary folder of the shards of `path`; None if there is none and `path` exists."""
-    parent, start = os.path.split(part_name(target, "")[: -len(".part")])
-    with reported(path), os.scandir(parent) as entries:
-        found = sorted(e.path for e in entries if e.name.startswith(start) and e.name.endswith(UNFINISHED + ".part"))
-    return None if not found and os.path.isdir(target) else only_work(path, found)
+    return [ended[number] for number in range(1, count + 1)]
 
 
 def only_work(path: str, found: Sequence[str]) -> str:
@@ -403,12 +396,6 @@ def only_work(path: str, found: Sequence[str]) -> str:
 def note_of(part: tuple[int, int]) -> str:
     """The start of the names of a part's notes."""
     return ".shard-{}-of-{}".format(*part)
-
-
-def numbers_of(name: str) -> tuple[int, int]:
-    """The number of a note's part and the number of parts; zeros for other names."""
-    match = _NOTE.fullmatch(name)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def shards_text(numbers: Sequence[int], count: int) -> str:

@@ -191,11 +191,13 @@ OLDER = {
 @contextmanager
 def opened_root(path: str) -> Iterator[Any]:
     """Opens a file; yields its root group."""
-    open(path, "rb").close()  # the system's own message for a missing or forbidden file
+    with open(path, "rb") as stream:  # the system's own message for a missing or forbidden file
+        start = stream.read(max(map(len, OLDER)))
     with ExitStack() as stack:
         with reading(path):
             if not h5py.is_hdf5(path):
-                raise FileError(f"{path}: is not an HDF5 file{_remedy(path)}")
+                remedy = next((remedy for magic, remedy in OLDER.items() if start.startswith(magic)), "")
+                raise FileError(f"{path}: is not an HDF5 file{remedy}")
             root = stack.enter_context(h5py.File(path, "r"))["/"].id
         yield root
 
@@ -230,10 +232,3 @@ class Attributes(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._found
-
-
-def _remedy(path: str) -> str:
-    """What to do about a file of an older format with the same suffix."""
-    with open(path, "rb") as stream:
-        start = stream.read(max(map(len, OLDER)))
-    return next((remedy for magic, remedy in OLDER.items() if start.startswith(magic)), "")

@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.errors import FileError, RequestError, said_by
 from poolcli.formats.files import filesystem, unreachable
 from poolcli.formats.names import below
-from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, numbers_of, only_work
+from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, only_work
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -124,15 +124,14 @@ def finish_store(path: str) -> tuple[int, int]:
         if notes is None:
             return 0, 1
         names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
-        ended = {numbers_of(name)[0]: name for name in names if name.endswith(ENDED)}
         try:
-            count = check_parts(path, [numbers_of(name) for name in names], ended, notes)
+            ended = check_parts(path, names, notes)
         except FileError:
             if not is_store:
                 raise
             system.rm(notes, recursive=True)  # left by a merge that was killed while it removed them
             return 0, 1
-        note = f"{notes}/{next(iter(ended.values()))}"
+        note = f"{notes}/{ended[0]}"
         try:
             content = json.loads(system.cat_file(note))
             documents = {below(name): text.encode() for name, text in content.items()}
@@ -140,7 +139,7 @@ def finish_store(path: str) -> tuple[int, int]:
             raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
         write_documents(system, place, documents)
         system.rm(notes, recursive=True)
-    return count, 1
+    return len(ended), 1
 
 
 def is_finished(path: str) -> bool:

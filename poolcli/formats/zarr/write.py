@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from poolcli.formats.atomic import whole_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, shared_folder
+from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, remove_torn, shared_folder
 from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from poolcli.plan.region import Ranges
 
-TORN = ".partial"
 ROOM = 2**28  # bytes of the shards that are encoded at the same time
 
 
@@ -61,7 +59,7 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
         if options.part is not None:
             progress.write()
         elif any(each.is_shared for each in found) or journal is not None:
-            _remove_torn(store)
+            remove_torn(getattr(store, "root", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +193,6 @@ def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequen
         store = store_of(part, read_only=False)
     _write_scales(path, store, planned)
     return store
-
-
-def _remove_torn(store: Any) -> None:
-    """Removes the temporary files of zarr that killed processes have left in a folder."""
-    for folder, _, names in os.walk(getattr(store, "root", "")):
-        for name in names:
-            if name.endswith(TORN):
-                os.unlink(os.path.join(folder, name))
 
 
 def _write_scales(path: str, store: Any, planned: Sequence[NewArray]) -> None:
