@@ -26,8 +26,10 @@ from poolcli import (
 )
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
-from poolcli.engine.choose import choose_engine, engine_notes
+from poolcli.engine.choose import KernelError, choose_engine, engine_notes, with_fallback
 from poolcli.engine.compiled.choose import Limits, choose_kernel
+from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.pool import _fits
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.region import whole
 from tests.conftest import Cli
@@ -48,6 +50,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "deviations of short integers": (StdPool(3, 2), "moments", {"dtype": "int16"}),
     "deviations of other numbers": (StdPool(3, 2), "deviations", {"dtype": "uint32"}),
     "areas at a whole ratio": (AreaPool((6, 7)), "each", {}),
+    "windows far longer than their input": (AvgPool((1, 9000), 1, (0, 4500), (0, 4500)), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
     "64-bit integers": (AvgPool(3, 2), "slide", {"dtype": "int64"}),
@@ -81,6 +84,37 @@ def test_each_plan_has_its_kernel(name: str) -> None:
     indices = options.pop("indices", False)
     plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
     assert choose_kernel(whole(plan), indices).loops.kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "taps"),
+    [(3, (1, 1, 600, 700), Taps(3, 2, 3)), (3, WIDE, None), (5, (1, 1, 600, 700), None)],
+    ids=["few elements", "few windows", "many elements"],
+)
+def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are_many(
+    kernel: int, shape: tuple[int, ...], taps: Taps | None
+) -> None:
+    assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).loops.taps == taps
+
+
+def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
+    large = np.array([-(2**61), 2**61 - 1])
+    assert [_fits(large, longest) for longest in (2, 4)] == [True, False]
+    assert _fits(large[:0], 2**30)
+
+
+@pytest.mark.parametrize("when", ["at once", "when an array comes"])
+def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on(when: str) -> None:
+    told: list[str] = []
+
+    def fail(*arguments: Any) -> Any:
+        raise KernelError("no compiler; use engine numpy or auto")
+
+    pool = with_fallback(
+        fail if when == "at once" else lambda: fail, lambda: lambda slab, out, threads: slab, told.append
+    )
+    assert [pool(np.full(1, i), np.zeros(1), None) for i in (3, 4)] == [3, 4]
+    assert told == ["no compiler"]
 
 
 def test_limits_can_be_lowered() -> None:

@@ -108,6 +108,16 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     assert len(set(results)) == 1
 
 
+def test_a_thread_keeps_its_buffer_for_the_next_call_unless_it_is_large() -> None:
+    from poolcli.engine.compiled.launch import MOST_KEPT, Buffers
+
+    buffers = Buffers()
+    kept, at = buffers.of(1000)
+    assert (kept.size >= 1000, at % 64, buffers.of(900)[0] is kept) == (True, 0, True)
+    assert buffers.of(2 * MOST_KEPT)[0].size >= 2 * MOST_KEPT
+    assert buffers.of(900)[0] is kept
+
+
 @pytest.mark.parametrize(("size", "threads"), [(512, 1), (1500, 2), (4000, 8)])
 def test_no_more_threads_work_than_the_work_is_worth(size: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch

@@ -152,4 +152,4 @@ def test_closed_forms_answer_at_once_near_2_to_the_63() -> None:
     assert w.empty_windows == (2**62 - 2 + 1) // 2
     assert w.unused == 0
     assert Sliding(3, 2**40, 2, 7, 2**20, 2**42, 2**50).empty_windows > 0
-    assert Bins(n, n - 1).lengths == (2, 2)
+    assert (Bins(n, n - 1).lengths, Bins(n, n - 1).empty_windows, Bins(n, n - 1).unused) == ((2, 2), 0, 0)

@@ -267,6 +267,13 @@ def find(name: str) -> Path:
     return Path(spec.origin)
 
 
+def test_the_cache_lies_where_the_system_has_its_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value, root in (("/caches", Path("/caches/poolcli")), ("caches", None), ("", None)):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert store.root() == (root or tmp_path / ".cache/poolcli")
+
+
 def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     today = store.folder()
     monkeypatch.setattr(store, "_version", lambda name: f"{name} 99")

@@ -256,6 +256,9 @@ def test_a_folder_is_replaced_whole_or_not_at_all(name: str, able: bool, monkeyp
         with pytest.raises(FileError, match="No space left"):
             write(path_of(name), x + 1, layout, overwrite=True)
     np.testing.assert_array_equal(read(Source(path_of(name))).array, x + able)
+    monkeypatch.setattr("poolcli.formats.atomic.os.rename", rename)
+    write(path_of(name), x + 2, layout, overwrite=True)
+    np.testing.assert_array_equal(read(Source(path_of(name))).array, x + 2)
     assert os.listdir() == [path_of(name)]
 
 

@@ -11,6 +11,7 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::Sliding.interior: statement: low = min(low, self.output) -> pass": "empty, wherever it begins",
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",
+    "poolcli/plan/resolve.py::_check_pads: number: 0 -> -1": "pads that are needed are at least 1",
     "poolcli/engine/numpy/sums.py::_halves: number: 1 -> 2": "both halves are short enough either way",
     "poolcli/engine/compiled/kernel_cache.py::_locked: comparison: time.monotonic() < end -> time.monotonic() <= end": (
         "a limit of time, which nobody feels"

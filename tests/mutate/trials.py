@@ -39,7 +39,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/engine/numpy/*.py": (
         "test_traps.py", "test_engines.py", "engine/test_special_numbers.py", "test_numbers.py",
     ),
-    "poolcli/engine/compiled/[!bfks]*.py": ("test_traps.py", "engine", "test_numbers.py", "test_engines.py"),
+    "poolcli/engine/compiled/[!bfks]*.py": (
+        "test_choice.py", "test_traps.py", "engine", "test_numbers.py", "test_engines.py",
+    ),
     "poolcli/engine/compiled/kernel_cache.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/pooling/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
