@@ -35,7 +35,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.table import FORMATS, Format, format_of, suffixes_of
+from poolcli.formats.table import FORMATS, format_of, suffixes_of
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ __all__ = [
     "FORMATS",
     "ArrayContainer",
     "ArrayReader",
-    "Format",
     "Header",
     "Metadata",
     "NamedArray",

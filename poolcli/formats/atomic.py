@@ -51,8 +51,7 @@ def whole_file(path: str, overwrite: bool) -> Iterator[str]:
             sync(part)
             move(part, target, overwrite, mode)
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(part)
+            remove(part)
             raise
 
 

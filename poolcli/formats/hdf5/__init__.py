@@ -182,7 +182,7 @@ class Dataset:
     @property
     def attributes(self) -> Attributes:
         """Its attributes, none of which leads to another file."""
-        return Attributes(self._dataset.attrs, self.file.path, self.file.options)
+        return self.file._attributes(self._dataset.id)
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region of it."""

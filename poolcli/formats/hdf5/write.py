@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -39,22 +39,17 @@ def added_to(path: str, more: int) -> Iterator[Any]:
     """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
     with whole_file(path, overwrite=True) as part:
         before = fingerprint_of(path)
-        _refuse_full_disk(path, before.size + more + ROOM)
+        needed, free = before.size + more + ROOM, shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
+        if free < needed:  # HDF5 crashes the process when the disk is full
+            raise FileError(
+                f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
+                f"{human_bytes(free)} are free"
+            )
         shutil.copyfile(path, part)
         with translated(path), h5py.File(part, "r+") as file:
             yield file
         if fingerprint_of(path) != before:
             raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
-
-
-def _refuse_full_disk(path: str, needed: int) -> None:
-    """HDF5 crashes the process when the disk is full."""
-    free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
-    if free < needed:
-        raise FileError(
-            f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
-            f"{human_bytes(free)} are free"
-        )
 
 
 def holds(source: Source) -> bool:
@@ -132,19 +127,15 @@ def _filled(
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Writes a dataset region by region, straight to the disk."""
     (name,) = array_names(path, [spec.key])
-    with _opened_for(path, spec, options) as file:
+    with ExitStack() as stack:
+        if _is_added_to(path, options):
+            file = stack.enter_context(added_to(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)))
+        else:
+            part = stack.enter_context(whole_file(path, options.overwrite))
+            stack.enter_context(translated(path))
+            file = stack.enter_context(h5py.File(part, "w"))
         dataset, notes = _create(file, path, name, spec, options)
         yield CallbackWriter(lambda region, array: dataset.__setitem__(slices(region), array), notes)
-
-
-@contextmanager
-def _opened_for(path: str, spec: Spec, options: WriteOptions) -> Iterator[Any]:
-    if _is_added_to(path, options):
-        with added_to(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)) as file:
-            yield file
-        return
-    with whole_file(path, options.overwrite) as part, translated(path), h5py.File(part, "w") as file:
-        yield file
 
 
 def _is_added_to(path: str, options: WriteOptions) -> bool:
