@@ -116,6 +116,14 @@ def test_how_an_array_is_stored_is_kept(how: str, cli: Cli) -> None:
     assert new == old
 
 
+@pytest.mark.parametrize(("dtype", "fill"), [("float32", 0), ("uint8", 0), ("bool", False)])
+def test_the_fill_value_of_a_new_array_is_a_number_unless_it_holds_bools(dtype: str, fill: object, cli: Cli) -> None:
+    np.save("x.npy", np.ones((1, 1, 4, 4), dtype))
+    assert cli("max", "x.npy", "-o", "y.zarr", *HALVE, "-q").code == 0
+    found = document("y.zarr/zarr.json")["fill_value"]  # other readers of Zarr take no false for a number
+    assert (found, type(found)) == (fill, type(fill))
+
+
 def test_a_transposed_array_is_read_and_stored_in_its_own_order(cli: Cli) -> None:
     made("x.zarr", filters=[TransposeCodec(order=(2, 0, 1))], serializer=BytesCodec())
     assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", "-q").err == ""

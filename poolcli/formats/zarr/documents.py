@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from posixpath import basename, join
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES, lookup
+from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
 from poolcli.formats.checks import named
@@ -20,6 +19,7 @@ from poolcli.formats.zarr.coordinates import TEXT
 from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
+from poolcli.nodata import can_hold
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ LOSSLESS = (
 )  # fmt: skip
 OF_INTEGERS = ("delta",)  # lossless for integers of the type that they name
 OF_BOOL = ("packbits",)
-FLOAT_MAX = {16: 65504.0, 32: (2 - 2.0**-23) * 2.0**127, 64: sys.float_info.max}
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
 INDEX: dict[str, Any] = {
@@ -58,12 +57,12 @@ def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[
     found = []
     for codec in kept.get("codecs", ({"name": "bytes"}, ZSTD_3)):
         name, setting = codec["name"], dict(codec.get("configuration", {}))
+        if name == "transpose":  # an order in memory
+            continue
         if name == "bytes":
             wide = DTYPES[dtype].itemsize > 1
             found.append({"name": "bytes"} | ({"configuration": {"endian": "little"}} if wide else {}))
-        elif name != "transpose" and _keeps(  # an order in memory
-            name.removeprefix("numcodecs."), kept.get("dtype", dtype), dtype, lost
-        ):
+        elif _keeps(name.removeprefix("numcodecs."), kept.get("dtype", dtype), dtype, lost):
             setting |= {"typesize": DTYPES[dtype].itemsize} if name == "blosc" else {}
             needed = setting or name.startswith("numcodecs.")  # of which zarr reads none without
             found.append({"name": name} | ({"configuration": setting} if needed else {}))
@@ -109,9 +108,12 @@ def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     """The fill value as JSON, 0 if the type cannot hold that of the input; and whether it is that of the input."""
+    import numpy as np
+
+    kind = DTYPES[dtype]
     if not kept or kept["dtype"] == dtype:
-        return kept.get("fill_value", lookup(dtype).kind == "bool" and False), True
-    value, kind = kept["fill_value"], DTYPES[dtype]
+        return kept.get("fill_value", False if kind.kind == "bool" else 0), True
+    value = kept["fill_value"]
     if value is None:
         return (None, True) if kept["version"] == 2 else (0, True)
     if isinstance(value, bool):
@@ -121,10 +123,8 @@ def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     if isinstance(value, str):
         return (value, True) if kind.kind == "float" and not value.startswith("0x") else (0, False)
     if kind.is_integer:
-        low, high = kind.limits
-        fits = value == int(value) and low <= value <= high
-        return (int(value), True) if fits else (0, False)
-    return (value, True) if abs(value) <= FLOAT_MAX[kind.bits] else (0, False)
+        return (int(value), True) if can_hold(kind, value) else (0, False)
+    return (value, True) if abs(value) <= float(np.finfo(dtype).max) else (0, False)
 
 
 def _keeps(name: str, source: str, target: str, lost: list[str]) -> bool:
