@@ -84,20 +84,49 @@ def test_a_plate_in_a_larger_store_is_named_by_its_group(cli: Cli) -> None:
     assert attributes("y.zarr")["plate"]["name"] == "mine"
 
 
+XML = '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image ID="Image:0" Name="µ"/></OME>'.encode()
+
+
 @pytest.mark.parametrize("listed", [True, False])
-@pytest.mark.parametrize("version", ["0.5", "0.4"])
-def test_every_series_of_bioformats2raw_gets_a_pyramid(version: str, listed: bool, cli: Cli) -> None:
+@pytest.mark.parametrize(("version", "ngff"), [("0.5", "0.5"), ("0.4", "0.4"), ("0.5", "0.4"), ("0.4", "0.5")])
+def test_every_series_of_bioformats2raw_gets_a_pyramid(version: str, ngff: str, listed: bool, cli: Cli) -> None:
     group("x.zarr", version, {"bioformats2raw.layout": 3}, OWN)
     for name, x in (("1", X), ("0", X // 2)):
         image(f"x.zarr/{name}", version, x, {}, {})
     if listed:
         group("x.zarr/OME", version, {"series": ["1", "0"]}, {})
-    said = cli("pyramid", "x.zarr", "-o", "y.zarr", "--all", "--levels", "2").out
-    assert ("left out: the group OME" in said) == listed
+        Path("x.zarr/OME/METADATA.ome.xml").write_bytes(XML)
+    run = ("pyramid", "x.zarr", "--all", "--levels", "2", "--ngff", ngff)
+    assert "OME" not in cli(*run, "-o", "y.zarr", "--resume").out
+    assert Path("y.zarr/OME").exists() == listed
+    if listed:
+        assert attributes("y.zarr/OME")["series"] == ["0", "1"]
+        assert Path("y.zarr/OME/METADATA.ome.xml").read_bytes() == XML
+        said = cli(*run, "-o", "z.zarr", "--unit", "mm").out
+        assert "left out: OME/METADATA.ome.xml, whose physical sizes are others" in said
+        assert not Path("z.zarr/OME/METADATA.ome.xml").exists()
+    assert cli(*run, "-o", "y.zarr", "--resume").out.endswith("made from this input\n")
     for name, x in zip("01" if listed else "10", (X, X // 2), strict=True):
         np.testing.assert_array_equal(levels(f"y.zarr/{name}")[0], x)
     assert attributes("y.zarr")["bioformats2raw.layout"] == 3
     assert open_ome_zarr(zarr.open_group("y.zarr/1", mode="r")) is not None
+
+
+@pytest.mark.parametrize("version", ["0.5", "0.4"])
+def test_one_array_of_several_images_does_not_claim_to_be_all(version: str, cli: Cli) -> None:
+    group("x.zarr", version, {"bioformats2raw.layout": 3}, {})
+    image("x.zarr/0", version, X, {}, {})
+    group("x.zarr/OME", version, {"series": ["0"]}, {})
+    note = "left out: /OME, which describes every image of the store"
+    for command in (("avg", "x.zarr:/0/0", "-k", "2"), ("pyramid", "x.zarr:/0", "--levels", "2")):
+        assert note in cli(*command, "-o", "y.zarr", "--overwrite", "--json").json["notes"]
+        assert "bioformats2raw.layout" not in attributes("y.zarr")
+    plate("p.zarr", version)
+    said = cli("avg", "p.zarr:/A/1/0/0", "-k", "2", "-o", "z.zarr").out
+    word = "ome" if version == "0.5" else "plate"
+    assert f"left out, because it describes several arrays: {word} of /, " in said
+    assert attributes("z.zarr") == OWN
+    assert attributes("z.zarr/A/1") == {}
 
 
 @pytest.mark.slow

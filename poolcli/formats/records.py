@@ -184,6 +184,7 @@ class WriteOptions:
     chunks, shards : of Zarr
     most : the largest number of elements of a chunk or shard, if neither is given
     part, resume : which part (number, count) of the work this process does, and whether it continues it
+    beside : the content of files that a Zarr store has beside its arrays, by name
     """
 
     overwrite: bool = False
@@ -195,6 +196,7 @@ class WriteOptions:
     most: int | None = None
     part: tuple[int, int] | None = None
     resume: bool = False
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class RegionWriter(Protocol):

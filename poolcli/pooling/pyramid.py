@@ -21,6 +21,7 @@ from poolcli.dtypes import lookup
 from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
+from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.documents import encoded, new_arrays
 from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
@@ -218,7 +219,7 @@ def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
 
 
 def _documents(pyramid: Pyramid) -> dict[str, bytes]:
-    return encoded(new_arrays(pyramid.output, pyramid.every_spec, pyramid.options(False, None)))
+    return encoded(new_arrays(pyramid.output, pyramid.every_spec, WriteOptions()), pyramid.beside)
 
 
 def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:

@@ -11,7 +11,9 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, open_array
 from poolcli.formats.checks import named
 from poolcli.formats.names import array_names
+from poolcli.formats.zarr.ome import OME_XML
 from poolcli.formats.zarr.plates import Images
+from poolcli.message_fields import field
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid_plan import Pyramid, Request, planned
 
@@ -44,7 +46,10 @@ def prepare_all(request: Request, source: Source, images: Images, output: str, s
     counts = Counter(note for each in every for note in dict.fromkeys(each.notes))
     shared = [note for note, count in counts.items() if count == len(every)]
     own = [f"{each.source.key}: {note}" for each in every for note in each.notes if note not in shared]
-    return replace(first, others=tuple(others), notes=(*images.notes, *shared, *own))
+    beside = dict(images.beside)
+    if (request.scale or request.unit) and beside.pop(OME_XML, None):
+        shared.insert(0, f"left out: {OME_XML}, whose physical sizes are others than {field('scale')} gives")
+    return replace(first, others=tuple(others), beside=beside, notes=(*shared, *own))
 
 
 def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:

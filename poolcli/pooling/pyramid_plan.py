@@ -62,7 +62,7 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Pyramid:
     """What is made: the levels, where their elements lie, how they are stored, the pyramids of its labels, and those of
-    the other images of a plate or of series.
+    the other images of a plate or of series, with what stands beside those.
     """
 
     source: Source
@@ -79,6 +79,7 @@ class Pyramid:
     notes: tuple[str, ...]
     labels: tuple[Pyramid, ...] = ()
     others: tuple[Pyramid, ...] = ()
+    beside: Mapping[str, bytes] = default(default_factory=dict)
 
     @property
     def every(self) -> tuple[Pyramid, ...]:
@@ -97,7 +98,7 @@ class Pyramid:
 
     def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
         """How the store is written."""
-        return WriteOptions(overwrite, identity=identity)
+        return WriteOptions(overwrite, identity=identity, beside=self.beside)
 
 
 def planned(
@@ -193,6 +194,8 @@ def _carried(
         beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
     if known.get("consolidated"):
         notes.append("left out: consolidated metadata")
+    if not request.groups:
+        notes += known.get("others", ())
     if lost:
         notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
     return beside, own, attributes, notes

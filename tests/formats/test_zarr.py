@@ -91,7 +91,7 @@ def test_the_axes_of_ome_zarr_decide_the_layout_and_its_levels_are_not_copied(fo
     result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--json")
     assert result.json["input"]["layout"] == "DHW"
     word = "multiscales" if form == "0.4" else "ome"
-    assert f"left out, because it describes several levels: {word} of /" in result.json["notes"]
+    assert f"left out, because it describes several arrays: {word} of /" in result.json["notes"]
     assert dict(zarr.open_group("y.zarr").attrs) == {"of": "mine"}
 
 

@@ -207,10 +207,19 @@ def _made(
     return NewArray(key, documents, grid, scales, tuple(notes))
 
 
-def encoded(arrays: Sequence[NewArray]) -> dict[str, bytes]:
-    """The documents of the arrays of a store, as JSON."""
-    documents = (item for each in arrays for item in each.documents.items())
-    return {name: json.dumps(content, indent=2).encode() for name, content in documents}
+def encoded(arrays: Sequence[NewArray], beside: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The documents of the arrays of a store as JSON, and what stands `beside` them."""
+    documents = {name: content for each in arrays for name, content in each.documents.items()}
+    return _as_json(documents) | dict(beside)
+
+
+def _as_json(documents: Documents) -> dict[str, bytes]:
+    return {name: json.dumps(content, indent=2).encode() for name, content in documents.items()}
+
+
+def group_documents(place: str, attributes: Mapping[str, Any], version: int) -> dict[str, bytes]:
+    """The documents of a group, as JSON."""
+    return _as_json(_group(place, dict(attributes), version))
 
 
 Names = Sequence[str | None]
@@ -280,13 +289,15 @@ def _groups(
         if join(place, ".zgroup" if version == 2 else "zarr.json") in known:
             continue
         attributes = plain(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
-        if version == 2:
-            documents[join(place, ".zgroup")] = {"zarr_format": 2}
-            if attributes:
-                documents[join(place, ".zattrs")] = attributes
-        else:
-            documents[join(place, "zarr.json")] = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        documents |= _group(place, attributes, version)
     return documents
+
+
+def _group(place: str, attributes: dict[str, Any], version: int) -> Documents:
+    if version == 3:
+        return {join(place, "zarr.json"): {"zarr_format": 3, "node_type": "group", "attributes": attributes}}
+    more = {join(place, ".zattrs"): attributes} if attributes else {}
+    return {join(place, ".zgroup"): {"zarr_format": 2}} | more
 
 
 def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, Names]]:

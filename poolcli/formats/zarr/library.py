@@ -242,6 +242,13 @@ def root_of(path: str, store: Any) -> Any:
         raise FileError(f"{path}: holds no Zarr array or group") from None
 
 
+def stored_file(group: Any, name: str) -> bytes | None:
+    """The content of a file in the folder of a group that is no part of Zarr; None if there is none."""
+    prototype = zarr.core.buffer.default_buffer_prototype()
+    found = zarr.core.sync.sync(group.store.get(f"{group.path}/{name}".strip("/"), prototype))
+    return None if found is None else bytes(found.to_bytes())
+
+
 def is_group(node: Any) -> bool:
     """Whether a node of zarr is a group, not an array."""
     return hasattr(node, "group_keys")

@@ -144,8 +144,8 @@ def first_level(root: Any, key: str | None) -> str | None:
 
 
 def of_image(root: Any, key: str | None) -> dict[str, Any]:
-    """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; and whether
-    its metadata is `consolidated`.
+    """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; whether its
+    metadata is `consolidated`; and notes on what describes it with `others`.
     """
     if key is None:
         return {}
@@ -157,7 +157,17 @@ def of_image(root: Any, key: str | None) -> dict[str, Any]:
             labels[str(name)] = ""
             with suppress(*KNOWN):
                 labels[str(name)] = _levels(group[below(name)])[_levels(image).index(key)]
-    return {"labels": labels, "consolidated": image.metadata.consolidated_metadata is not None}
+    consolidated = image.metadata.consolidated_metadata is not None
+    return {"labels": labels, "consolidated": consolidated, "others": _outer(root, key)}
+
+
+def _outer(root: Any, key: str | None) -> list[str]:
+    """A note on the group OME, which describes all images of a store."""
+    return [
+        f"left out: {name}OME, which describes every image of the store"
+        for name, group in groups_above(root, key)
+        if SERIES in ome_of(group) and "OME" in group
+    ]
 
 
 def ome_of(group: Any) -> Any:
@@ -265,7 +275,9 @@ def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
-OF_LEVELS = ("ome", "multiscales", "omero")  # attributes of a multiscale group, which one array does not keep
+SERIES, OME_XML = "bioformats2raw.layout", "OME/METADATA.ome.xml"  # of all images that bioformats2raw writes
+OF_IMAGES = ("plate", "well", SERIES, "series")  # attributes of groups above images
+OF_LEVELS = ("ome", "multiscales", "omero", *OF_IMAGES)  # what one array does not keep
 SHARDING = "sharding_indexed"
 
 
@@ -292,7 +304,8 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         attributes = dict(group.attrs)
         dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
         groups[name] = attributes
-    notes = (f"left out, because it describes several levels: {named(dropped)}",) if dropped else ()
+    notes = [f"left out, because it describes several arrays: {named(dropped)}"] if dropped else []
+    notes += _outer(root, key)
     ome = described(root, key)
     found = ome.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
@@ -304,7 +317,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=tuple(Dimension(name or "", {}) for name in axes),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as default
 from itertools import count, takewhile
 from posixpath import join
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.names import below
-from poolcli.formats.zarr.library import is_group, opening
-from poolcli.formats.zarr.ome import ome_of
+from poolcli.formats.zarr.documents import group_documents
+from poolcli.formats.zarr.library import is_group, opening, stored_file
+from poolcli.formats.zarr.ome import OF_IMAGES, OME_XML, SERIES, VERSIONS, ome_of
 from poolcli.message_fields import field
-
-SERIES = "bioformats2raw.layout"
-WORDS = ("plate", "well", SERIES)  # in the attributes of the groups above images
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images of a store: the key of each by its place in a copy of the store, and attributes of the groups above
-    them, by name.
+    """The images of a store: the key of each by its place in a copy of the store, attributes of the groups above them,
+    by name, and the content of the files `beside` them.
     """
 
     keys: Mapping[str, str]
     groups: Mapping[str, Mapping[str, Any]]
-    notes: tuple[str, ...] = ()
+    beside: Mapping[str, bytes] = default(default_factory=dict)
 
 
 def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
@@ -39,6 +38,7 @@ def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
             group = root.get(below(key)) if key and key.strip("/") and is_group(root) else root
             found = ome_of(group)
             images = _plate(group, ngff) if "plate" in found else _series(group, ngff) if SERIES in found else None
+            beside = _beside(group, images, ngff) if images else {}
         except KeyError as error:
             raise FileError(f"{path}: has no {error.args[0]}, which its plate or its series need") from error
         except (TypeError, ValueError, AttributeError) as error:
@@ -48,7 +48,7 @@ def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
             f"{path}: holds no plate and no series of bioformats2raw; {field('all')} pools every image of those, leave "
             "it out"
         )
-    return images
+    return replace(images, beside=beside)
 
 
 def refuse_several(path: str, root: Any) -> None:
@@ -80,8 +80,19 @@ def _series(store: Any, ngff: str) -> Images:
     numbered = takewhile(store.__contains__, map(str, count()))
     names = numbered if listed is None else (below(str(name)) for name in listed)
     keys = {f"/{number}/": join(store.path, name) for number, name in enumerate(names)}
-    notes = () if beside is None else ("left out: the group OME, which describes the input",)
-    return Images(keys, {"/": _attributes(store, ngff)}, notes)
+    return Images(keys, {"/": _attributes(store, ngff)})
+
+
+def _beside(store: Any, images: Images, ngff: str) -> dict[str, bytes]:
+    """The group OME of all images, and the OME-XML in it, which holds for the first levels of the output as well."""
+    found, described = store.get("OME"), stored_file(store, OME_XML)
+    files = {OME_XML: described} if described else {}
+    if found is None:
+        return files
+    attributes = _attributes(found, ngff)
+    known = attributes if ngff == "0.4" else attributes.setdefault("ome", {"version": ngff})
+    known["series"] = [place.strip("/") for place in images.keys]
+    return group_documents("OME", attributes, VERSIONS[ngff]) | files
 
 
 def _attributes(group: Any, ngff: str) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def _attributes(group: Any, ngff: str) -> dict[str, Any]:
         raise ValueError(f"{group.path} is an array")
     own, known, found = dict(group.attrs), dict(ome_of(group)), dict[str, Any]()
     own.pop("ome", None)
-    for word in [each for each in known if each in WORDS or (each not in own and each != "version")]:
+    for word in [each for each in known if each in OF_IMAGES or (each not in own and each != "version")]:
         own.pop(word, None)
         found[word] = value = known[word]
         if isinstance(value, Mapping):
