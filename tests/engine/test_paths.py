@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import RequestError
+from poolcli import AvgPool, RequestError
 from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.engine.exact import assert_exact, some_places
@@ -112,3 +112,21 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
 @pytest.mark.parametrize("kernel", ["slide", "slide_line", "slide_blocks", "halve", "each", "slide_maps", "best_at"])
 def test_every_kernel_has_a_path(kernel: str) -> None:
     assert any(name.startswith(kernel) for name in PATHS)
+
+
+@pytest.mark.parametrize(("kernel", "dilation", "size", "pad"), [(3, 3, 5, 2), (4, 2, 5, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_twice(
+    kernel: int, dilation: int, size: int, pad: int, dtype: str
+) -> None:
+    """Dilated windows that reach over both ends of a short axis hold fewer elements in the middle than beside it."""
+    op = AvgPool((1, kernel), 1, (0, pad), (0, pad), dilations=(1, dilation))
+    x = numbers(0, (2, 5, 3, size), dtype, ties=False)
+    plan = op.plan(x.shape, dtype)
+    divisors = plan.windows[-1].divisor(np.arange(plan.output_shape[-1]))
+    assert np.ptp(np.flatnonzero(divisors == divisors.max())) >= np.count_nonzero(divisors == divisors.max())
+    with patch("poolcli.engine.compiled.choose.LIMITS", CONSTANT), watched() as taken:
+        values, positions = run(plan, x, engine="numba")
+    assert [step.kernel for step in taken] == ["slide"]
+    assert taken[0].taps is not None
+    assert_both(plan, x, values, positions)

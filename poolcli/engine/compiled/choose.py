@@ -335,7 +335,9 @@ def across(view: View, limits: Limits) -> Across | None:
     if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged:
         return None
     reach = (axis.output - 1) * w.stride + w.extent
-    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output)
+    whole = int(axis.divisor.argmax())
+    cut = whole + int(np.append(axis.divisor[whole:] == axis.divisor[whole], False).argmin())
+    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, whole, cut)
 
 
 def in_pieces(w: Across, most: int) -> Across:

@@ -77,7 +77,7 @@ LANES = 8  # sums that the elements of a longer window are added in, every eight
 CACHE_LINE = 64  # bytes
 APART = 14  # where in the flat integers those of `apart` are
 MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
-ARRAYS = MORE + 12  # where the begins follow, and then the counts
+ARRAYS = MORE + 14  # where the begins follow, and then the counts
 
 
 def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -122,7 +122,9 @@ class Taps(NamedTuple):
 
 
 class Across(NamedTuple):
-    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs."""
+    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs. Outputs
+    from `whole` to before `cut` have one divisor.
+    """
 
     kernel: int
     stride: int
@@ -131,6 +133,8 @@ class Across(NamedTuple):
     reach: int
     outputs: int
     piece: int
+    whole: int
+    cut: int
 
 
 class Down(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.compiled.arithmetic import Arithmetic, Scalar
+from poolcli.engine.compiled.arithmetic import NONE, Arithmetic, Scalar
 from poolcli.engine.compiled.geometry import LANES
 from poolcli.engine.compiled.pointers import behind, inlined, sum_of_lanes
 from poolcli.engine.compiled.results import Function, finish_of, rounded_to_odd
@@ -25,7 +25,7 @@ class How(NamedTuple):
     all numbers and one zero before the other. finish(total, share, w) is what is stored of the total of element w of an
     output row. join_elements and join_totals(values, first, count, step) join a run of elements `step` apart, or of
     totals. fills_lanes: whether totals are joined in LANES sums, which fill vectors; is_own_total: whether elements can
-    be joined as they are read, or need no lanes; adds_bytes: whether
+    be joined as they are read, or need no lanes; divides: whether results depend on divisors; adds_bytes: whether
     uint8 are added in int16. weight(number) is a number that totals are multiplied by; ddof is how much
     less than the number of elements a standard deviation is divided by. middle(a, b, is_known) is
     the mean of two elements, or NaN, which `finish` rounds once.
@@ -47,6 +47,7 @@ class How(NamedTuple):
     vote: Function
     fills_lanes: bool
     is_own_total: bool
+    divides: bool
     adds_bytes: bool
     weight: Function
     ddof: float
@@ -70,6 +71,7 @@ def functions_of(steps: Arithmetic, source: np.dtype[Any], made: np.dtype[Any], 
         inlined(lambda a, b: kind(a == b)),
         steps.sums_floats,
         is_own or not steps.sums_floats,
+        divisor != NONE and steps.result != "scaled",
         steps.total == "sum" and source == np.uint8 and kind is np.int16,
         inlined(lambda weight: kind(weight)),
         steps.ddof,

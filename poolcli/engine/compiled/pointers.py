@@ -226,11 +226,11 @@ def more_at(numbers, place):
 def across_at(numbers):
     """The windows along W, which come first of what a kernel alone is given."""
     n = behind(numbers, MORE)
-    return Across(n[0], n[1], n[2], n[3], n[4], n[5], n[6])
+    return Across(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
 
 
 @inlined
 def down_at(numbers):
     """The windows along H, which come after those along W."""
-    n = behind(numbers, MORE + 7)
+    n = behind(numbers, MORE + 9)
     return Down(n[0], n[1], n[2], n[3])

@@ -46,10 +46,10 @@ def slide_maps(how, taps: Taps):
         pointers_are_distinct()
         optimise_later()
         geometry = geometry_at(numbers, divisors)
-        across, group, planes = across_at(numbers), more_at(numbers, 7), more_at(numbers, 8)
+        across, group, planes = across_at(numbers), more_at(numbers, 9), more_at(numbers, 10)
         width, size, share = geometry.input[2], geometry.output[1] * geometry.input[2], share_at(geometry, 0, 0)
         margin, whole = across.kernel * across.dilation, group * size
-        masked = more_at(numbers, 9)
+        masked = more_at(numbers, 11)
         for tap in range(across.kernel):
             for i in range(masked):
                 lines[tap * masked + i] = 0 <= i % width + tap * across.dilation - across.pad < width

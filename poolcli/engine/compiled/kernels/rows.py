@@ -144,7 +144,9 @@ def _after(at, line, lines, step):
 
 @looped
 def join_rows(work, to, size, x, at, planes, lines, step, how):
-    """At `to`, the rows of a window in x, up to 4 in one pass; `step` leads to the next plane and the next line."""
+    """At `to`, the rows of a window in x, up to 5 in one pass; `step` leads to the next plane and the next line. A pass
+    of 5 takes 0.8 of the time of two passes, but one of 7 took 1.2 times as long as two (AVX-512).
+    """
     optimise_later()
     left, line, fresh = planes * lines, 0, True
     if left == 0:
@@ -155,7 +157,13 @@ def join_rows(work, to, size, x, at, planes, lines, step, how):
         b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
         c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
         d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
-        if left >= 4 and not fresh:
+        e, (five, line_five) = unsigned(four), _after(four, line_four, lines, step)
+        if left % 4 == 1 and left > 4:
+            for w in range(n):
+                low = how.join(how.lift(x[b + w]), how.lift(x[c + w]))
+                high = how.join(how.lift(x[d + w]), how.lift(x[e + w]))
+                work[to + w] = how.join(how.lift(x[a + w]), how.join(low, high))
+        elif left >= 4 and not fresh:
             for w in range(n):
                 low = how.join(how.lift(x[a + w]), how.lift(x[b + w]))
                 high = how.join(how.lift(x[c + w]), how.lift(x[d + w]))
@@ -174,7 +182,9 @@ def join_rows(work, to, size, x, at, planes, lines, step, how):
         else:
             for w in range(n):
                 work[to + w] = how.lift(x[a + w])
-        if left % 4 == 0:
+        if left % 4 == 1 and left > 4:
+            at, line, left = five, line_five, left - 5
+        elif left % 4 == 0:
             at, line, left = four, line_four, left - 4
         elif left % 4 == 3:
             at, line, left = three, line_three, left - 3

@@ -107,9 +107,12 @@ def _in_one_go(taps: int, stride: int) -> Along:
     """Where LLVM would take strided loads for gathers (up to a quarter longer with AVX-512; without it, they take 0.83
     to 1 of the time), elements of one residue of the stride are brought side by side first, so that every tap of the
     next windows is the next one. Many channels lie side by side already, and windows that share nothing are read once.
+
+    A row is divided by one divisor first, and then outputs at its ends by their own: 0.85 of the time for 3x3 windows.
     """
     window, step = window_of(taps, _element(stride)), unsigned(stride)
     sorts = stride > 1 and taps != stride and has_gathers()
+    gap = unsigned(1 if sorts else stride)  # between the first elements of neighbouring windows
 
     @inlined
     def prepare(work, length, across, inner, how):
@@ -120,27 +123,29 @@ def _in_one_go(taps: int, stride: int) -> Along:
     @looped
     def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
         optimise_later()
-        at, first, unit, row = unsigned(at), unsigned(first), unsigned(across.dilation * inner), unsigned(begin)
-        n, channels, zero, one, apart = (
-            unsigned(size),
-            unsigned(inner),
-            unsigned(0),
-            unsigned(1),
-            unsigned(length // stride),
-        )
+        out, n, channels, unit = behind(out, at), unsigned(size), unsigned(inner), unsigned(across.dilation * inner)
+        row = unsigned(length + begin // stride if sorts and inner == 1 else begin)
+        zero, apart, next_pixel = unsigned(0), unsigned(length // stride), step * channels
+        whole, of_pixels, places = unsigned(across.whole * inner), (channels, next_pixel), (unsigned(1), step)
+        if sorts or stride == 1:
+            places = (apart, unit)
         if stride > 1 and inner > 1:
-            for pixel in range(unsigned(size // inner)):
-                to = pixel * channels
+            for pixel in range(n // channels):
                 for c in range(channels):
-                    total = window(work, row + step * to + c, zero, (channels, step * channels), how)
-                    out[at + to + c] = how.finish(total, share, first + to + c)
-        elif stride > 1 and not sorts:
-            for w in range(n):
-                out[at + w] = how.finish(window(work, row + step * w, zero, (one, step), how), share, first + w)
+                    total = window(work, row + next_pixel * pixel + c, zero, of_pixels, how)
+                    out[channels * pixel + c] = how.finish(total, share, whole)
         else:
-            row = unsigned(begin if stride == 1 else length + begin // stride)
             for w in range(n):
-                out[at + w] = how.finish(window(work, row + w, zero, (apart, unit), how), share, first + w)
+                out[w] = how.finish(window(work, row + gap * w, zero, places, how), share, whole)
+        if how.divides:
+            low = min(max(0, across.whole * inner - first), size)
+            high = min(max(low, across.cut * inner - first), size)
+            for i in range(low + size - high):
+                w = unsigned(i if i < low else i - low + high)
+                source = row + gap * w
+                if stride > 1 and inner > 1:
+                    source, places = row + w + w // channels * (next_pixel - channels), of_pixels
+                out[w] = how.finish(window(work, source, zero, places, how), share, unsigned(first) + w)
 
     return Along(prepare, write)
 
@@ -160,7 +165,7 @@ def piece_of(p, across, width, inner, work, rows, how):
     the row buffer. What the buffer holds before and behind them, for `rows` rows, joins nothing.
     """
     optimise_later()
-    _, stride, _, pad, reach, outputs, piece = across
+    _, stride, _, pad, reach, outputs, piece, _, _ = across
     first = p * piece
     start = first * stride - pad
     low = min(max(start, 0), width)
@@ -182,10 +187,10 @@ def slide(how, taps):
         pointers_are_distinct()
         optimise_later()
         geometry = geometry_at(numbers, divisors)
-        across, group = across_at(numbers), more_at(numbers, 7)
+        across, group = across_at(numbers), more_at(numbers, 9)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
-        fetched, apart = more_at(numbers, 8), more_at(numbers, 9)
+        fetched, apart = more_at(numbers, 10), more_at(numbers, 11)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
