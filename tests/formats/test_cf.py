@@ -125,3 +125,38 @@ def test_a_netcdf_file_and_a_store_have_the_same_coordinates(cli: Cli) -> None:
         ("lat", "lon"), ("lon", "n"), ["lat", "lon", "lon_bnds"],
     )  # fmt: skip
     assert y["lon_bnds"].values.tolist() == [[356.5, 360.5], [0.5, 4.5]]
+
+
+def test_texts_beside_a_field_of_an_hdf5_file_are_kept_along_axes_that_are_not_pooled(cli: Cli) -> None:
+    with h5py.File("x.nc", "w") as file:
+        file["t"] = np.arange(96.0).reshape(2, 6, 8)
+        file["station"] = np.array(["Ålesund", "b"], object)
+        file["n"] = np.zeros(4, ">f4")
+        file["n"].make_scale("This is a netCDF dimension but not a netCDF variable.         4")
+        file["station"].make_scale()
+        file["t"].dims[0].attach_scale(file["station"])
+        for axis, name in ((1, "y"), (2, "x")):
+            file[name] = np.arange(file["t"].shape[axis])
+            file[name].make_scale()
+            file["t"].dims[axis].attach_scale(file[name])
+        file["code"] = np.array([[*"ab\0\0"], [*"cdef"]], "S1")
+        file["code"].dims[0].attach_scale(file["station"])
+        file["code"].dims[1].attach_scale(file["n"])
+        file["row"] = np.array([*"abcdef"], object)
+        file["row"].dims[0].attach_scale(file["y"])
+        file["realm"] = "océan"
+        file["t"].attrs["coordinates"] = "code row realm"
+    for name in ("y.nc", "y.zarr"):
+        result = cli("avg", "x.nc", "-o", name, "-k", "2", "-s", "2", "--layout", "NHW", "--json")
+        assert "no numbers, or a window has none of them: the coordinates /row" in result.out, result.err
+        assert result.out.count("left out") == 1
+    y = xarray.open_zarr("y.zarr", consolidated=False)
+    assert (y["t"].dims, sorted(y.coords)) == (("station", "y", "x"), ["code", "realm", "station", "x", "y"])
+    with h5py.File("y.nc") as file:
+        for name, wanted in (("station", ["Ålesund", "b"]), ("code", ["ab", "cdef"]), ("realm", "océan")):
+            assert np.asarray(file[name].asstr()[()]).tolist() == wanted
+            assert y[name].values.astype(object).tolist() == wanted
+        assert [next(iter(axis.values())).name for axis in file["code"].dims] == ["/station"]
+    assert cli("avg", "y.zarr", "-o", "z.nc", "-k", "1", "-q").code == 0
+    with h5py.File("z.nc") as file:
+        assert file["station"].asstr()[()].tolist() == ["Ålesund", "b"]

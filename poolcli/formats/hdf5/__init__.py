@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import PoolError, RequestError
+from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, as_it_stands_for, followers, named_in
 from poolcli.formats.checks import (
     UNREADABLE,
@@ -23,7 +24,17 @@ from poolcli.formats.checks import (
     notes_on,
 )
 from poolcli.formats.hdf5.chunks import check_filters, check_memory, check_place, h5py, is_virtual, read_chunks
-from poolcli.formats.hdf5.gate import Attributes, above, find, opened_root, reading, storage_of, text_of, walk
+from poolcli.formats.hdf5.gate import (
+    Attributes,
+    above,
+    find,
+    opened_root,
+    reading,
+    storage_of,
+    text_of,
+    texts_fit,
+    walk,
+)
 from poolcli.formats.hdf5.write import holds, open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
@@ -104,7 +115,7 @@ class File:
             return [
                 name
                 for name, each in found
-                if not each or (_header(name, each) is None and (each.shape or name not in beside))
+                if not each or (_header(name, each) is None and not (name in beside or h5py.h5ds.is_scale(each)))
             ]
 
     def _attributes(self, found: Any) -> Attributes:
@@ -134,9 +145,10 @@ class File:
             raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
         return found
 
-    def _checked(self, name: str, found: Any) -> Dataset:
+    def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
         where = f"{self.path}:{name}"
-        check_dtype(where, _dtype_of(found))
+        if not (texts and _is_text(found) and texts_fit(self.path, prod(found.shape or ()), self.options)):
+            check_dtype(where, _dtype_of(found))
         properties = found.get_create_plist()
         check_place(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
@@ -163,7 +175,9 @@ class File:
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        return self._checked(text_of(name), found) if name and _header("", found) is not None else None
+        if not name or (_header("", found) is None and not _is_text(found)):
+            return None
+        return self._checked(text_of(name), found, texts=True)
 
 
 @dataclass(slots=True)
@@ -183,6 +197,30 @@ class Dataset:
     def attributes(self) -> Attributes:
         """Its attributes, none of which leads to another file."""
         return self.file._attributes(self._dataset.id)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the array, of texts those that it has by itself."""
+        return byte_count(self.header.shape, self._dataset.dtype.itemsize)
+
+    def values(self) -> NDArray[Any]:
+        """All of it, as numbers or texts; characters along the last axis are one text."""
+        import numpy as np
+
+        if self.header.dtype in DTYPES:
+            return self.read(whole_region(self.header.shape))
+        with reading(self.file.path, self.size):
+            found: NDArray[Any] = self._dataset.asstr("utf-8", "replace")[...]
+            if self.is_of_characters:
+                rows = self._dataset[...].reshape(-1, self.header.shape[-1])
+                texts = [b"".join(row).decode("utf-8", "replace") for row in rows]
+                found = np.array(texts, object).reshape(self.header.shape[:-1])
+            return found
+
+    @property
+    def is_of_characters(self) -> bool:
+        """Whether it holds texts as classic netCDF does, with their characters along the last axis."""
+        return self._dataset.dtype.str == "|S1" and len(self.header.shape) > 0
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region of it."""
@@ -231,16 +269,21 @@ class Dataset:
         properties, dataset = found.get_create_plist(), h5py.Dataset(found)
         if not (found.shape or properties.get_external_count() or is_virtual(properties)):
             attributes = _own(self.file._attributes(found), place, lost)
-            return Variable((), (), (), 0, attributes, lambda: dataset[()])
-        other = self.file._checked(place, found)
+            stored = dataset.asstr("utf-8", "replace") if _is_text(found) else dataset
+            return Variable((), (), (), 0, attributes, lambda: stored[()])
+        other = self.file._checked(place, found, texts=True)
         own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}
-        shape, size = other.header.shape, byte_count(other.header.shape, DTYPES[other.header.dtype].itemsize)
+        shape = other.header.shape
         scales = tuple(self.file._scales(other)) or ((),) * len(shape)
         axes = tuple(next((own[scale.name] for scale in each if scale.name in own), -1) for each in scales)
         vertices = f"{place.rpartition('/')[0]}/nv{shape[-1]}"
         names = tuple(each[0].name if each else vertices for each in scales)
         attributes = _own(other.attributes, place, lost)
-        return Variable(shape, axes, names, size, attributes, lambda: other.read(whole_region(shape)))
+        if other.is_of_characters and axes[-1] == -1:
+            shape, axes, names = shape[:-1], axes[:-1], names[:-1]
+        if other.header.dtype not in DTYPES and -1 in axes:
+            raise FileError(f"{place}: has texts along other axes")
+        return Variable(shape, axes, names, other.size, attributes, other.values)
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
@@ -249,12 +292,12 @@ class Dataset:
         for axis, scales in zip(axes, self.scales or [()] * len(axes), strict=True):
             kept = {}
             for scale in scales:
-                room -= byte_count(scale.header.shape, DTYPES[scale.header.dtype].itemsize)
+                room -= scale.size
                 if room < 0:
                     long.append(scale.name)
                     continue
                 title = text_of(h5py.h5ds.get_scale_name(scale._dataset.id))
-                values = scale.read(whole_region(scale.header.shape))
+                values = scale.values()
                 kept[scale.name] = Scale(values, title, _own(scale.attributes, scale.name, lost))
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
@@ -291,6 +334,13 @@ def _dtype_of(found: Any) -> str:
         return str(found.dtype.name)
     except (TypeError, ValueError):
         return "a type that numpy does not have"
+
+
+def _is_text(found: Any) -> bool:
+    try:
+        return h5py.check_string_dtype(found.dtype) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def _header(name: str, found: Any) -> Header | None:

@@ -202,13 +202,22 @@ def opened_root(path: str) -> Iterator[Any]:
         yield root
 
 
+def texts_fit(path: str, count: int, options: ReadOptions) -> bool:
+    """Whether so many strings take no more memory than the limit: a file can store one string for all of them.
+
+    Each counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads. A single one always
+    fits.
+    """
+    limit = memory_limit_of(path, options.limit, options.allowed)
+    longest = COPIES_OF_TEXT * min(os.path.getsize(path), SMALL_FILE)
+    return limit is None or count * longest <= max(limit, longest)
+
+
 @dataclass(frozen=True, slots=True)
 class Attributes(Mapping[str, Any]):
     """The attributes of an object in the file at `path`, as h5py reads them.
 
-    Raises an OSError for an array of strings that may take more memory than the limit: a file can store one string for
-    all of them. Each string counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads.
-    A single string is read in any case.
+    Raises an OSError for an array of strings that may take more memory than the limit.
     """
 
     _found: Any
@@ -216,11 +225,9 @@ class Attributes(Mapping[str, Any]):
     options: ReadOptions
 
     def __getitem__(self, name: str) -> Any:
-        limit = memory_limit_of(self.path, self.options.limit, self.options.allowed)
-        if name in self._found and limit is not None:
+        if name in self._found:
             stored = self._found.get_id(name)
-            longest = COPIES_OF_TEXT * min(os.path.getsize(self.path), SMALL_FILE)
-            if stored.dtype.hasobject and prod(stored.shape or ()) * longest > max(limit, longest):
+            if stored.dtype.hasobject and not texts_fit(self.path, prod(stored.shape or ()), self.options):
                 raise OSError(f"the attribute {name} may take more memory than the limit")
         return self._found[name]
 
