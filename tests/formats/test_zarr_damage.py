@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable
 from math import prod
@@ -85,8 +86,6 @@ def linked(target: str) -> None:
 
 
 def pipe() -> None:
-    import os
-
     os.mkfifo(first_chunk())
 
 
@@ -114,6 +113,30 @@ def test_links_inside_a_store_and_those_that_were_allowed_are_followed(cli: Cli)
     Path("x.zarr/c/0/0/0").unlink()
     Path("x.zarr/c/0/0/0").symlink_to("../1/0")
     assert cli(*run).code == 0
+
+
+def test_folders_of_chunks_are_followed_out_of_a_store_only_if_that_is_allowed(cli: Cli) -> None:
+    made("x.zarr")
+    shutil.move("x.zarr/c/1", "outside")
+    Path("x.zarr/c/1").symlink_to("../../outside")
+    run = ("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW", "-q", "--overwrite")
+    assert "is a link to a place outside its store" in cli(*run).err
+    assert cli(*run, "--allow-external").code == 0
+
+
+def test_where_a_folder_of_chunks_leads_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made("x.zarr", chunks=(9, 5, 1))  # 22 chunks in two folders
+    own: Any = os.path.realpath
+    asked = list[str]()
+
+    def noting(path: Any, **how: Any) -> Any:
+        asked.append(str(path))
+        return own(path, **how)
+
+    monkeypatch.setattr("os.path.realpath", noting)
+    with open_array(Source("x.zarr"), ReadOptions()) as file:
+        file.read(whole_region(file.header.shape))
+    assert sorted(path for path in asked if "/c/" in path) == ["x.zarr/c/0/0", "x.zarr/c/0/1"]
 
 
 @pytest.mark.parametrize("name", ["zarr.json", ".zarray", "c/0/0/0"])

@@ -180,6 +180,9 @@ def _of_objects() -> Any:
     return Checked
 
 
+MOST_FOLDERS = 10_000  # that are remembered
+
+
 @cache
 def _gated() -> Any:
     """zarr's store in a folder, whose files must be regular, within the memory limit, and inside the folder."""
@@ -189,6 +192,7 @@ def _gated() -> Any:
             super().__init__(root, read_only=True)
             self.options = options
             self.inside = os.path.join(os.path.realpath(root), "")
+            self.folders = dict[str, bool]()  # whether they are inside
 
         def with_read_only(self, read_only: bool = False) -> Any:
             return type(self)(self.root, self.options)
@@ -213,7 +217,9 @@ def _gated() -> Any:
             """The path of the file for a key, checked if it exists."""
             name = os.path.join(self.root, key)
             try:
-                status = os.stat(name)
+                status = os.lstat(name)
+                is_link = stat.S_ISLNK(status.st_mode)
+                status = os.stat(name) if is_link else status
             except (FileNotFoundError, NotADirectoryError):
                 return name
             if stat.S_ISDIR(status.st_mode):
@@ -221,9 +227,20 @@ def _gated() -> Any:
             if not stat.S_ISREG(status.st_mode):
                 raise FileError(f"{name}: is not a regular file")
             check_memory(f"{name}: has", status.st_size, self.options.limit, unit="")
-            if not self.options.allow_external and not os.path.realpath(name).startswith(self.inside):
+            if not self.options.allow_external and not (self.holds(name) if is_link else self.holds_folder(name)):
                 raise FileError(f"{name}: is a link to a place outside its store; {field('allow_external')} follows it")
             return name
+
+        def holds(self, name: str) -> bool:
+            return os.path.join(os.path.realpath(name), "").startswith(self.inside)
+
+        def holds_folder(self, name: str) -> bool:
+            """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
+            folder = os.path.dirname(name)
+            if folder not in self.folders:
+                self.folders = {} if len(self.folders) >= MOST_FOLDERS else self.folders
+                self.folders[folder] = self.holds(folder)
+            return self.folders[folder]
 
     return Gated
 
