@@ -128,7 +128,13 @@ def parse_source(text: str, dataset: str | None = None) -> Source:
 
 
 def _by_first_bytes(path: str) -> Format | None:
-    start = _first_bytes(path)
+    try:
+        with regular_file(path) as stream:
+            start = stream.read(LONGEST_MAGIC)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path}: {error.strerror}{_instead(error, path)}") from error
     if not start:
         raise FileError(f"{path}: is empty")
     return format_beginning(start)
@@ -144,16 +150,6 @@ def _instead(error: OSError, path: str) -> str:
     if isinstance(error, NotADirectoryError) and file.lower().endswith(suffixes_of(lambda row: row.several)):
         return f"; an array in a file is written {file}:{os.path.relpath(path, file)}"
     return ""
-
-
-def _first_bytes(path: str) -> bytes:
-    try:
-        with regular_file(path) as stream:
-            return stream.read(LONGEST_MAGIC)
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{path}: {error.strerror}{_instead(error, path)}") from error
 
 
 Result = TypeVar("Result")

@@ -409,18 +409,14 @@ def _smaller(grid: Grid, most: int) -> Grid:
     while shards and prod(shards) > most and shards != chunks:
         counts = [shard // chunk for shard, chunk in zip(shards, chunks, strict=True)]
         axis = max((i for i, count in enumerate(counts) if count > 1), key=shards.__getitem__)
-        shards = _with(shards, axis, ceil_div(counts[axis], 2) * chunks[axis])
+        shards = (*shards[:axis], ceil_div(counts[axis], 2) * chunks[axis], *shards[axis + 1 :])
     if shards and prod(shards) > most:
         shards = None
     while prod(chunks) > max(most, 1) and not shards:
         axis = max(range(len(chunks)), key=chunks.__getitem__)
-        chunks = _with(chunks, axis, ceil_div(chunks[axis], 2))
+        chunks = (*chunks[:axis], ceil_div(chunks[axis], 2), *chunks[axis + 1 :])
     if (chunks, shards) == (grid.chunks, grid.shards):
         return grid
     words = [",".join(map(str, unit)) for unit in (shards or chunks, grid.unit)]
     kind = "shards" if shards else "chunks"
     return Grid(chunks, shards, (f"{kind} of {words[0]} instead of {words[1]}: each is held in memory as a whole",))
-
-
-def _with(lengths: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
-    return (*lengths[:axis], length, *lengths[axis + 1 :])

@@ -124,23 +124,19 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
 
 def stored_bytes(path: str, enough: int) -> int:
     """The bytes below a folder or URL; `enough` if there are as many, or more files than are counted."""
+    if is_url(path):
+        system, inside = filesystem(path)
+        found = ((*folders, *files.values()) for _, folders, files in system.walk(inside, detail=True))
+        # A folder is given by its name, a file by what is known of it.
+        sizes = (0 if isinstance(each, str) else int(each.get("size") or 0) for part in found for each in part)
+    else:
+        sizes = (status.st_size if status else 0 for status in states_in(path))
     total, seen = 0, 0
-    for size in _sizes(path):
+    for size in sizes:
         total, seen = total + size, seen + 1
         if total >= enough or seen >= MOST_LISTED:
             return enough
     return total
-
-
-def _sizes(path: str) -> Iterator[int]:
-    """The sizes of the files below a folder or URL, folder by folder, and 0 for each folder."""
-    if is_url(path):
-        system, inside = filesystem(path)
-        for _, folders, files in system.walk(inside, detail=True):
-            yield from (0 for _ in folders)
-            yield from (int(each.get("size") or 0) for each in files.values())
-        return
-    yield from (status.st_size if status else 0 for status in states_in(path))
 
 
 def _checked(where: str, found: Any, options: ReadOptions) -> Any:
