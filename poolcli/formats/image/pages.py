@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import check_memory, human_bytes, named
+from poolcli.formats.checks import check_memory, named
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
@@ -67,21 +66,6 @@ def turning_notes(orientation: object) -> tuple[str, ...]:
     """A note if an orientation was applied."""
     applied = isinstance(orientation, int) and 2 <= orientation <= 8
     return (f"EXIF orientation {orientation} applied",) if applied else ()
-
-
-# Pixels a byte, at most, of Pillow's compressed formats: deflate makes 1,032 bytes of one, of eight pixels each. Pixels
-# that a bitmap may skip are no more, nor what Huffman codes of a JPEG make of one byte, 512.
-DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
-
-
-def refuse_too_dense(path: str, format_name: str, size: tuple[int, int]) -> None:
-    """Refuses an image of more pixels than its file can hold."""
-    stored, (width, height) = os.path.getsize(path), size
-    if format_name in PACKED and width * height > DENSEST * stored:
-        raise FileError(f"{path}: is damaged: {human_bytes(stored)} cannot hold its {width:,} x {height:,} pixels")
-
-
-LEAST = 8  # bytes of a page in any file
 
 
 class Page(NamedTuple):
@@ -197,13 +181,6 @@ def _asked(path: str, count: int, wanted: str) -> range:
         has = f"{count} page{'' if count == 1 else 's'}"
         raise RequestError(f"{path}: has {has}, but {field('pages')} asks for {wanted}; {known}")
     return pages
-
-
-def refuse_many_pages(path: str, count: int) -> None:
-    """Refuses more pages than the file can hold, before they are listed."""
-    size = os.path.getsize(path)
-    if count * LEAST > size:
-        raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
 
 
 def refuse_memory(path: str, needed: int, limit: int | None) -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, is_worded, said_by
+from poolcli.formats.checks import human_bytes
 from poolcli.formats.image import codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
@@ -22,10 +23,8 @@ from poolcli.formats.image.modes import MODES, READ_AS, with_signs_turned
 from poolcli.formats.image.pages import (
     Page,
     Picture,
-    refuse_many_pages,
     refuse_many_pixels,
     refuse_memory,
-    refuse_too_dense,
     turned,
     turning_notes,
     upright,
@@ -51,6 +50,10 @@ DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different 
 JPEG = ("JPEG", "MPO")
 CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODERS = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes a pixel that libraries take while they decode
+# Pixels a byte, at most, of Pillow's compressed formats: deflate makes 1,032 bytes of one, of eight pixels each. Pixels
+# that a bitmap may skip are no more, nor what Huffman codes of a JPEG make of one byte, 512.
+DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
+LEAST = 8  # bytes of a page in any file
 MOST_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
 ALONE = "images after the first cannot be found, and are not read"
 BUFFER, NARROW = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
@@ -102,8 +105,9 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
             raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
     frame = codecs.jpeg_frame(stream) if image.format in JPEG else None
-    if not (frame and frame.is_arithmetic):
-        refuse_too_dense(path, str(image.format), image.size)
+    (width, height), stored = image.size, os.path.getsize(path)
+    if image.format in PACKED and width * height > DENSEST * stored and not (frame and frame.is_arithmetic):
+        raise FileError(f"{path}: is damaged: {human_bytes(stored)} cannot hold its {width:,} x {height:,} pixels")
     if image.format == "PNG":  # Pillow ignores wrong checksums when it decodes pixels
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
@@ -128,8 +132,9 @@ def format_name(image: Image) -> str:
 def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
     """The pages, upright; those of an animation all have the size of its canvas."""
     count = getattr(image, "n_frames", 1)
-    if count > 1:
-        refuse_many_pages(path, count)
+    size = os.path.getsize(path)
+    if count > 1 and count * LEAST > size:  # more than the file can hold
+        raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
     if image.format not in DIFFERING:
         return [Page(*_size(image))] * count
     pages, first = list[Page](), image.tell()
