@@ -114,6 +114,17 @@ def test_a_power_below_1_is_refused_and_a_whole_one_is_an_integer() -> None:
     assert LpPool(2, p=3.0).plan((1, 1, 4)).attributes["p"] == 3
 
 
+@pytest.mark.parametrize("p", [2, 3, 7])
+def test_a_term_below_the_range_changes_no_bit_beside_others(p: float) -> None:
+    x = np.random.default_rng(0).random((1, 1, 500, 3))
+    x[..., 2] = 0
+    expected = poolcli.lp_pool(x, (1, 3), strides=(1, 3), p=p, engine="numpy", layout="NCHW")
+    x[..., 2] = 1e-200
+    np.testing.assert_array_equal(
+        poolcli.lp_pool(x, (1, 3), strides=(1, 3), p=p, engine="numpy", layout="NCHW"), expected
+    )
+
+
 def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
     rows = {row.like: row for row in compare_dialects(odd, odd.plan((1, 1, 8)))}

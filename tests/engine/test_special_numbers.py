@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import fsum, prod
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -68,18 +69,27 @@ def test_a_nan_changes_only_the_windows_that_hold_it() -> None:
         }  # fmt: skip
 
 
-def test_every_float16_and_every_tie_between_two_is_rounded_as_numpy_does() -> None:
-    every = np.arange(65536, dtype=np.uint16).view(np.float16)
-    finite = np.unique(every[np.isfinite(every)].astype(np.float32))
-    ties = (finite[1:] + finite[:-1]) / 2
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_short_float_and_every_tie_between_two_is_rounded_as_numpy_does(dtype: DTypeName) -> None:
+    short = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    every = np.arange(65536, dtype=np.uint16).view(short).astype(np.float32)
+    finite = np.unique(every[np.isfinite(every)]).astype(np.float64)
+    ties = ((finite[1:] + finite[:-1]) / 2).astype(np.float32)
     beside = [np.nextafter(ties, np.float32(sign * np.inf)) for sign in (1, -1)]
-    x = np.concatenate([every.astype(np.float32), ties, *beside, np.array([65519.9, 65520, 1e30, -1e30], np.float32)])
+    x = np.concatenate([every, ties, *beside, np.array([65519.9, 65520, 1e30, -1e30, 3.4e38], np.float32)])
     with np.errstate(over="ignore", invalid="ignore"):
-        expected = (x + np.float32(0)).astype(np.float16)  # the mean of -0 is 0, as its sum from 0 on is
+        expected = (x + np.float32(0)).astype(short).astype(np.float32)  # the mean of -0 is 0, as its sum from 0 on is
     twice = np.repeat(x, 2).reshape(1, 1, -1)
-    found = poolcli.avg_pool(twice, 2, strides=2, dtype="float16", engine="numba").ravel()
+    found = poolcli.avg_pool(twice, 2, strides=2, dtype=dtype, engine="numba").ravel().astype(np.float32)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
+def test_means_of_signed_pixels_keep_their_signs() -> None:
+    x = np.random.default_rng(0).integers(-128, 128, (1, 6, 130, 3), np.int8)
+    found = poolcli.avg_pool(x, 2, strides=2, layout="NHWC", engine="numba")
+    expected = np.rint(x.reshape(3, 2, 65, 2, 3).mean((1, 3)))
+    np.testing.assert_array_equal(found[0], expected)
 
 
 @pytest.mark.parametrize("engine", ["numpy", slow("numba")])

@@ -18,6 +18,13 @@ EQUIVALENT: dict[str, str] = {
     ),
     "poolcli/engine/compiled/view.py::_entire: number: 0 -> -1": "there is a window, and none holds less than nothing",
     "poolcli/engine/compiled/view.py::_merged: number: 1 -> 2": "asked of the first axis alone, which is never merged",
+    "poolcli/engine/compiled/numbers.py::functions_of: comparison: steps.total == 'sum' -> steps.total != 'sum'": (
+        "the general way adds the same, only slower"
+    ),
+    "poolcli/engine/compiled/results.py::_root_of.newton: arithmetic: "
+    "near - near * (near ** power / value - 1) / power -> near + near * (near ** power / value - 1) / power": (
+        "the result has at most 24 bits, of which a step from 51 to 50 changes none"
+    ),
     "poolcli/engine/compiled/numbers.py::_one_of_equals: arguments: "
     "both(number(a).view(bits), number(b).view(bits)) -> both(number(b).view(bits), number(a).view(bits))": (
         "and, or: it is all the same which comes first"
