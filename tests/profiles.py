@@ -45,12 +45,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """One process for each core where everything is run; named files and `-n` are left as they are asked for."""
-    shared = config.pluginmanager.hasplugin("xdist") and "PYTEST_XDIST_WORKER" not in os.environ
+    if not config.pluginmanager.hasplugin("xdist") or "PYTEST_XDIST_WORKER" in os.environ:
+        return
     everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     watched = config.option.usepdb or config.option.collectonly
-    if shared and everything and not watched and config.option.numprocesses is None:
+    if everything and not watched and config.option.numprocesses is None:
         config.option.numprocesses = allowed_threads()
-        config.option.dist = "worksteal"  # whole files, mostly: what one compiles, another need not await
+    if config.option.numprocesses and config.option.dist == "no":
+        # Whole files, mostly: what one process imports, compiles or sets up for a file, the others need not.
+        config.option.dist = "worksteal"
 
 
 def pytest_configure(config: pytest.Config) -> None:
