@@ -143,6 +143,11 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
         Under(AvgPool(1), power(2)).plan(HUGE, "float64"),
         "numba computes norms with p up to 6, of types of up to 32 bits",
     ),
+    "a power to float64": (
+        Under(AvgPool(1), power(3)).plan(HUGE, output_dtype="float64"),
+        "numba computes norms with p up to 6, of types of up to 32 bits",
+    ),
+    "a square to float64": (Under(AvgPool(1), power(2)).plan(HUGE, output_dtype="float64"), None),
     "a sum": (SumPool(1).plan(HUGE), None),
     "a sum of 2**31": (
         SumPool((2**16, 2**15), 1, 2**16, 2**16).plan(HUGE),

@@ -21,6 +21,7 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/numbers.py::functions_of: comparison: steps.total == 'sum' -> steps.total != 'sum'": (
         "the general way adds the same, only slower"
     ),
+    "poolcli/engine/compiled/results.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
     "poolcli/engine/compiled/results.py::_root_of.newton: arithmetic: "
     "near - near * (near ** power / value - 1) / power -> near + near * (near ** power / value - 1) / power": (
         "the result has at most 24 bits, of which a step from 51 to 50 changes none"
