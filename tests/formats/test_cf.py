@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -145,18 +146,21 @@ def test_texts_beside_a_field_of_an_hdf5_file_are_kept_along_axes_that_are_not_p
         file["row"] = np.array([*"abcdef"], object)
         file["row"].dims[0].attach_scale(file["y"])
         file["realm"] = "océan"
-        file["t"].attrs["coordinates"] = "code row realm"
+        file["t"].attrs["coordinates"], file["t"].attrs["_FillValue"] = "code row realm", np.array([-9.0])
     for name in ("y.nc", "y.zarr"):
         result = cli("avg", "x.nc", "-o", name, "-k", "2", "-s", "2", "--layout", "NHW", "--json")
         assert "no numbers, or a window has none of them: the coordinates /row" in result.out, result.err
         assert result.out.count("left out") == 1
     y = xarray.open_zarr("y.zarr", consolidated=False)
+    assert y["t"].encoding["_FillValue"] == -9
     assert (y["t"].dims, sorted(y.coords)) == (("station", "y", "x"), ["code", "realm", "station", "x", "y"])
     with h5py.File("y.nc") as file:
         for name, wanted in (("station", ["Ålesund", "b"]), ("code", ["ab", "cdef"]), ("realm", "océan")):
             assert np.asarray(file[name].asstr()[()]).tolist() == wanted
             assert y[name].values.astype(object).tolist() == wanted
         assert [next(iter(axis.values())).name for axis in file["code"].dims] == ["/station"]
+    shutil.rmtree("y.zarr/x")
     assert cli("avg", "y.zarr", "-o", "z.nc", "-k", "1", "-q").code == 0
     with h5py.File("z.nc") as file:
+        assert [each.name for axis in file["t"].dims for each in axis.values()] == ["/station", "/y", "/x"]
         assert file["station"].asstr()[()].tolist() == ["Ålesund", "b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,7 @@ from poolcli.formats.records import (
 )
 from poolcli.message_fields import field
 
+PLAIN = re.compile(r"[\w-]+")
 ROOM = 2**20  # bytes for names, attributes and the index of chunks
 
 
@@ -147,7 +149,10 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
 
     A file that it is added to keeps the attributes of its own groups.
     """
-    metadata, lost, others = spec.metadata, list[str](), list[str]()
+    import numpy as np
+
+    metadata, lost, others, above = spec.metadata, list[str](), list[str](), _steps(key)[:-1]
+    is_partly = metadata.store and any(each.scales for each in metadata.dimensions)  # netCDF needs scales of all axes
     group, name = place_of(file, path, key)
     if options.adds:
         remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
@@ -158,7 +163,11 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
-        for key, scale in dimension.scales.items():
+        scales = dict(dimension.scales)
+        if is_partly and not scales and PLAIN.fullmatch(dimension.label):
+            empty = Scale(np.zeros(spec.shape[i], ">f4"), NO_VARIABLE, {})
+            scales["/".join([*above, dimension.label])] = empty
+        for key, scale in scales.items():
             made = _scale(file, path, key, scale, lost)
             if made is None:
                 others.append(key)

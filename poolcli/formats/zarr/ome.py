@@ -229,8 +229,8 @@ def _plain(value: Any, depth: int) -> Any:
         raise ValueError("nested too deeply")
     if isinstance(value, bytes):
         return value.decode()
-    if hasattr(value, "tolist"):  # of numpy
-        return _plain(value.tolist(), depth + 1)
+    if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
+        return _plain(value.item() if value.size == 1 else value.tolist(), depth + 1)
     if isinstance(value, Mapping):
         return {str(name): _plain(each, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
