@@ -88,7 +88,7 @@ def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch
 
 
 REFUSALS = {
-    "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: several arrays need a file that holds several; "
+    "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: cannot hold several arrays; "
                               "use .npz or .h5"),
     "a name that is not there": (["-o", "y.npz", "--dataset", "a", "--dataset", "c"], "x.npz: has no array 'c'; it "
                                  "holds a (1,1,8,8 float32), b (1,1,4,4 uint8)"),
@@ -133,7 +133,7 @@ def test_where_no_array_can_be_pooled_nothing_is_copied(cli: Cli) -> None:
     np.savez("short.npz", labels=np.zeros(3))
     result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
     assert result.code == 2
-    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axis, at least 3 ")
+    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axis; at least 3 ")
     assert not Path("y.npz").exists()
 
 
