@@ -109,7 +109,7 @@ def test_sums_beyond_64_bits_are_exact() -> None:
 def test_cells_of_a_shape_too_long_for_any_table_are_planned() -> None:
     plan = AreaPool(10**12).plan((1, 1, 10**18 + 1))
     (axis,) = plan.axes
-    assert window(axis, 1).weights == (10**12 - 1, 10**12, 2)
+    assert window(axis.windows, 1).weights == (10**12 - 1, 10**12, 2)
     assert sum(axis.windows.weight(1, i) for i in (10**6, 2 * 10**6)) + (10**6 - 1) * 10**12 == 10**18 + 1  # type: ignore[union-attr]
 
 
@@ -143,7 +143,7 @@ def test_the_weights_of_each_window_are_explained() -> None:
     plan = AreaPool(3).plan((1, 1, 7))
     assert [w.weighing for w in plan.explain().axes[0].windows] == ["3, 3, 1", "2, 3, 2", "1, 3, 3"]
     assert "cell 1: 2 and 1/3 to 4 and 2/3, weights 2, 3, 2 of 7" in str(plan.explain())
-    assert window(AreaPool(2).plan((1, 1, 15)).axes[0], 1).weighing == "1, 6 x 2, 2"
+    assert window(AreaPool(2).plan((1, 1, 15)).axes[0].windows, 1).weighing == "1, 6 x 2, 2"
     assert plan.divisor_rule == "the area of the cell; an element counts by the part of it in the cell"
     svg = plan.picture().svg()
     assert "weights 2, 3, 2, divides by 7" in svg

@@ -15,6 +15,7 @@ from poolcli.message_fields import field, without_hints
 from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
+from poolcli.system.lazy_imports import Lazy
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+else:
+    np = Lazy("numpy")
 
 Span = tuple[int, int] | None
 # The letters of a layer's settings, as in `max:k3,s2,p1`, and the attributes that they set.
@@ -205,8 +208,6 @@ class _Axis:
     """What the elements of one axis depend on: the first and last input element, the stride and the field so far."""
 
     def __init__(self, size: int) -> None:
-        import numpy as np
-
         self.first, self.last = np.arange(size), np.arange(size)
         self.stride: int | None = 1
         self.field = 1
@@ -231,8 +232,6 @@ class _Axis:
 
 def _reached(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
     """The least `first` and the largest `last` of the elements in each window; of an empty window, no range."""
-    import numpy as np
-
     least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
     if isinstance(windows, Bins):
         indices = np.arange(windows.output)
@@ -273,6 +272,4 @@ def _positions(windows: AxisWindows) -> int:
 
 def _inside(windows: AxisWindows) -> int:
     """Those inside of the input."""
-    import numpy as np
-
     return int(windows.inside(np.arange(windows.output)).sum()) if isinstance(windows, Sliding) else 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.explain.equivalence import same_divisors, same_reduction
 from poolcli.explain.runtime_versions import deviations
+from poolcli.explain.steps import divisor_of
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
@@ -63,12 +63,8 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
 
 def divisors(plan: Plan) -> tuple[int, int] | None:
     """What the first and the last window of an average are divided by; None for maxima."""
-    if not plan.reducer.divides:
-        return None
-    if plan.divisor_override is not None:
-        return plan.divisor_override, plan.divisor_override
-    ends = ([w.divisor(o) for w in plan.windows for o in (0,)], [w.divisor(w.output - 1) for w in plan.windows])
-    return prod(ends[0]), prod(ends[1])
+    first, last = (divisor_of(plan, [o % w.output for w in plan.windows]) for o in (0, -1))
+    return None if first is None or last is None else (first, last)
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops.array_interop import as_array
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+else:
+    np = Lazy("numpy")
 
 PART = 2**20  # elements that are compared at once
 ROWS, COLUMNS = 12, 48  # of a map at most
@@ -112,8 +115,6 @@ def check_tolerances(atol: float, rtol: float) -> None:
 
 
 def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
-    import numpy as np
-
     shape = x.shape or (1,)
     x, y = x.reshape(shape), y.reshape(shape)
     off = np.zeros(shape, bool)
@@ -158,8 +159,6 @@ def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
 
 def _apart(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
     """The distance of each pair: exact for integers up to 2**53, inf where one of both is nan."""
-    import numpy as np
-
     equal = (x == y) | ((x != x) & (y != y))  # nan alone differs from itself
     if x.dtype == y.dtype and x.dtype.kind in "iu":
         high, low = np.maximum(x, y), np.minimum(x, y)
@@ -174,8 +173,6 @@ def _apart(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
     """The most numbers of the type that lie between two elements, one of both included; nan counts for nothing."""
-    import numpy as np
-
     if x.dtype.kind in "biu":
         high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
         return int((high - low).max(initial=0))
@@ -186,8 +183,6 @@ def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 def _in_order(x: NDArray[Any]) -> NDArray[np.int64]:
     """Floats as integers in the same order, one apart where the floats are neighbours."""
-    import numpy as np
-
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     lowest = -(2 ** (8 * x.dtype.itemsize - 1))
     return np.where(bits < 0, lowest - bits, bits)
@@ -195,8 +190,6 @@ def _in_order(x: NDArray[Any]) -> NDArray[np.int64]:
 
 def _plane(off: NDArray[np.bool_]) -> tuple[str, ...]:
     """A map of the last two axes, places joined where there are many: `.` equal, `+` some differ, `#` all differ."""
-    import numpy as np
-
     flat = off.reshape(-1, *off.shape[-2:]) if off.ndim > 1 else off[None, None]
     some, every = flat.any(0), flat.all(0)
     if not flat.size:

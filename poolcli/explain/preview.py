@@ -16,6 +16,8 @@ from poolcli.system.lazy_imports import Lazy
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+else:
+    np = Lazy("numpy")
 
 pil: Any = Lazy("PIL.Image")
 pil_draw: Any = Lazy("PIL.ImageDraw")
@@ -41,8 +43,6 @@ class Thumbnail:
     @property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest number that is one."""
-        import numpy as np
-
         values = self.planes.astype(np.float64)
         finite = values[np.isfinite(values)]
         return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
@@ -52,8 +52,6 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TIL
     """Planes of an open array: rows H and columns W (of one spatial axis, channels are the rows); of other axes the
     middle, of N the first.
     """
-    import numpy as np
-
     shape = file.header.shape
     spatial = sorted((letter for letter in layout if letter not in "NC"), key=SPATIAL.find)
     channels = shape[layout.index("C")] if "C" in layout else 1
@@ -85,8 +83,6 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TIL
 
 def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:
     """The region, or some of its rows, evenly spaced, where it is large."""
-    import numpy as np
-
     count = len(region[rows])
     if rows < 0 or count <= ROWS or np.prod([len(each) for each in region], dtype=float) <= AT_ONCE:
         return file.read(region)
@@ -97,8 +93,6 @@ def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[An
 
 def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, float]) -> NDArray[np.uint8]:
     """The thumbnail as at most `width` by `height` RGB pixels; `ends` are the numbers shown as black and white."""
-    import numpy as np
-
     if thumbnail.mode:
         return _sized(_coloured(thumbnail.planes, thumbnail.mode), width, height)
     side = isqrt(len(thumbnail.planes) - 1) + 1
@@ -117,8 +111,6 @@ def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, floa
 
 def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
     """The colours of an image as numbers from 0 to 255, rows by columns by three."""
-    import numpy as np
-
     scale = 255 / np.iinfo(planes.dtype).max if planes.dtype.kind in "iu" else 1.0
     values = planes.astype(np.float64) * scale
     if mode == "CMYK":
@@ -132,8 +124,6 @@ def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
 
 
 def _grey(plane: NDArray[Any], ends: tuple[float, float]) -> NDArray[Any]:
-    import numpy as np
-
     low, high = ends
     values = plane.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -143,8 +133,6 @@ def _grey(plane: NDArray[Any], ends: tuple[float, float]) -> NDArray[Any]:
 
 def _sized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
     """Resized to the box: each element a block of pixels, or each pixel the mean of several elements."""
-    import numpy as np
-
     tall, wide = colours.shape[:2]
     share = min(max(width, 1) / wide, max(height, 1) / tall)
     size = max(1, round(wide * share)), max(1, round(tall * share))
@@ -202,8 +190,6 @@ def _mode(mode: str | None, layout: str) -> str | None:
 
 
 def _notes(before: Thumbnail, after: Thumbnail) -> list[str]:
-    import numpy as np
-
     notes = [*before.of]
     if before.mode is None:
         low, high = before.ends

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
@@ -79,19 +80,23 @@ def explain(plan: Plan) -> Explanation:
     return Explanation(tuple(_axis(plan, axis) for axis in plan.axes), plan.divisor_rule)
 
 
-def window(axis: AxisPlan, output: int) -> Window:
+def window(w: AxisWindows, output: int) -> Window:
     """Window `output` of an axis."""
-    return window_of(axis.windows, output)
-
-
-def window_of(w: AxisWindows, output: int) -> Window:
-    """Window `output` of those."""
     start = w.start(output)
     stop = start + w.extent if isinstance(w, Sliding) else w.stop(output)
     span = w.span(output)
     ends = (span[0], span[-1]) if span else (None, None)
     weights = w.weights(output) if isinstance(w, Cells) else None
     return Window(output, start, stop, ends[0], ends[1], len(span), w.divisor(output), weights)
+
+
+def divisor_of(plan: Plan, outputs: Sequence[int]) -> int | None:
+    """What the sum of a window is divided by; None where nothing is divided."""
+    if not plan.reducer.divides:
+        return None
+    if plan.divisor_override is not None:
+        return plan.divisor_override
+    return prod(w.divisor(o) for w, o in zip(plan.windows, outputs, strict=True))
 
 
 def facts(axis: AxisExplanation) -> list[str]:
@@ -126,7 +131,7 @@ def _plural(noun: str, count: int) -> str:
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    windows = tuple(window(axis, o) for o in _shown(w))
+    windows = tuple(window(w, o) for o in _shown(w))
     return AxisExplanation(
         name=axis.name,
         steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
@@ -196,7 +201,7 @@ def _cell_steps(w: Cells) -> list[str]:
     steps.append(f"a cell has {cell} {_plural('part', cell)}, an element {one}: the weights of a cell add up to {cell}")
     for i in _shown(w):
         ends = [_mixed(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
-        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window_of(w, i).weighing} of {cell}")
+        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window(w, i).weighing} of {cell}")
     return steps
 
 

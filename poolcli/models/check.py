@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Literal, cast
@@ -352,7 +351,7 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
             head = stream.read(HEAD)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
-    yield from _reader(path, head, limit)(path, given or {})
+    yield from _layers(path, head, given or {}, limit)
 
 
 def _folder(path: Path) -> str:
@@ -364,24 +363,24 @@ def _folder(path: Path) -> str:
     return f"a folder, not a model file; {READ}"
 
 
-def _reader(path: str, head: bytes, limit: int | None) -> Callable[[str, Given], Iterable[Layer]]:
-    """The reader of what begins with `head`."""
+def _layers(path: str, head: bytes, given: Given, limit: int | None) -> Iterable[Layer]:
+    """The layers of what begins with `head`."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         from poolcli.models.ir import read_ir
 
-        return partial(read_ir, limit=limit)
+        return read_ir(path, given, limit)
     if head[4:8] == b"TFL3":
         from poolcli.models.tflite import read_tflite
 
-        return partial(read_tflite, limit=limit)
+        return read_tflite(path, given, limit)
     if head.startswith(b"PK"):
         from poolcli.models.pt2 import read_pt2
 
-        return partial(read_pt2, limit=limit)
+        return read_pt2(path, given, limit)
     other = _other(head)
     if other:
         raise RequestError(f"{path}: {other}")
-    return partial(_read_onnx, limit=limit)
+    return _read_onnx(path, given, limit)
 
 
 def _read_onnx(path: str, given: Given, limit: int | None) -> Iterator[Layer]:

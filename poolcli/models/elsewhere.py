@@ -20,7 +20,7 @@ from poolcli.models.layer import (
     in_words_of,
     is_number,
     pooled,
-    without_axes,
+    stored_shape,
     without_indices,
 )
 from poolcli.plan import Plan, make_plan
@@ -62,7 +62,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
         )
     x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
     plan, op = _plan_of(layer, path, x)
-    shape = _stored(layer, plan)
+    shape = stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
         other = _answer_of(layer, op, plan, x, recorded)
         raise RequestError(
@@ -90,11 +90,6 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
 
 
-def _stored(layer: Layer, plan: Plan) -> tuple[int, ...]:
-    """The shape in which the layer gives its output."""
-    return plan.output_shape if layer.keeps_axes else without_axes(plan.output_shape, plan.layout)
-
-
 def _run(plan: Plan, x: Array) -> Array:
     from poolcli.engine import run
 
@@ -104,7 +99,7 @@ def _run(plan: Plan, x: Array) -> Array:
 def _answer_of(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
     """Whose answer to the same attributes the recorded output is."""
     for name, other in _others(op, plan):
-        shape = _stored(layer, other)
+        shape = stored_shape(layer, other.output_shape)
         if shape == recorded.shape and not _difference(_run(other, x).reshape(shape), recorded, other).off:
             return name
     return None

@@ -263,14 +263,9 @@ class Outdated:
         return layer
 
 
-def stored_shape(layer: Layer, shape: Shape) -> Shape:
-    """The shape in which the layer gives what it pools to this one."""
-    return shape if layer.keeps_axes else without_axes(shape, layer.layout)
-
-
-def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:
-    """The shape without its spatial axes."""
-    places = spatial_axes(layout or default_layout(len(shape)))
+def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
+    """The shape in which the layer gives what it pools to this one: where it drops them, without spatial axes."""
+    places = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
     return tuple(length for place, length in enumerate(shape) if place not in places)
 
 

@@ -133,7 +133,7 @@ def windows_document(plan: Plan) -> dict[str, Any]:
                 f"axis {axis.name} has {axis.windows.output:,} windows; "
                 f"{field('windows')} {field('json')} lists up to {MOST_WINDOWS:,}"
             )
-    return {axis.name: [asdict(window(axis, o)) for o in range(axis.windows.output)] for axis in plan.axes}
+    return {axis.name: [asdict(window(axis.windows, o)) for o in range(axis.windows.output)] for axis in plan.axes}
 
 
 def comparison_document(plan: Plan) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def all_windows_view(plan: Plan) -> RenderableType:
     for axis in plan.axes:
         count = axis.windows.output
         shown = range(count) if count <= FOLDED else [*range(FOLDED // 2), *range(count - FOLDED // 2, count)]
-        parts += ["", windows_table(axis, [window(axis, o) for o in shown], plan.reducer.divides)]
+        parts += ["", windows_table(axis, [window(axis.windows, o) for o in shown], plan.reducer.divides)]
         if len(shown) < count:
             parts.append(Text(f"left out: {count - len(shown)} of {count} windows", style="dim"))
     return Group(*parts[1:])
@@ -100,7 +100,7 @@ def drawing(axis: AxisPlan) -> Table | None:
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
     low = min(-begin, 0)
-    high = max(w.size + end, max(window(axis, o).stop for o in (0, w.output - 1)))
+    high = max(w.size + end, max(window(axis.windows, o).stop for o in (0, w.output - 1)))
     if high - low > DRAWN or w.output > DRAWN_WINDOWS:
         return None
     table = Table.grid(padding=(0, 1))
@@ -111,7 +111,7 @@ def drawing(axis: AxisPlan) -> Table | None:
         ruler.append("i" if 0 <= position < w.size else "p" if -begin <= position < w.size + end else ".", style="dim")
     table.add_row("input", ruler)
     for o in range(w.output):
-        taken, reach = set(w.span(o)), window(axis, o)
+        taken, reach = set(w.span(o)), window(axis.windows, o)
         step = w.dilation if isinstance(w, Sliding) else 1
         line = Text()
         for position in range(low, high):

@@ -45,7 +45,7 @@ def test_the_page_holds_every_window_of_every_framework() -> None:
         if row.plan is None:
             continue
         for axis, told in zip(row.plan.axes, rule["axes"], strict=True):
-            windows = [window(axis, o) for o in range(axis.windows.output)]
+            windows = [window(axis.windows, o) for o in range(axis.windows.output)]
             line = held["lines"][told["line"]]
             assert {name: [getattr(w, name) for w in windows] for name in line} == line
         for outputs in product(*(range(w.output) for w in row.plan.windows)):
@@ -84,7 +84,7 @@ def test_an_axis_that_a_browser_cannot_count_is_refused(cli: Cli, folder: Path) 
 
 def sentence(plan: Plan, outputs: tuple[int, ...]) -> str:
     """What the page says of an output element of an average."""
-    seen = [window(axis, o) for axis, o in zip(plan.axes, outputs, strict=True)]
+    seen = [window(axis.windows, o) for axis, o in zip(plan.axes, outputs, strict=True)]
     element = ", ".join(f"{axis.name} {o}" for axis, o in zip(plan.axes, outputs, strict=True))
     reads = ", ".join(f"{axis.name} {_range(w.first, w.last)}" for axis, w in zip(plan.axes, seen, strict=True))
     factors = [w.divisor for w in seen]

@@ -44,7 +44,7 @@ def test_facts_of_sliding_windows_are_those_of_the_definition(op: MaxPool, size:
     assert explained.overhanging == sum(positions[-1] >= size + w.pad_end for positions in taps)
     assert explained.covered == (taps[0][0], taps[-1][-1] + 1)
     for o in range(w.output):
-        found = window(axis, o)
+        found = window(axis.windows, o)
         assert (found.start, found.stop, found.inside) == (taps[o][0], taps[o][-1] + 1, len(read[o]))
         assert (found.first, found.last) == ((read[o][0], read[o][-1]) if read[o] else (None, None))
     assert explained.steps[-1].endswith(f"= {w.output}")

@@ -121,7 +121,7 @@ def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
         "size": w.size,
         "output": w.output,
         "pads": pads,
-        "end": max(w.size + pads[1], window(axis, w.output - 1).stop),
+        "end": max(w.size + pads[1], window(axis.windows, w.output - 1).stop),
         "step": step,
         "formula": axis.formula,
         "starts": starts,
@@ -136,7 +136,7 @@ def _known(count: int) -> list[int]:
 
 def _line(axis: AxisPlan) -> dict[str, list[Any]]:
     """The windows of an axis, a list for each of their fields."""
-    windows = [window(axis, o) for o in _known(axis.windows.output)]
+    windows = [window(axis.windows, o) for o in _known(axis.windows.output)]
     names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
     names += ["weighing"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}

@@ -63,7 +63,7 @@ def line_of_input(axis: AxisPlan, outputs: Iterable[int], origin: float) -> Line
     """The positions of an axis with its pads and what the last window reaches past them; `outputs` are whole."""
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
-    low, high = -begin, max(w.size + end, window(axis, w.output - 1).stop)
+    low, high = -begin, max(w.size + end, window(axis.windows, w.output - 1).stop)
     wanted = {low, -1, 0, w.size - 1, w.size, high - 1}
     for o in outputs:
         wanted |= set(_edges(axis, o))
@@ -84,7 +84,7 @@ def marked(axis: AxisPlan) -> tuple[int, ...]:
 
 def _edges(axis: AxisPlan, output: int) -> Iterator[int]:
     """The ends of a window, what lies beside them, and the elements of a dilated one that has few."""
-    w, reach = axis.windows, window(axis, output)
+    w, reach = axis.windows, window(axis.windows, output)
     yield from (reach.start - 1, reach.start, reach.stop - 1, reach.stop)
     if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= SEEN_TAPS:
         yield from range(reach.start, reach.stop, w.dilation)

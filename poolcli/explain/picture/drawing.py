@@ -10,7 +10,7 @@ from textwrap import wrap
 from poolcli.dialects import DIALECTS
 from poolcli.explain.picture.axis_breaks import CELL, Line, line_of_input, line_of_output, marked
 from poolcli.explain.picture.canvas import LETTER, READ, Arrow, Box, Canvas, Dot, Role, Shape, Words, wide
-from poolcli.explain.steps import Window, window
+from poolcli.explain.steps import Window, divisor_of, window
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Sliding, ceil_div
@@ -96,15 +96,6 @@ def input_cell(x: float, y: float, positions: tuple[int, ...], axes: tuple[AxisP
         return Box(x, y, CELL, CELL, READ[readers], "grid", hatched=readers == 0)
     past = any(p >= axis.windows.size + _pad_end(axis) for p, axis in zip(positions, axes, strict=True))
     return Box(x, y, CELL, CELL, None if past else "padding", "faint", dashed=True)
-
-
-def divisor_of(plan: Plan, outputs: tuple[int, ...]) -> int | None:
-    """What the sum of a window is divided by; None where nothing is divided."""
-    if not plan.reducer.divides:
-        return None
-    if plan.divisor_override is not None:
-        return plan.divisor_override
-    return prod(w.divisor(o) for w, o in zip(plan.windows, outputs, strict=True))
 
 
 def _pad_end(axis: AxisPlan) -> int:
@@ -235,7 +226,7 @@ def _outlines(canvas: Canvas, grid: Grid, plan: Plan) -> None:
 
 def _border(grid: Grid, plan: Plan, outputs: tuple[int, int]) -> Box:
     role = _role(plan, outputs)
-    down, across = (window(axis, o) for axis, o in zip(plan.axes, outputs, strict=True))
+    down, across = (window(axis.windows, o) for axis, o in zip(plan.axes, outputs, strict=True))
     top, bottom = grid.rows.at(down.start), grid.rows.stop(down.stop - 1)
     left, right = grid.columns.at(across.start), grid.columns.stop(across.stop - 1)
     inset = INSET if role == "second" else 0.0
@@ -373,7 +364,7 @@ def _drawn(axis: AxisPlan) -> tuple[int, ...]:
 
 
 def _row(canvas: Canvas, plan: Plan, axis: AxisPlan, line: Line, output: int, y: float) -> None:
-    role, reach, w = role_of((output,), (axis.windows.output - 1,)), window(axis, output), axis.windows
+    role, reach, w = role_of((output,), (axis.windows.output - 1,)), window(axis.windows, output), axis.windows
     canvas.add(Words(LEFT - 8, y + 10, f"window {output}", 10, "end", role))
     left, right = line.at(reach.start) + 1.5, line.stop(reach.stop - 1) - 1.5
     canvas.add(Box(left, y + BAR / 2 - 0.5, right - left, 1, role))
