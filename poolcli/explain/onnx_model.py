@@ -20,7 +20,6 @@ from poolcli.plan import Plan
 from poolcli.system.lazy_imports import need
 
 FIRST_OPSET = 11  # from which Pad takes its pads as an input
-DEFAULT_OPSET = 17
 
 
 def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: bool) -> None:
