@@ -154,7 +154,7 @@ def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: lis
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address))
     worker = str(refused.value).split()[2]
     assert str(refused.value) == (
-        f"the worker {worker} has numpy {np.__version__}, this process numpy 0.0.1; install the same everywhere"
+        f"the worker {worker} has numpy {np.__version__}, but this process has numpy 0.0.1; install the same everywhere"
     )
     assert worker.startswith("tcp://127.0.0.1:")
 

@@ -195,7 +195,7 @@ def _others(row: Row) -> None:
     assert "note JPEG segments APP11 not kept: may not apply to the output" in said
 
 
-@row("tags of TIFF and EXIF that stay true", "other tags", "maker notes; descriptions by tifffile")
+@row("TIFF and EXIF tags that remain true", "other tags", "maker notes; descriptions by tifffile")
 def _tags(row: Row) -> None:
     exif = Image.Exif()
     exif[315], exif[270], exif[65_000] = "an artist", "ImageJ=1.54\nimages=1", 3
@@ -219,7 +219,7 @@ def _stacks(row: Row) -> None:
     assert "note axes and distances of the stack not kept: " in halved("x.tif", "y.png")[0]
 
 
-@row("TIFF: what each page says by itself")
+@row("TIFF: metadata of each page")
 def _pages(row: Row) -> None:
     tifffile = pytest.importorskip("tifffile")
     for x in (RGB, RGB.astype(np.uint16)):  # Pillow reads the one, tifffile the other
@@ -240,7 +240,7 @@ def _pages(row: Row) -> None:
     assert note in halved("x.tif", "y.webp")[0]
 
 
-@row("MPO: what the page says that is read")
+@row("MPO: metadata of the page that is read")
 def _mpo(row: Row) -> None:
     parts = [Image.fromarray(RGB), Image.fromarray(RGB[:4, :4])]
     parts[0].save("x.mpo", save_all=True, append_images=parts[1:])

@@ -51,7 +51,7 @@ def fits(op: Any, dtype: str = "float32", n: int = 8) -> bool:
 
 @row_of(RULES, "window o, tap j")
 def _taps(row: Row) -> None:
-    assert row[1] == "input element o*s - pb + j*d, where that lies inside the input"
+    assert row[1] == "input element o*s - pb + j*d, if that is inside the input"
     for n, k, s, d, pb, pe in NUMBERS:
         (windows,) = MaxPool(k, s, pb, pe, d).plan((1, 1, n)).windows
         for o in range(windows.output):

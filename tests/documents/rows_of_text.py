@@ -189,9 +189,9 @@ def could_be(ratio: float, above: str, below: str) -> bool:
 
 
 ORDERS = {
-    "rows anywhere: part of a larger array, rows or planes back to front": ["part", "rows reversed"],
-    "channels that lie last in memory, wherever the layout has them (they do so in the result)": ["channels last"],
-    "columns back to front": ["columns reversed"],
+    "contiguous rows: part of a larger array, rows or planes reversed": ["part", "rows reversed"],
+    "channels last in memory, wherever the layout has them (also in the result)": ["channels last"],
+    "columns reversed": ["columns reversed"],
     "rows and columns exchanged": ["transposed"],
 }
 
