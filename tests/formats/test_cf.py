@@ -143,12 +143,19 @@ def test_texts_beside_a_field_of_an_hdf5_file_are_kept_along_axes_that_are_not_p
         file["code"] = np.array([[*"ab\0\0"], [*"cdef"]], "S1")
         file["code"].dims[0].attach_scale(file["station"])
         file["code"].dims[1].attach_scale(file["n"])
+        file["code"].attrs["_Encoding"] = "utf-8"
         file["row"] = np.array([*"abcdef"], object)
         file["row"].dims[0].attach_scale(file["y"])
         file["realm"] = "océan"
         file["t"].attrs["coordinates"], file["t"].attrs["_FillValue"] = "code row realm", np.array([-9.0])
+        file["u"] = file["t"][()]
+        for axis, name in enumerate(("station", "y", "x")):
+            file["u"].dims[axis].attach_scale(file[name])
+    assert cli("avg", "x.nc", "--all", "-o", "all.nc", "-k", "2", "--layout", "NHW", "-q").err == ""
+    with h5py.File("all.nc") as file:
+        assert [file[name].dims[0][0].name for name in ("t", "u")] == ["/station"] * 2
     for name in ("y.nc", "y.zarr"):
-        result = cli("avg", "x.nc", "-o", name, "-k", "2", "-s", "2", "--layout", "NHW", "--json")
+        result = cli("avg", "x.nc:/t", "-o", name, "-k", "2", "-s", "2", "--layout", "NHW", "--json")
         assert "no numbers, or a window has none of them: the coordinates /row" in result.out, result.err
         assert result.out.count("left out") == 1
     y = xarray.open_zarr("y.zarr", consolidated=False)
@@ -158,6 +165,7 @@ def test_texts_beside_a_field_of_an_hdf5_file_are_kept_along_axes_that_are_not_p
         for name, wanted in (("station", ["Ålesund", "b"]), ("code", ["ab", "cdef"]), ("realm", "océan")):
             assert np.asarray(file[name].asstr()[()]).tolist() == wanted
             assert y[name].values.astype(object).tolist() == wanted
+            assert "_Encoding" not in file[name].attrs
         assert [next(iter(axis.values())).name for axis in file["code"].dims] == ["/station"]
     shutil.rmtree("y.zarr/x")
     assert cli("avg", "y.zarr", "-o", "z.nc", "-k", "1", "-q").code == 0

@@ -167,7 +167,7 @@ class File:
             return
         for references, length in zip(listed, dataset.header.shape, strict=True):
             scales = map(self._referred, references)
-            yield tuple(scale for scale in scales if scale is not None and scale.header.shape == (length,))
+            yield tuple(scale for scale in scales if scale is not None and (length,) in scale.shapes)
 
     def _referred(self, reference: Any) -> Dataset | None:
         """The dataset that a reference points to; None for anything but a reference into this file."""
@@ -203,19 +203,25 @@ class Dataset:
         """The bytes of the array, of texts those that it has by itself."""
         return byte_count(self.header.shape, self._dataset.dtype.itemsize)
 
-    def values(self) -> NDArray[Any]:
-        """All of it, as numbers or texts; characters along the last axis are one text."""
+    def values(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        """All of it, as numbers or texts; of a `shape` of fewer axes, characters along the last axis are one text."""
         import numpy as np
 
         if self.header.dtype in DTYPES:
             return self.read(whole_region(self.header.shape))
         with reading(self.file.path, self.size):
             found: NDArray[Any] = self._dataset.asstr("utf-8", "replace")[...]
-            if self.is_of_characters:
+            if shape != self.header.shape:
                 rows = self._dataset[...].reshape(-1, self.header.shape[-1])
                 texts = [b"".join(row).decode("utf-8", "replace") for row in rows]
-                found = np.array(texts, object).reshape(self.header.shape[:-1])
+                found = np.array(texts, object).reshape(shape)
             return found
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Its shape, of characters also that of the texts."""
+        shape = self.header.shape
+        return (shape, shape[:-1]) if self.is_of_characters else (shape,)
 
     @property
     def is_of_characters(self) -> bool:
@@ -281,15 +287,16 @@ class Dataset:
         attributes = _own(other.attributes, place, lost)
         if other.is_of_characters and axes[-1] == -1:
             shape, axes, names = shape[:-1], axes[:-1], names[:-1]
+            attributes.pop("_Encoding", None)
         if other.header.dtype not in DTYPES and -1 in axes:
             raise FileError(f"{place}: has texts along other axes")
-        return Variable(shape, axes, names, other.size, attributes, other.values)
+        return Variable(shape, axes, names, other.size, attributes, lambda: other.values(shape))
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
         room, found, long = LARGEST, [], []
         axes = self._dataset.dims
-        for axis, scales in zip(axes, self.scales or [()] * len(axes), strict=True):
+        for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):
             kept = {}
             for scale in scales:
                 room -= scale.size
@@ -297,8 +304,11 @@ class Dataset:
                     long.append(scale.name)
                     continue
                 title = text_of(h5py.h5ds.get_scale_name(scale._dataset.id))
-                values = scale.values()
-                kept[scale.name] = Scale(values, title, _own(scale.attributes, scale.name, lost))
+                values = scale.values((length,))
+                attributes = _own(scale.attributes, scale.name, lost)
+                if values.shape != scale.header.shape:
+                    attributes.pop("_Encoding", None)
+                kept[scale.name] = Scale(values, title, attributes)
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes

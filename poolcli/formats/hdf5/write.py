@@ -256,7 +256,9 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tu
     if not is_own(group, name):
         return None, False
     found = group[name]
-    same = isinstance(found, h5py.Dataset) and same_values(found[()], scale.values)
+    is_text = isinstance(found, h5py.Dataset) and h5py.check_string_dtype(found.dtype) is not None
+    values = found.asstr("utf-8", "replace") if is_text else found
+    same = isinstance(found, h5py.Dataset) and same_values(values[()], scale.values)
     return (found if same else None), False
 
 
