@@ -180,7 +180,7 @@ def make_ready() -> None:
 
 
 @contextmanager
-def meanwhile_loaded(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
+def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
     """Imports the engine and loads the kernel of a plan, where one is kept, while what is inside runs; done at its end.
 
     A picture of 12 megapixels takes as long to be decoded as numpy and a kernel to be loaded: 0.1 s. Nothing is left to

@@ -287,9 +287,9 @@ def _pool_whole(
     work: Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Reads and pools all at once; refused where the input is not as it was `before`."""
-    from poolcli.engine import meanwhile_loaded
+    from poolcli.engine import prefetched_kernel
 
-    with work.clock.phase("read"), meanwhile_loaded(work.plan, work.indices, work.engine):
+    with work.clock.phase("read"), prefetched_kernel(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
     mask = file.metadata.image.get("mask")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.engine import compiled, meanwhile_loaded, run
+from poolcli.engine import compiled, prefetched_kernel, run
 from poolcli.errors import RequestError
 from poolcli.ops import AvgPool, MaxPool
 
@@ -19,7 +19,7 @@ def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytes
     x = np.arange(64).reshape(1, 1, 8, 8)
     run(PLAN, x, engine="numba")  # which keeps it
     monkeypatch.setattr(compiled, "_kernels", {})
-    with meanwhile_loaded(PLAN, False, "numba"):
+    with prefetched_kernel(PLAN, False, "numba"):
         pass
     assert len(compiled._kernels) == 1
     monkeypatch.setattr(compiled.kernel_cache, "read", pytest.fail)
@@ -47,13 +47,13 @@ def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled.kernel_cache, "read", lambda variant: None)
     monkeypatch.setattr(compiled, "_built", pytest.fail)
-    with meanwhile_loaded(PLAN, False, "numba"):
+    with prefetched_kernel(PLAN, False, "numba"):
         pass
     assert compiled._kernels == {}
 
 
 def test_what_cannot_be_computed_is_refused_by_whoever_computes_it() -> None:
-    with meanwhile_loaded(PLAN, True, "numba"):
+    with prefetched_kernel(PLAN, True, "numba"):
         pass
     with pytest.raises(RequestError, match=r"^avg has no indices: it does not select elements$"):
         run(PLAN, np.zeros((1, 1, 8, 8), np.int64), indices=True, engine="numba")
@@ -61,6 +61,6 @@ def test_what_cannot_be_computed_is_refused_by_whoever_computes_it() -> None:
 
 def test_no_thread_is_left_where_reading_fails(tmp_path: Path) -> None:
     before = threading.active_count()
-    with pytest.raises(FileNotFoundError), meanwhile_loaded(MaxPool(2).plan((1, 1, 8, 8)), True, "auto"):
+    with pytest.raises(FileNotFoundError), prefetched_kernel(MaxPool(2).plan((1, 1, 8, 8)), True, "auto"):
         open(tmp_path / "none").close()
     assert threading.active_count() == before
