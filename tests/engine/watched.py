@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from poolcli.engine.compiled import pool as engine
 from poolcli.engine.compiled.choose import Choice
-from poolcli.engine.compiled.geometry import Across, Taps
+from poolcli.engine.compiled.geometry import RowWindows, Taps
 from poolcli.engine.compiled.view import View
 
 
@@ -24,9 +24,9 @@ class Taken:
     rest: tuple[Any, ...]
 
     @property
-    def across(self) -> Across:
+    def across(self) -> RowWindows:
         """The windows along W, of the kernels that slide."""
-        return next(given for given in self.rest if isinstance(given, Across))
+        return next(given for given in self.rest if isinstance(given, RowWindows))
 
     @property
     def rows(self) -> set[int]:

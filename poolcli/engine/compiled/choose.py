@@ -23,10 +23,10 @@ from poolcli.engine.compiled.geometry import (
     LINE,
     SHORT,
     VECTORS,
-    Across,
-    Apart,
-    Down,
+    ColumnWindows,
     Geometry,
+    RowWindows,
+    Strides,
     Taps,
     flat,
 )
@@ -75,7 +75,7 @@ class Choice:
         """The integers that the kernel is given, and the divisors."""
         return flat(self.geometry, self.loops.more, self.how.result)
 
-    def with_apart(self, apart: Apart) -> NDArray[np.int64]:
+    def with_apart(self, apart: Strides) -> NDArray[np.int64]:
         """The integers for an array whose elements lie that far apart."""
         integers = self.numbers[0].copy()
         integers[APART : APART + len(apart)] = apart
@@ -259,7 +259,7 @@ def is_small_map(view: View, limits: Limits) -> bool:
     return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
 
 
-def _planes(w: Across, taps: Taps, view: View, short: int, limits: Limits) -> Loops:
+def _planes(w: RowWindows, taps: Taps, view: View, short: int, limits: Limits) -> Loops:
     """Whole planes, some of them in a task: of up to `short` elements where rows are joined first."""
     planes, size = view.outer, view.axes[1].output * view.axes[2].output
     group, row = max(1, short // size), view.axes[2].output
@@ -326,7 +326,7 @@ def is_halving(view: View) -> bool:
     return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
 
 
-def across(view: View, limits: Limits) -> Across | None:
+def across(view: View, limits: Limits) -> RowWindows | None:
     """The windows along W, a row as one piece, where they are regular; None where each is better taken on its own."""
     axis = view.axes[2]
     w = axis.windows
@@ -337,22 +337,22 @@ def across(view: View, limits: Limits) -> Across | None:
     reach = (axis.output - 1) * w.stride + w.extent
     whole = int(axis.divisor.argmax())
     cut = whole + int(np.append(axis.divisor[whole:] == axis.divisor[whole], False).argmin())
-    return Across(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, whole, cut)
+    return RowWindows(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, whole, cut)
 
 
-def in_pieces(w: Across, most: int) -> Across:
+def in_pieces(w: RowWindows, most: int) -> RowWindows:
     """The same in pieces that reach over about `most` inputs, where a row reaches over more."""
     extent = (w.kernel - 1) * w.dilation + 1
     piece = w.piece if w.reach <= most else min(w.outputs, max(1, (most + extent) // w.stride))
     return w._replace(piece=piece, reach=(piece - 1) * w.stride + extent)
 
 
-def by_strides(w: Across) -> Across:
+def by_strides(w: RowWindows) -> RowWindows:
     """The same with a reach of whole strides, so that elements of one residue can be brought side by side."""
     return w._replace(reach=ceil_div(w.reach, w.stride) * w.stride)
 
 
-def down(view: View, limits: Limits) -> Down | None:
+def down(view: View, limits: Limits) -> ColumnWindows | None:
     """The windows along H, where blocks of rows beat joining each window's."""
     axis = view.axes[1]
     h = axis.windows
@@ -360,4 +360,4 @@ def down(view: View, limits: Limits) -> Down | None:
         return None
     if not view.axes[0].entire.is_single:
         return None
-    return Down(h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel))
+    return ColumnWindows(h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Indices = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
-class Apart(NamedTuple):
+class Strides(NamedTuple):
     """How far elements lie apart: of the outer axis those that are `many` further, and neighbours; of D and of H. Along
     W * inner they lie side by side.
     """
@@ -24,9 +24,9 @@ class Apart(NamedTuple):
     high: int
 
 
-def in_order(depth: int, height: int, line: int) -> Apart:
+def in_order(depth: int, height: int, line: int) -> Strides:
     """In C order."""
-    return Apart(1, depth * height * line, 0, height * line, line)
+    return Strides(1, depth * height * line, 0, height * line, line)
 
 
 class Geometry(NamedTuple):
@@ -48,7 +48,7 @@ class Geometry(NamedTuple):
     counts: Indices
     steps: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-    apart: Apart
+    apart: Strides
     elements: int = 0
     weights: tuple[NDArray[np.int64], ...] = ()
 
@@ -94,7 +94,7 @@ def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArra
     return np.concatenate(integers), np.concatenate([*geometry.divisors, *inverse])
 
 
-class Share(NamedTuple):
+class Divisors(NamedTuple):
     """What the sums of one output row are divided by: a number for all of them, and an array along it; the reciprocals
     of both, and the elements of a whole kernel, where the arithmetic asks for them.
     """
@@ -121,7 +121,7 @@ class Taps(NamedTuple):
         return self.stride > 1 and self.kernel - self.stride in (0, 1, self.stride)
 
 
-class Across(NamedTuple):
+class RowWindows(NamedTuple):
     """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs. Outputs
     from `whole` to before `cut` have one divisor.
     """
@@ -137,7 +137,7 @@ class Across(NamedTuple):
     cut: int
 
 
-class Down(NamedTuple):
+class ColumnWindows(NamedTuple):
     """Regular windows along H, whose rows, from `pad` before the first one, are cut into `blocks` of a window's."""
 
     kernel: int

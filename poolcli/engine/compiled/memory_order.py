@@ -12,7 +12,7 @@ import numpy as np
 
 from poolcli.engine.call import is_exact, order_of
 from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
-from poolcli.engine.compiled.geometry import SHORT, Apart
+from poolcli.engine.compiled.geometry import SHORT, Strides
 from poolcli.engine.compiled.launch import share_out
 from poolcli.engine.rounding import Array
 from poolcli.plan.region import Region
@@ -54,7 +54,7 @@ def _adds_in_lanes(choice: Choice) -> bool:
     return kernel == "each_inner" or (kernel == "each" and (choice.view.inner == 1 or is_short))
 
 
-def apart_of(choice: Choice, source: Array) -> Apart | None:
+def apart_of(choice: Choice, source: Array) -> Strides | None:
     """How far apart the elements of an array are; None where those of a row do not lie side by side, or the outer axes
     are more than two that lie apart.
     """
@@ -68,7 +68,7 @@ def apart_of(choice: Choice, source: Array) -> Apart | None:
     if choice.loops.kernel == "slide_maps" and high != line:  # which takes all rows of a plane as one
         return None
     (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
-    return Apart(many, far, near, deep, high)
+    return Strides(many, far, near, deep, high)
 
 
 def _joined(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:

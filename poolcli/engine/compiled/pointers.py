@@ -8,7 +8,17 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.geometry import APART, ARRAYS, LANES, MORE, Across, Apart, Down, Geometry, Share
+from poolcli.engine.compiled.geometry import (
+    APART,
+    ARRAYS,
+    LANES,
+    MORE,
+    ColumnWindows,
+    Divisors,
+    Geometry,
+    RowWindows,
+    Strides,
+)
 
 # Kernels are called by their machine code alone, and know no exceptions.
 KERNEL: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -198,7 +208,7 @@ def geometry_at(numbers, divisors):
         (counts, behind(counts, depth), behind(counts, depth + height)),
         (numbers[8], numbers[9], numbers[10]),
         (_of_axes(divisors, depth, height), _of_axes(reciprocals, depth, height)),
-        Apart(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
+        Strides(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
         numbers[12],
     )
 
@@ -213,7 +223,7 @@ def _of_axes(numbers, depth, height):
 def share_at(geometry, d, h):
     """What sums of the output row (d, h) are divided by."""
     (of_d, of_h, along), (by_d, by_h, reciprocals) = geometry.divisors
-    return Share(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals, float(geometry.elements))
+    return Divisors(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals, float(geometry.elements))
 
 
 @inlined
@@ -226,11 +236,11 @@ def more_at(numbers, place):
 def across_at(numbers):
     """The windows along W, which come first of what a kernel alone is given."""
     n = behind(numbers, MORE)
-    return Across(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
+    return RowWindows(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
 
 
 @inlined
 def down_at(numbers):
     """The windows along H, which come after those along W."""
     n = behind(numbers, MORE + 9)
-    return Down(n[0], n[1], n[2], n[3])
+    return ColumnWindows(n[0], n[1], n[2], n[3])
