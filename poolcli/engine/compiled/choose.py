@@ -233,6 +233,8 @@ def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int]:
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
     if row * itemsize > limits.fetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
         return 0, 0
+    if h.stride > h.kernel:  # rows that no window reads
+        return 0, 0
     return row * h.stride * itemsize // CACHE_LINE, CACHE_LINE // itemsize
 
 
