@@ -63,7 +63,7 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
         "target-size target new-size resize-to output-height output-width width height",
     ("--kernel {2} --strides {2}", "--kernel {2}", "--output-size {7}"):
         "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter "
-        "resize  downscale geometry scale-down zoom"
+        "resize downscale geometry scale-down zoom "
         "rescale-factor thumbnail",
     ("--kernel {2}",): "filter-size window-shape window win win-size kernel-width kernel-height ks",
     ("--strides {2}",): "step steps subsample hop hop-length window-strides",

@@ -87,7 +87,8 @@ def _not_offered(op: str) -> list[str]:
     """The options that operator `op` has no use for."""
     reducer = OPERATORS[op].reducer
     offered = {"indices": reducer.picks, "linear_light": reducer.divides}
-    others = [each.name for each in fields(Windows) if each.name not in attribute_names(op)]
+    own = attribute_names(op)
+    others = [each.name for each in fields(Windows) if each.name not in own]
     return [*others, *(name for name, has in offered.items() if not has)]
 
 

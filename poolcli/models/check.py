@@ -206,7 +206,7 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
 def _remedy(layer: Layer) -> str:
     """What tells the lengths that are not known."""
     if layer.stopped and layer.framework != "ONNX Runtime":
-        return f"shapes after {layer.stopped}, which differs, are not inferred; correct it first"
+        return f"shapes after {layer.stopped} are not inferred; correct the layer before it that differs"
     if layer.stopped:
         return f"shape inference stops at {layer.stopped}; fold constants (onnxsim) or state it in value_info"
     if layer.framework in ("PyTorch", "TensorFlow Lite"):

@@ -71,8 +71,8 @@ class Layer:
     `given` are the attributes as the file spells them; shapes are None where the file states none. `layout` names the
     axes of the data, None for N, C and the spatial ones; `keeps_axes` is False where pooled axes are dropped.
     `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for,
-    `stopped` names the node at which the inference of its input's lengths stopped (of PyTorch and TensorFlow Lite, the
-    layer that differs), `shape_only` why the values of the layer are none that `op` computes, only its shape.
+    `stopped` names the node at which the inference of its input's lengths stopped, `shape_only` why
+    the values of the layer are none that `op` computes, only its shape.
     """
 
     name: str
@@ -241,31 +241,14 @@ def output_shape(layer: Layer) -> Shape | None:
         return None
 
 
-class Outdated:
-    """The values of a graph that follow from a pooling whose stated output is not the computed one.
-
-    PyTorch and TensorFlow Lite compute all shapes anew when they run a model, whatever the file states.
-    """
-
-    def __init__(self) -> None:
-        self._after: dict[object, str] = {}  # the name of the layer that differs
-
-    def follow(self, layer: Layer | None, sources: Sequence[object], results: Sequence[object]) -> Layer | None:
-        """The layer of a node, if it has one: without lengths where they depend on a layer that differs."""
-        name = next((self._after[source] for source in sources if source in self._after), None)
-        if layer is not None and name is not None:
-            lengths = None if layer.input_shape is None else ("?",) * len(layer.input_shape)
-            layer = replace(layer, input_shape=lengths, stopped=name)
-        elif layer is not None and contradict(output_shape(layer), layer.declared_shape):
-            name = layer.name
-        if name is not None:
-            self._after.update(dict.fromkeys(results, name))
-        return layer
-
-
 def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
     """The shape in which the layer gives what it pools to this one: where it drops them, without spatial axes."""
-    places = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
+    return shape if layer.keeps_axes else without_axes(shape, layer.layout)
+
+
+def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:
+    """The shape without its spatial axes."""
+    places = spatial_axes(layout or default_layout(len(shape)))
     return tuple(length for place, length in enumerate(shape) if place not in places)
 
 

@@ -7,20 +7,19 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_members
 from poolcli.message_fields import as_typed, field
+from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same, sliced
 from poolcli.models.layer import (
     EXPORT_KERAS,
     EXPORT_SCRIPT,
     EXPORT_TORCH,
     Dim,
     Layer,
-    Outdated,
     Shape,
     Whole,
     is_pooling,
@@ -31,15 +30,23 @@ from poolcli.plan.attributes import Attributes
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
 TARGET = re.compile(r"torch\.ops\.(?:aten|torchvision)\.(\w+)\.(\w+)")
-POOLING = re.compile(r"(_?adaptive_)?(avg|max)_pool([123])d(_with_indices)?")
+SLIDING = re.compile(r"(avg|max)_pool([123])d(_with_indices)?")
+ADAPTIVE = re.compile(r"_?adaptive_(avg|max)_pool([123])d")
 REDUCING: dict[str, Attributes | Whole] = {
     "mean": AdaptiveAvgPool(1),
     "amax": AdaptiveMaxPool(1),
     "sum": Whole(AvgPool, (("divisor_override", 1),)),
 }
+CONVOLVING = re.compile(r"conv[123]d|convolution")
+KEEPING = re.compile(
+    r"((leaky_)?relu6?|sigmoid|silu|mish|gelu|elu|tanh|hard(swish|sigmoid|tanh)|clamp(_min|_max)?|dropout|sqrt|exp|neg|pow)_?"
+    r"|batch_norm|group_norm|layer_norm|instance_norm|_?(log_)?softmax|clone|contiguous|detach_?|alias|to|_to_copy"
+)
+BROADCASTING = re.compile(r"(add|sub|mul|div)_?|maximum|minimum")
 UNCHECKED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 LARGEST = 1 << 28  # bytes of JSON
+LAST = 2**63 - 1  # of a slice up to the end
 Values = Mapping[str, Any]
 
 
@@ -61,14 +68,8 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     shapes = {name: _shape(_at(value, "sizes")) for name, value in _items(_at(graph, "tensor_values"))}
     if not isinstance(_at(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    outdated = Outdated()
-    every = (
-        outdated.follow(
-            _layer(node, shapes), _tensors(_arguments(node).values()), _tensors(_listed(_at(node, "outputs")))
-        )
-        for node in graph["nodes"]
-    )
-    return [layer for layer in every if layer]
+    flow = Flow(shapes)
+    return [layer for node in graph["nodes"] for layer in _flowing(node, shapes, flow)]
 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
@@ -133,6 +134,42 @@ def _value(argument: Any) -> Any:
     return None
 
 
+def _flowing(node: Any, shapes: Mapping[str, Shape | None], flow: Flow) -> list[Layer]:
+    """The layers of a call on the shapes that flow into it, which flow on."""
+    target = TARGET.fullmatch(str(_at(node, "target")))
+    arguments = _arguments(node)
+    sources = [name for argument in arguments.values() for name in _tensors(argument)]
+    results = [name for output in _listed(_at(node, "outputs")) for name in _tensors(output)]
+    layers = _layers(node, target, arguments, shapes) if target else []
+    if layers and sources and results:
+        return [flow.pool(layer, sources[0], results[0]) for layer in layers]
+    rule = _rule(target[1], target[2], arguments, shapes) if target else None
+    flow.node(results[0] if results else "", rule, sources, results)
+    return layers
+
+
+def _rule(name: str, overload: str, arguments: Values, shapes: Mapping[str, Shape | None]) -> Rule | None:
+    """How the output shape of a call follows from those of its tensors."""
+    if KEEPING.fullmatch(name):
+        return same
+    if BROADCASTING.fullmatch(name):
+        return broadcast
+    data = {each: _value(argument) for each, argument in arguments.items()}
+    if name == "cat":
+        axis = data.get("dim", 0)
+        return concatenation(axis) if isinstance(axis, int) else None
+    if name == "slice":
+        numbers = [data.get(each, default) for each, default in (("dim", 0), ("start", 0), ("end", LAST), ("step", 1))]
+        axis, start, end, step = (each if isinstance(each, int) else None for each in numbers)
+        return None if None in (axis, start, end) or not step else sliced(axis or 0, slice(start, end, step))
+    weight = shapes.get(str(_at(arguments.get("weight"), "as_tensor", "name")))
+    if not CONVOLVING.fullmatch(name) or overload != "default" or not weight or data.get("transposed"):
+        return None
+    padding = _numbers(data, "padding", 0)
+    sizes = {"strides": _numbers(data, "stride", 1), "dilations": _numbers(data, "dilation", 1)}
+    return convolution(weight[0], kernel=weight[2:], pads_begin=padding, pads_end=padding, **sizes)
+
+
 def _arguments(node: Any) -> dict[str, Any]:
     return {str(_at(each, "name")): _at(each, "arg") for each in _listed(_at(node, "inputs"))}
 
@@ -141,45 +178,47 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _tensors(values: Iterable[Any]) -> list[str]:
-    """The names of the tensors of arguments or outputs."""
-    every = (each for value in values for each in (_at(value, "as_tensor"), *_listed(_at(value, "as_tensors"))))
-    return [name for each in every if isinstance(name := _at(each, "name"), str)]
+def _tensors(argument: Any) -> list[str]:
+    """The names of the tensors of an argument or an output."""
+    many = [_at(each, "name") for each in _listed(_at(argument, "as_tensors"))]
+    return [name for name in (_at(argument, "as_tensor", "name"), *many) if isinstance(name, str)]
 
 
-def _layer(node: Any, shapes: Mapping[str, Shape | None]) -> Layer | None:
-    """The layer of a call; None where it does not pool."""
-    target = TARGET.fullmatch(str(_at(node, "target")))
-    if target is None:
-        return None
-    kind, arguments = target[1], _arguments(node)
+def _layers(
+    node: Any, target: re.Match[str], arguments: Values, shapes: Mapping[str, Shape | None]
+) -> list[Layer]:  # fmt: skip
+    """The layer of a call, none where it does not pool."""
     data = {name: _value(argument) for name, argument in arguments.items()}
     shape = shapes.get(str(_at(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
-    result = next(iter(_tensors(_listed(_at(node, "outputs")))), kind)
-    layer = partial(
-        Layer, name=result, type=kind, version="aten", framework="PyTorch", input_shape=shape,
-        declared_shape=shapes.get(result),
-        given={name: as_typed(value) for name, value in data.items() if value is not None},
-    )  # fmt: skip
-    if UNCHECKED.fullmatch(kind):
-        return layer(problem=f"{kind} is not checked")
-    if kind in REDUCING:
+    outputs = _at(node, "outputs")
+    result = str(_at(outputs[0], "as_tensor", "name")) if isinstance(outputs, list) and outputs else target[1]
+    shared: dict[str, Any] = {
+        "name": result, "type": target[1], "version": "aten", "framework": "PyTorch", "input_shape": shape,
+        "declared_shape": shapes.get(result),
+        "given": {name: as_typed(value) for name, value in data.items() if value is not None},
+    }  # fmt: skip
+    if UNCHECKED.fullmatch(target[1]):
+        return [Layer(**shared, problem=f"{target[1]} is not checked")]
+    if target[1] in REDUCING:
         axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
         keeps = data.get("keepdim") is True
         if not is_pooling(axes, shape, keeps=keeps):
-            return None
-        return layer(op=REDUCING[kind], layout=spatial_layout(axes or (), shape), keeps_axes=keeps)
-    pools = POOLING.fullmatch(kind)
-    if pools is None:
-        return None
+            return []
+        layout = spatial_layout(axes or (), shape)
+        return [Layer(**shared, op=REDUCING[target[1]], layout=layout, keeps_axes=keeps)]
+    sliding, adaptive = SLIDING.fullmatch(target[1]), ADAPTIVE.fullmatch(target[1])
+    if sliding is None and adaptive is None:
+        return []
+    found = sliding or adaptive
+    axes_there = int(found[2]) if found else 0
     try:
-        op = (_adaptive if pools[1] else _sliding)(pools[2], data)
+        op = _sliding(sliding[1], data) if sliding else _adaptive(adaptive[1] if adaptive else "", data)
     except RequestError as error:
-        return layer(invalid=f"refuses it: {error.message}")
-    rank, spatial = None if shape is None else len(shape), int(pools[3])
-    if rank not in (None, spatial + 1, spatial + 2):
-        return layer(invalid=f"refuses it: its input has {rank} axes")
-    return layer(op=op, layout="C" + "DHW"[3 - spatial :] if rank == spatial + 1 else None)
+        return [Layer(**shared, invalid=f"refuses it: {error.message}")]
+    if shape is not None and len(shape) not in (axes_there + 1, axes_there + 2):
+        return [Layer(**shared, invalid=f"refuses it: its input has {len(shape)} axes")]
+    layout = "C" + "DHW"[3 - axes_there :] if shape is not None and len(shape) == axes_there + 1 else None
+    return [Layer(**shared, op=op, layout=layout)]
 
 
 def _sliding(word: str, data: Values) -> Any:

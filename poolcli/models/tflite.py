@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import SEEK_END
 from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
+from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same
 from poolcli.models.layer import (
     Layer,
-    Outdated,
     Shape,
     TruncatedError,
     Whole,
@@ -39,6 +39,9 @@ REDUCING: dict[int, tuple[str, Attributes | Whole]] = {
     74: ("SUM", Whole(AvgPool, (("divisor_override", 1),))),
     82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
 }
+CONCATENATION, CONV, DEPTHWISE = 2, 3, 4
+BROADCASTING = {0, 18, 41, 42, 55, 57}  # ADD, MUL, SUB, DIV, MAXIMUM, MINIMUM
+KEEPING = {6, 14, 19, 20, 21, 25, 28, 47, 50, 53, 54, 59, 75, 76, 92, 98, 101, 111, 114, 117, 150}  # of one input
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MOST_AXES = 64  # bytes of the constant that says which axes are reduced
 MOST = 1 << 24  # items of a vector
@@ -67,7 +70,7 @@ def _layers(model: Table) -> list[Layer]:
     for i, graph in enumerate(model.tables(SUBGRAPHS)):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
-        outdated = Outdated()
+        flow = Flow(_Stated(tensors))
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
             code = codes[index] if index < len(codes) else -1
@@ -79,10 +82,56 @@ def _layers(model: Table) -> list[Layer]:
                 layer = _sliding(code, scope, inputs, outputs, options)
             elif code in REDUCING:
                 layer = _reducing(code, scope, inputs, outputs, options, buffers)
-            layer = outdated.follow(layer, sources, results)
+            if layer and sources and results:
+                layer = flow.pool(layer, sources[0], results[0])
+            elif flow.reaches(sources):
+                name = outputs[0].text(TENSOR_NAME) if outputs else f"operator {code}"
+                flow.node(scope + name, _rule(code, inputs, options), [n for n in sources if n >= 0], results)
             if layer:
                 found.append(layer)
     return found
+
+
+class _Stated(Mapping[int, Shape]):
+    """The shapes of the tensors of a graph, read when they are asked for; scalars state none."""
+
+    def __init__(self, tensors: Sequence[Table]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, place: int) -> Shape:
+        if not 0 <= place < len(self._tensors):
+            raise KeyError(place)
+        return _shape(self._tensors[place : place + 1]) or ()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self._tensors)))
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _rule(code: int, inputs: Sequence[Table], options: Table | None) -> Rule | None:
+    """How the output shape of an operator follows from those of its inputs; None where that is not known here."""
+    if code in KEEPING:
+        return same
+    if code in BROADCASTING:
+        return broadcast
+    if code == CONCATENATION and options is not None:
+        return concatenation(options.number(0))
+    weight = _shape(inputs[1:2])
+    if code not in (CONV, DEPTHWISE) or options is None or weight is None or len(weight) != 4:
+        return None
+    padding, dilation = options.number(PADDING, "b"), 5 if code == DEPTHWISE else 4  # of the width, then of the height
+    if padding not in (0, 1):
+        return None
+    return convolution(
+        weight[3 if code == DEPTHWISE else 0],
+        channels_last(4),
+        kernel=weight[1:3],
+        strides=(options.number(STRIDE_H), options.number(STRIDE_W)),
+        dilations=(options.number(dilation + 1, default=1), options.number(dilation, default=1)),
+        auto_pad=AUTO_PADS[padding],
+    )
 
 
 def _tensors(places: Sequence[int] | None, tensors: Sequence[Table]) -> list[Table]:
