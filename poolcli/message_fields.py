@@ -8,6 +8,7 @@ only some commands have is an `hint(...)`, which is left out for whoever has no 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping
 
 _START, _NEXT, _STOP, _OFFER, _END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
@@ -38,6 +39,8 @@ def field(name: str, value: object = None) -> str:
     use kernel=2, pads=1 or exclude_pad=False
     >>> print(on_command_line(message))
     use --kernel 2, --pads 1 or --include-pad
+    >>> print(on_command_line(f"did you mean {field('dataset', 'top level')}?"))
+    did you mean --dataset 'top level'?
     """
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
 
@@ -190,7 +193,8 @@ def _option(name: str, value: object) -> str:
     option = BY_PLACE.get(name) or SHORT.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
-    return f"{option} {_unmarked(as_typed(value))}"
+    typed = as_typed(value)
+    return f"{option} {_unmarked(shlex.quote(typed) if isinstance(value, str) else typed)}"
 
 
 def as_typed(value: object) -> str:

@@ -20,6 +20,7 @@ SPELLINGS: list[tuple[str, object, str, str]] = [
     ("kernel", 2, "kernel=2", "--kernel 2"),
     ("kernel", (2, 3), "kernel=(2, 3)", "--kernel 2,3"),
     ("rounding_type", "ceil", "rounding_type='ceil'", "--rounding-type ceil"),
+    ("dataset", "top level", "dataset='top level'", "--dataset 'top level'"),
     ("exclude_pad", None, "exclude_pad", "--exclude-pad"),
     ("exclude_pad", True, "exclude_pad=True", "--exclude-pad"),
     ("exclude_pad", False, "exclude_pad=False", "--include-pad"),
@@ -41,7 +42,7 @@ def test_a_field_is_a_keyword_in_python_and_an_option_on_the_command_line(
 
 def test_a_value_that_holds_the_marks_of_a_field_does_not_pass_for_one() -> None:
     message = field("layout", field("kernel", 2))
-    assert on_command_line(message) == "--layout \ufffdkernel\ufffdkernel=2\ufffd--kernel 2\ufffd"
+    assert on_command_line(message) == "--layout '\ufffdkernel\ufffdkernel=2\ufffd--kernel 2\ufffd'"
     assert first_field(message) == "layout"
 
 

@@ -79,7 +79,7 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
         output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
         _refuse(
             i == len(words) - 1 > 0 and request.output is None,
-            f"{word} is not a file; if it is the output, write {field('output', shlex.quote(output))}",
+            f"{word} is not a file; if it is the output, write {field('output', output)}",
         )
 
 

@@ -106,10 +106,10 @@ def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], w
         _refuse_lengths_apart(placed, left, words)
     more = f"{command}: unexpected argument {left[0]}"
     if _takes(command, "--also") and len(left) == 2:
-        raise RequestError(f"{more}; another input and output are given as {field('also', shlex.join(left))}")
+        raise RequestError(f"{more}; another input and output are given as {field('also')} {shlex.join(left)}")
     takes = command != "shape" and _takes(command, "--output")  # there it writes a model
     if takes and not os.path.lexists(left[0]) and {"-o", "--output"}.isdisjoint(words):
-        raise RequestError(f"{more}; if it is the output, write {field('output', shlex.quote(left[0]))}")
+        raise RequestError(f"{more}; if it is the output, write {field('output', left[0])}")
     raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 

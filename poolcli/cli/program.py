@@ -95,7 +95,7 @@ class Parameter:
     def setting(self) -> str:
         """How it may be given, for a message."""
         value = self.example or next(iter(self.words), "X")
-        return field(self.name, value) if self.flags else value
+        return f"{field(self.name)} {value}" if self.flags else value
 
     def read(self, value: str) -> str:
         """A value as Typer knows it: one of the option's words in whatever spelling, or a number."""

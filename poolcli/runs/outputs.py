@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
@@ -235,7 +234,7 @@ def _remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[
             names = [_filled(template, item) for item in clashing]
             formats = {format_of(name).name for name in names}
             if len(set(map(_folded, names))) == len(names) and formats == {format_of(path).name}:
-                return f"use {field(option, shlex.quote(template))}"
+                return f"use {field(option, template)}"
     return "pool them into different folders or rename one"
 
 
