@@ -138,7 +138,8 @@ def read(path: str, decoder: str) -> NDArray[Any]:
         import numpy as np
 
         (heif,) = need("pillow_heif", why="HEIC")
-        return np.asarray(heif.read_heif(path, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0])
+        image = heif.read_heif(path, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
+        return np.array(image)  # a copy: in some versions of pillow_heif an array does not keep the memory of its image
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
     pixels: NDArray[Any] = getattr(imagecodecs, decoder)(Path(path).read_bytes())
     return pixels
