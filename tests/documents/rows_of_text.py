@@ -16,7 +16,7 @@ from poolcli.ops import OPERATORS
 from poolcli.plan.region import whole
 from tests.bench.cold import cold_starts
 from tests.bench.pictures import PEERS
-from tests.bench.rows import KERNELS, LISTED, LYING
+from tests.bench.rows import FURTHER, KERNELS, LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
@@ -177,9 +177,10 @@ def _cases(table: Table) -> None:
     listed = [row.name for row in LISTED]
     assert [row[0] for row in table.rows] == [name for name in listed if name in {row[0] for row in table.rows}]
     assert len(table.rows) == len(listed)
-    for _, limit, ours, best, of_best, of_limit in table.rows:
+    for _, limit, ours, best, of_best, of_limit, ours_by_avx2, best_by_avx2, of_best_by_avx2 in table.rows:
         assert could_be(float(of_best), ours, best.split()[-1])
         assert could_be(float(of_limit), ours, limit)
+        assert could_be(float(of_best_by_avx2), ours_by_avx2, best_by_avx2.split()[-1])
 
 
 def could_be(ratio: float, above: str, below: str) -> bool:
@@ -229,6 +230,15 @@ def _processes(table: Table) -> None:
 def _folders(table: Table) -> None:
     suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
     assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)
+
+
+@table_of("docs/measurements.md", "planes and windows")
+def _plain_loops(table: Table) -> None:
+    timed = {row.name for row in (*LISTED, *FURTHER)}
+    for name, *times in table.rows:
+        assert name in timed
+        for ours, loop, ratio in (times[:3], times[3:]):
+            assert abs(float(ours) / float(loop) - float(ratio)) < 0.01
 
 
 @row_of("docs/measurements.md", "8x8 map, numpy engine", "1x16x56x56, 2x2 stride 2, compiled")
