@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import Cli
-from tests.pyramids import levels, multiscale, places, pooled
+from tests.pyramids import levels, multiscale, places, pooled, write_stack
 
 tifffile = pytest.importorskip("tifffile", reason="the extra images is not installed: pip install tifffile")
 X = np.random.default_rng(2).integers(0, 60_000, (2, 3, 4, 6, 8)).astype(np.uint16)  # t, c, z, y, x
-OME = {f"PhysicalSize{name}": size for name, size in zip("ZYX", (2.5, 0.2, 0.1), strict=True)}
 UNITS: dict[str, Any] = {"t": {"unit": "second"}, "c": {}, **{name: {"unit": "micrometer"} for name in "zyx"}}
 TYPES = {"t": "time", "c": "channel"}
 
@@ -28,12 +27,7 @@ def written(axes: str, program: str) -> Any:
     x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")]
     own = "".join(name for name in "TCZYX" if name in axes)
     x = x.transpose([own.index(name) for name in axes])
-    if program == "ImageJ":
-        about = {"axes": axes, "spacing": 2.5, "unit": "um", "finterval": 3.0}
-        tifffile.imwrite("x.tif", x, imagej=True, resolution=(10, 5), metadata=about)
-    else:
-        about = {"axes": axes, **OME, "TimeIncrement": 3.0}
-        tifffile.imwrite("x.tif", x, ome=True, photometric="minisblack", metadata=about)
+    write_stack(x, axes, program)
     return x.transpose([axes.index(name) for name in own]), own.lower()
 
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import Cli
-from tests.pyramids import multiscale, places, pooled
+from tests.pyramids import MICROMETRES, multiscale, places, pooled, write_stack
 
 tifffile = pytest.importorskip("tifffile", reason="the extra images is not installed: pip install tifffile")
 X = np.random.default_rng(4).integers(0, 60_000, (2, 3, 8, 6, 10)).astype(np.uint16)  # t, c, z, y, x
-SIZES = {f"PhysicalSize{name}": size for name, size in zip("ZYX", (2.5, 0.2, 0.1), strict=True)}
 POOL = ("avg", "-k", "2", "-s", "2,3,1", "--overwrite", "-q")
 
 
@@ -27,12 +26,7 @@ def written(axes: str, program: str) -> Any:
     """`x.tif` with the axes of X that are named, in this order; returns those."""
     own = [name for name in "TCZYX" if name in axes]
     x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")].transpose([own.index(name) for name in axes])
-    if program == "ImageJ":
-        about = {"axes": axes, "spacing": 2.5, "unit": "um", "finterval": 3.0}
-        tifffile.imwrite("x.tif", x, imagej=True, resolution=(10, 5), metadata=about)
-    else:
-        about = {"axes": axes, **SIZES, "TimeIncrement": 3.0}
-        tifffile.imwrite("x.tif", x, ome=True, photometric="minisblack", metadata=about)
+    write_stack(x, axes, program)
 
 
 def read() -> tuple[str, Any, dict[str, Any]]:
@@ -104,7 +98,7 @@ def test_no_picture_holds_an_empty_array(name: str, cli: Cli) -> None:
 
 @pytest.mark.parametrize(("unit", "name"), [("s", "second"), ("ms", "millisecond"), ("min", "minute"), ("d", "day")])
 def test_units_of_time_are_kept(unit: str, name: str, cli: Cli) -> None:
-    about = {"axes": "TZYX", **SIZES, "TimeIncrement": 3.0, "TimeIncrementUnit": unit}
+    about = {"axes": "TZYX", **MICROMETRES, "TimeIncrement": 3.0, "TimeIncrementUnit": unit}
     tifffile.imwrite("x.tif", X[:, 0], ome=True, photometric="minisblack", metadata=about)
     for how in (("-k", "2", "--layout", "NDHW"), ("-k", "2")):
         assert cli("avg", "x.tif", "-o", "y.tif", *how, "--overwrite", "-q").code == 0
