@@ -236,10 +236,11 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
 
     others = []
     for key, each in scale.bounds.items():
-        others += _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
+        refused = _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
+        others += refused
         vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NO_VARIABLE, {})
         made = _scale(file, path, each.title, vertices, lost)
-        if not others and made is not None:
+        if not refused and made is not None:
             (*_, last) = file[bytes_of(key)].dims
             last.attach_scale(made)
     return others
