@@ -129,6 +129,7 @@ class Functions(Protocol):
 
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+IMAGES = "poolcli.formats.image.files"
 # Pillow, with what it imports itself when it opens its first image.
 PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
@@ -138,8 +139,9 @@ def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, *
     plugin = plugin and f"PIL.{plugin}ImagePlugin"
     loads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("loads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
-    module = "poolcli.formats.image"
-    return Format(name, suffixes, module, magic, picture=True, plugin=plugin, loads=loads, **more)
+    return Format(
+        name, suffixes, "poolcli.formats.image.files", magic, picture=True, plugin=plugin, loads=loads, **more
+    )
 
 
 # The first box, of several possible lengths, with the brands of HEVC images.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,11 +14,13 @@ from rich.text import Text
 from poolcli.layouts import named_shape
 from poolcli.message_fields import on_command_line, printable
 from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
-from poolcli.pooling.pyramid import Made
-from poolcli.pooling.pyramid_plan import Pyramid
 from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.console import notes_view, plain_table
 from poolcli.report.plan import axes_table, ends_table, facts_view, spaced, title
+
+if TYPE_CHECKING:
+    from poolcli.pooling.pyramid import Made
+    from poolcli.pooling.pyramid_plan import Pyramid
 
 SHOWN = 10  # names in a note
 

@@ -14,7 +14,7 @@ import tifffile
 from PIL import Image
 
 from poolcli.formats import Source, read
-from poolcli.formats.image.bmp import open_bit_fields
+from poolcli.formats.image.codecs import open_bit_fields
 from tests.conftest import Cli
 
 RNG = np.random.default_rng(3)

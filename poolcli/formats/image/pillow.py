@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, is_worded, said_by
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image import bmp, codecs, tiff, tiff_checks
+from poolcli.formats.image import codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 pil: Any = Lazy("PIL.Image")
 pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
-PACKAGE = "poolcli.formats.image"
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 
 # By these Pillow multiplies the numbers of a grey PNG, but not its transparent number, which follows them here.
@@ -99,8 +98,8 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
                 raise
             except Exception:  # of many kinds
                 raise error from None
-        elif str(error) == bmp.BIT_FIELDS:
-            image, notes = bmp.open_bit_fields(path, stream, most_pixels, limit)
+        elif str(error) == codecs.BIT_FIELDS:
+            image, notes = codecs.open_bit_fields(path, stream, most_pixels, limit)
         else:
             raise
     refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
@@ -373,7 +372,7 @@ def captured_stderr() -> Iterator[list[str]]:
 
 def pillow_names() -> tuple[str, ...]:
     """The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript."""
-    return tuple(row.name.upper() for row in FORMATS.values() if row.module == PACKAGE)
+    return tuple(row.name.upper() for row in FORMATS.values() if row.picture)
 
 
 def likeliest_first(start: bytes) -> tuple[str, ...]:

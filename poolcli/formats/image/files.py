@@ -1,0 +1,284 @@
+"""Image files: which library reads them, and their pages as one array. `write.py` writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError
+from poolcli.formats.checks import byte_count, check_expansion
+from poolcli.formats.image import codecs, pillow, stacks, tiff, tiff_write
+from poolcli.formats.image.curves import curve_of
+from poolcli.formats.image.metadata import metadata_of
+from poolcli.formats.image.modes import MODES
+from poolcli.formats.image.pages import (
+    Page,
+    Picture,
+    alike,
+    choose_pages,
+    masks_of,
+    refuse_many_pixels,
+    refuse_memory,
+    turning_notes,
+    upright,
+)
+from poolcli.formats.image.write import write
+from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
+from poolcli.system.lazy_imports import installed, loading
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+__all__ = ["open_array", "write"]
+
+LATER = ("nodata values of pages after the first", "they differ from that of the first")
+DESCRIBED = "description by "  # a program
+MOST_PIXELS = 178_956_970  # Pillow's own limit
+
+
+@contextmanager
+def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
+    """The images, upright; pixels are decoded when they are first read."""
+    with ExitStack() as stack:
+        with pillow.translated(source.path):
+            file = _File(stack, source.path, options)
+        yield _reader(file, options)
+
+
+class _File:
+    """An open file, whose pages are listed once however many readers it has."""
+
+    def __init__(self, stack: ExitStack, path: str, options: ReadOptions) -> None:
+        self._stack, self.path, self._limit = stack, path, options.limit
+        self.image, self.said = pillow.open_image(stack, path, options.max_pixels or MOST_PIXELS, options.limit)
+        self.known = pillow.known_pages(path, self.image, options.limit) if self.image is not None else None
+
+    @cached_property
+    def by_tifffile(self) -> tuple[Any, BinaryIO, list[Page]]:
+        return tiff.open_file(self._stack, self.path, self._limit)
+
+
+def _reader(file: _File, options: ReadOptions) -> InMemoryReader:
+    with pillow.translated(file.path):
+        header, picture, pages, masks = _inspect(file, options)
+
+    def load() -> tuple[NDArray[Any], Metadata]:
+        with pillow.translated(file.path):
+            array, metadata = _load(file.path, header, picture, pages, options)
+            if header.masked:
+                planes = header.shape if picture.channels == 1 else (*header.shape[:-1], 1)
+                tiff_file, stream, _ = file.by_tifffile
+                hidden = tiff.hidden_by(file.path, tiff_file, stream, masks, pages, array.shape[-picture.axes :][:2])
+                metadata = replace(metadata, image={**metadata.image, "mask": hidden.reshape(planes)})
+            return array, metadata
+
+    return InMemoryReader(header, load, partial(_reader, file))
+
+
+def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, Picture, Sequence[int], Sequence[int | None]]:
+    path, image, known, most = opened.path, opened.image, opened.known, options.max_pixels or MOST_PIXELS
+    pages = opened.by_tifffile[2] if known is None else known
+    taken, apart, notes = _taken(path, pages, options)
+    if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
+        image = None
+    if image is None or (
+        image.format == "TIFF" and (_loses_bits(image) or tiff.is_slow(pillow.stored_tags(image), len(taken)))
+    ):
+        file, stream, pages = opened.by_tifffile
+        taken, apart, notes = _taken(path, pages, options)
+        picture = tiff.picture_of(path, file, stream, taken[0])
+    elif not _loses_bits(image):
+        picture = pillow.picture_of(path, image, pages[taken[0]], len(taken) > 1)
+    elif _is_decoded(image):
+        if taken[0]:
+            raise FileError(
+                f"{path}: has more than 8 bits a channel, and of such a {image.format} only page 1 can be read"
+            )
+        picture, taken = _deep_picture_of(path, image), [0]
+    else:
+        raise FileError(
+            f"{path}: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"
+        )
+    for page in taken:
+        refuse_many_pixels(path, pages[page].pixels, most)
+    shape: tuple[int, ...] = (pages[taken[0]].height, pages[taken[0]].width)
+    layout = "HW"
+    if picture.channels > 1:
+        shape, layout = (*shape, picture.channels), "HWC"
+    if len(taken) > 1:
+        shape, layout = (len(taken), *shape), f"N{layout}"
+    axes: tuple[Axis, ...] = ()
+    wanted = options.first_level or (options.axes or 0) > 2
+    if wanted and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
+        axes = stacks.axes_of(path, len(pages), shape[-2:])
+    if axes and (options.first_level or len(axes) == options.axes):
+        shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
+    alpha = picture.mode in MODES and MODES[picture.mode].alpha
+    notes = (*opened.said, *picture.notes, *notes)
+    by_page = masks_of(pages) if options.masks and not pages[taken[0]].is_mask else {}
+    masks = [by_page.get(page) for page in taken]
+    masked = any(mask is not None for mask in masks)
+    decoding = pages[taken[0]].pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(path)
+    header = Header(
+        picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
+        picture.curve, masked, apart, axes,
+    )  # fmt: skip
+    return header, picture, taken, masks
+
+
+def _taken(
+    path: str, pages: Sequence[Page], options: ReadOptions
+) -> tuple[Sequence[int], tuple[str, ...], tuple[str, ...]]:
+    """The pages that are read together, all that are read in runs of such pages if there are several, and notes."""
+    able = options.apart and installed("tifffile", "imagecodecs")
+    chosen, notes = choose_pages(path, pages, options.pages, options.masks, able)
+    runs = alike(pages, chosen)
+    return runs[0], tuple(f"{run[0] + 1}-{run[-1] + 1}" for run in runs) if len(runs) > 1 else (), notes
+
+
+def _load(
+    path: str, header: Header, picture: Picture, pages: Sequence[int], options: ReadOptions
+) -> tuple[NDArray[Any], Metadata]:
+    """The pixels as H, W or H, W, C, with N in front for several pages, and the metadata."""
+    needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
+    refuse_memory(path, needed + header.beside, options.limit)
+    check_expansion(path, os.path.getsize(path), needed, options.allowed)
+    first = _decode(path, picture, pages[0], header.shape[-picture.axes :])
+    with loading():
+        import numpy as np
+
+    first = np.ascontiguousarray(first)
+    found = picture.described()
+    if len(pages) == 1:
+        return first, Metadata(image=found)
+    out, times = np.empty(header.shape, header.dtype), [picture.duration()]
+    planes = out.reshape(len(pages), *first.shape)
+    planes[0] = first
+    own, lost, later = _of_page(found), dict.fromkeys(found.get("lost", ())), dict[int, dict[str, Any]]()
+    for number, page in enumerate(pages[1:], 1):
+        planes[number] = _decode(path, picture, page, first.shape)
+        times.append(picture.duration())
+        if picture.tells_of_pages:
+            said = picture.described()
+            lost |= dict.fromkeys(said.get("lost", ()))
+            lost |= {LATER: None} if said.get("nodata") != found.get("nodata") else {}
+            later |= {number: _of_page(said)} if _of_page(said) != own else {}
+    if any(times):
+        found["duration"] = [time or 0 for time in times]
+    described = [each for each in lost if each[0].startswith(DESCRIBED)]
+    axes = stacks.axes_of(path, len(pages), first.shape) if described and picture.channels == 1 else ()
+    found |= {"axes": axes} if axes else {}
+    lost = {each: None for each in lost if not (axes and each in described)}
+    found |= {"lost": tuple(lost)}
+    return out, Metadata(image=found | ({"pages": later} if later else {}), axes=header.axes)
+
+
+def _of_page(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a TIFF says of each page by itself."""
+    return {key: found[key] for key in tiff_write.BESIDE if key in found}
+
+
+def _decode(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    found = picture.decode(page)
+    if found.shape != shape:
+        raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, but its header says {shape}")
+    return found
+
+
+# Images of more than 8 bits a channel, of which Pillow would keep 8: PNG, AVIF, JPEG 2000 and HEIC.
+
+# Modes of a PNG of 16 bits a channel, by Pillow's raw mode and whether one colour is transparent.
+DEEP_PNG = {
+    ("I;16B", True): "LA;16", ("LA;16B", False): "LA;16", ("RGB;16B", False): "RGB;16", ("RGB;16B", True): "RGBA;16",
+    ("RGBA;16B", False): "RGBA;16",
+}  # fmt: skip
+DECODERS = {"AVIF": "avif_decode", "JPEG2000": "jpeg2k_decode", "HEIF": "heif_decode"}
+# Pillow's raw modes of 16 bits a pixel, 5 or 6 a channel.
+PACKED = ("RGB;16", "BGR;16")
+
+
+def _loses_bits(image: Image) -> bool:
+    """Whether Pillow decodes more bits than 8 to 8, which only the settings of its decoder tell, or nothing."""
+    if image.format == "TIFF":
+        stored = image.tag_v2  # type: ignore[attr-defined]
+        return not tiff.pillow_reads(stored, stored.prefix == b"MM")
+    if image.format == "HEIF":
+        return _bits_of(image) > 8
+    if image.mode.startswith("I;16"):
+        return "transparency" in image.info
+    if image.mode == "I":
+        return False
+    for decoder, _, _, settings in getattr(image, "tile", ()):
+        args = settings if isinstance(settings, tuple) else (settings,)
+        if decoder == "SGI16" or any(isinstance(arg, str) and ";16" in arg and arg not in PACKED for arg in args):
+            return True
+        if image.format == "PPM" and any(isinstance(arg, int) and arg > 255 for arg in args[1:]):
+            return True
+    return image.format in DECODERS and _bits_of(image) > 8
+
+
+def _bits_of(image: Image) -> int:
+    """Bits a channel, as pillow_heif says, by the SIZ marker of JPEG 2000, or the av1C box of AVIF; 8 if none does."""
+    if image.format == "HEIF":
+        return int(image.info.get("bit_depth", 8))
+    file: Any = image
+    with open(file.fp.name, "rb") as stream:
+        start = stream.read(4096)
+    place = start.find(b"\xff\x4f\xff\x51")
+    if place >= 0 and len(start) > place + 42:
+        return (start[place + 42] & 0x7F) + 1
+    place = start.find(b"av1C")
+    if place >= 0 and len(start) > place + 6 and start[place + 6] & 0x40:
+        return 12 if start[place + 6] & 0x20 else 10
+    return 8
+
+
+def _is_decoded(image: Image) -> bool:
+    """Whether all bits of such an image can be read."""
+    return image.format == "PNG" or (image.format in DECODERS and _mode(image) in MODES)
+
+
+def _mode(image: Image) -> str:
+    """The mode of 16 bits a channel for what Pillow decodes to this one."""
+    return "I;16" if image.mode in ("L", "I;16") else f"{image.mode};16"
+
+
+def _deep_picture_of(path: str, image: Image) -> Picture:
+    """The picture of 16 bits a channel; fewer bits are scaled."""
+    bits = 16
+    if image.format == "PNG":
+        mode = DEEP_PNG[image.tile[0].args, "transparency" in image.info]  # type: ignore[attr-defined]
+    else:
+        bits, mode = _bits_of(image), _mode(image)
+    orientation = pillow.orientation_of(image)
+    channels, dtype, _ = MODES[mode]
+    pages = getattr(image, "n_frames", 1)
+
+    def decode(_: int) -> NDArray[Any]:
+        pixels = codecs.read(path, DECODERS.get(str(image.format), "png_decode"))
+        if pages > 1 and len(pixels) == pages:  # of an AVIF with several
+            pixels = pixels[0]
+        if pixels.dtype.name != dtype:
+            raise FileError(f"{path}: has samples of {pixels.dtype}, and {dtype} is read; convert it to TIFF")
+        if bits < 16:
+            pixels = tiff.quotients(pixels, 65535, (1 << bits) - 1)
+        return upright(pixels, orientation)
+
+    def described() -> dict[str, Any]:
+        return metadata_of(pillow.info_of(path, image), pillow.exif_of(image), False)
+
+    notes = turning_notes(orientation)
+    if bits < 16:
+        notes = (*notes, f"{bits} bits a sample, scaled to 16")
+    if pages > 1:
+        notes = (*notes, f"page 1 of {pages} is read")
+    memory = (2 + 2 * pages if bits == 16 else 2 + 2 * pages + tiff.QUOTIENTS) * channels  # all pages are decoded
+    return Picture(
+        pillow.format_name(image), mode, channels, dtype, memory, decode, described, notes, curve=curve_of(image.info)
+    )
