@@ -170,9 +170,9 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     plan, reason = REFUSED[name]
     expected = "numpy" if reason else "numba"
     ran = []
-    for module in ("numpy", "compiled"):
+    for module in ("numpy", "compiled.pool"):
         pool = lambda *_, _module=module: ran.append(_module)  # noqa: E731
-        monkeypatch.setattr(f"poolcli.engine.{module}.pool.prepare", lambda *_, _pool=pool: _pool)
+        monkeypatch.setattr(f"poolcli.engine.{module}.prepare", lambda *_, _pool=pool: _pool)
     assert prepare(plan, "numba") == choose_engine(plan, "numba").name == expected
     assert engine_notes(plan, "numba") == ((f"computed by numpy: {reason}",) if reason else ())
     assert engine_notes(plan, "auto") == engine_notes(plan, "numpy") == ()
@@ -180,7 +180,7 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     out = np.broadcast_to(np.ones((), plan.output_dtype), plan.output_shape)
     with patch("poolcli.engine.call.empty_like", lambda *_: out):
         run(plan, x, engine="numba")
-    assert set(ran) == {"numpy" if reason else "compiled"}  # of large regions numpy computes piece by piece
+    assert set(ran) == {"numpy" if reason else "compiled.pool"}  # of large regions numpy computes piece by piece
 
 
 def test_an_engine_nobody_knows_is_refused() -> None:

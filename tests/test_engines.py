@@ -32,8 +32,8 @@ from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import choose, run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
 from poolcli.engine.compiled.choose import Limits
-from poolcli.engine.numpy.reduce import steps_of
-from poolcli.engine.numpy.sums import float_sums, gathered_sums
+from poolcli.engine.numpy.reduce import gathered, steps_of
+from poolcli.engine.numpy.sums import float_sums
 from poolcli.errors import PoolError
 from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan
@@ -212,11 +212,22 @@ def test_sums_of_few_elements_are_those_of_one_axis_after_the_other(data: st.Dat
         region = whole(op.plan(x.shape, x.dtype))
     except RequestError:
         return
-    gathered = gathered_sums(region, np.float64)
-    assert gathered is not None
+    sums = gathered(region, np.float64, np.add, 0)
+    assert sums is not None
     with np.errstate(all="ignore"):
         (expected,) = float_sums(steps_of(region), x.astype(np.float64), wide=False)
-        np.testing.assert_array_equal(gathered(x).view(np.int64), expected.view(np.int64))
+        np.testing.assert_array_equal((sums(x) + 0.0).view(np.int64), expected.view(np.int64))
+
+
+@pytest.mark.parametrize("width", [6, 6000], ids=["few", "many"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_values_alone_have_the_bits_of_those_with_positions(dtype: str, width: int) -> None:
+    rng = np.random.default_rng(3)
+    numbers = rng.choice((1, -2, 0.0, *(() if dtype == "int8" else (*SPECIAL, -np.nan))), (2, 3, 5, width))
+    x = numbers.astype(numpy_dtype(dtype))
+    for op in (MaxPool(2, 2), MaxPool(3, 1, 1, dilations=2), MinPool((1, 3), 1, (2, 3)), AdaptiveMaxPool(2)):
+        alone, beside = op(x, engine="numpy"), op(x, engine="numpy", return_indices=True)[0]
+        assert alone.tobytes() == beside.tobytes(), op
 
 
 @settings(max_examples=sized(60, 300), derandomize=True)
@@ -232,7 +243,7 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
     except RequestError:
         return
     _, expected = by_definition(plan, x)
-    from poolcli.engine.numpy.pool import prepare
+    from poolcli.engine.numpy import prepare
 
     at = prepare(whole(plan), True)(x, np.empty(plan.output_shape, x.dtype), 1)
     assert at is not None

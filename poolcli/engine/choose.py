@@ -117,7 +117,7 @@ def _refused_by_numpy(plan: Plan) -> str | None:
 
 
 NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, refusal)
-NUMPY = Engine("numpy", "poolcli.engine.numpy.pool", False, _refused_by_numpy)
+NUMPY = Engine("numpy", "poolcli.engine.numpy", False, _refused_by_numpy)
 ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}
 
 

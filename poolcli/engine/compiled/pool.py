@@ -40,7 +40,7 @@ def prepare(region: Region, indices: bool) -> Pool:
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         if (sums_64_bits and not _fits(x, longest)) or (squares_64_bits and not _squares_fit(x)):
-            from poolcli.engine.numpy.pool import prepare as prepare_numpy
+            from poolcli.engine.numpy import prepare as prepare_numpy
 
             return prepare_numpy(region, indices)(x, out, threads)
         x = _as_numbers(x, in_order.source)

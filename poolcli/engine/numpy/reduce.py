@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Parts = tuple[Array, ...]
 Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
 Weigh = Callable[[Parts, Array], Parts]  # parts times weights, which broadcast over them
+Joined = Callable[[Array], Array]
 
 
 FEW = 100  # taps; as many are kept from call to call
@@ -109,3 +111,54 @@ def indices(outputs: range) -> NDArray[np.int64]:
 def along(values: Array, axis: int, rank: int) -> Array:
     """A row of values shaped to broadcast along one axis of `rank`."""
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+# Few windows of few elements are gathered at once, because a step of numpy takes longer than joining them.
+FEW_ELEMENTS = 1 << 12  # of all windows, and of what they read; of more, a table of their places takes longer to read
+
+
+def gathered(region: Region, dtype: Any, join: Callable[[Array, Array], Array], nothing: Any) -> Joined | None:
+    """What makes of an array the join of every window in that type, in the order of `reduce`: along the last axis
+    first, one tap after the other. Taps outside of the input give `nothing`. None where there are more than few.
+    """
+    longest, size = prod(axis.windows.longest for axis in region.plan.axes), prod(region.input_shape)
+    if size > FEW_ELEMENTS or prod(region.output_shape) * longest > FEW_ELEMENTS:
+        return None
+    places = _places(region, nowhere=size)
+    counts = places.shape[: len(region.plan.axes)]  # of taps
+    behind = (np.full(1, nothing, dtype),) if (places == size).any() else ()
+
+    def joined(x: Array) -> Array:
+        numbers = x.astype(dtype, copy=False).ravel()
+        total = (np.concatenate((numbers, *behind)) if behind else numbers)[places]
+        for taps in counts:
+            terms, total = total, total[0]
+            for i in range(1, taps):  # by number: an array gives its parts in turn in twice the time
+                total = join(total, terms[i])
+        return total
+
+    return joined
+
+
+def _places(region: Region, nowhere: int) -> NDArray[np.int64]:
+    """Where in the flat input the elements of windows lie: [taps of the last axis, ..., of the first one, *outputs]."""
+    tables = [np.arange(len(outputs))[None] for outputs in region.outputs]  # of each axis: [taps, outputs]
+    for planned in region.plan.axes:
+        tables[planned.position] = _table(planned.windows, region.outputs[planned.position])
+    rank, steps = len(tables), np.cumprod((1, *region.input_shape[:0:-1]))[::-1]
+    places, inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
+    for axis, (table, step) in enumerate(zip(tables, steps, strict=True)):
+        shape = [1] * 2 * rank
+        shape[rank - 1 - axis], shape[rank + axis] = table.shape
+        places, inside = places + table.reshape(shape) * step, inside & (table.reshape(shape) >= 0)
+    taps = [len(tables[planned.position]) for planned in reversed(region.plan.axes)]
+    return np.where(inside, places, nowhere).reshape((*taps, *region.output_shape))
+
+
+def _table(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
+    """Where along an axis each tap of each window lies in what they read; -1 outside of the input."""
+    table = np.full((windows.longest, len(outputs)), -1)
+    elements = np.arange(len(windows.reads(outputs)))
+    for row, (reached, read, _) in zip(table, taps_of(windows, outputs), strict=False):
+        row[reached] = elements[read]
+    return table
