@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from inspect import getdoc
+from inspect import Parameter, getdoc, signature
 from typing import Any
 
 import griffe
@@ -30,13 +30,21 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Docstrings of operators as they are at run time, completed by the parameters that functions share."""
+    """Operators as they are at run time, completed by the parameters that functions share."""
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        """Replaces the text that the source has."""
+        """Replaces the text and the parameters that the source has."""
         home, _, name = func.path.rpartition(".")
         if home.startswith("poolcli.ops.") and name.endswith("_pool") and func.docstring:
-            func.docstring.value = getdoc(getattr(import_module(home), name)) or ""
+            found = getattr(import_module(home), name)
+            func.docstring.value = getdoc(found) or ""
+            func.parameters = griffe.Parameters(*map(_parameter, signature(found).parameters.values()))
+
+
+def _parameter(each: Parameter) -> griffe.Parameter:
+    default = None if each.default is Parameter.empty else repr(each.default)
+    kind = griffe.ParameterKind(each.kind.description)
+    return griffe.Parameter(each.name, annotation=each.annotation, kind=kind, default=default)
 
 
 def _documented(name: str) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from poolcli.ops.api import suggests_names
-from poolcli.ops.area import AreaPool, area_pool
-from poolcli.ops.avg import AdaptiveAvgPool, AvgPool, adaptive_avg_pool, avg_pool
-from poolcli.ops.lp import LpPool, lp_pool
+from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool, adaptive_avg_pool, area_pool, avg_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
-from poolcli.ops.median import MedianPool, median_pool
-from poolcli.ops.mode import ModePool, mode_pool
-from poolcli.ops.std import StdPool, std_pool
-from poolcli.ops.sum import SumPool, sum_pool
+from poolcli.ops.statistics import (
+    LpPool,
+    MedianPool,
+    ModePool,
+    StdPool,
+    SumPool,
+    lp_pool,
+    median_pool,
+    mode_pool,
+    std_pool,
+    sum_pool,
+)
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 __all__ = [

@@ -1,14 +1,15 @@
-"""Average pooling."""
+"""Averages: of sliding windows, of adaptive ones, and over equal areas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.ops.api import Single, documented_as, made, run, suggests_names
+from poolcli.ops.api import BinOptions, Single, function_of, made, pooled, run, suggests_names
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
+from poolcli.windows import Bins, cells
 
 if TYPE_CHECKING:
     from poolcli.ops.array_interop import Array, Given
@@ -136,21 +137,8 @@ class AdaptiveAvgPool(BinAttributes, Single):
     reducer: ClassVar[Reducer] = MEAN
 
 
-@suggests_names
-@documented_as(avg_pool)
-def adaptive_avg_pool(
-    x: Given,
-    output_size: PerAxis,
-    *,
-    like: Like = "openvino",
-    layout: str | None = None,
-    dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
-    min_count: int | str | None = None,
-    out: Array | None = None,
-    engine: Engine = "auto",
-    threads: int | None = None,
-) -> Array:
+@function_of(AdaptiveAvgPool, avg_pool)
+def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
     """Average adaptive windows, to a given output size.
 
     Parameters
@@ -178,5 +166,51 @@ def adaptive_avg_pool(
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)
     """
-    op = made(AdaptiveAvgPool, output_size, like)
-    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
+    return pooled(AdaptiveAvgPool, x, output_size, **options)[0]
+
+
+@dataclass(frozen=True)
+class AreaPool(BinAttributes, Single):
+    """Area pooling: the mean over each of equal parts of the input, whatever the ratio of the sizes.
+
+    No framework has it, so a dialect sets nothing.
+    """
+
+    name: ClassVar[str] = "area"
+    title: ClassVar[str] = "area pooling"
+    reducer: ClassVar[Reducer] = MEAN
+    rules_of: ClassVar[str | None] = "adaptive-avg"
+
+    def windows_of(self, size: int, output: int) -> Bins:
+        """The equal parts of an axis."""
+        return cells(size, output)
+
+
+@function_of(AreaPool, adaptive_avg_pool)
+def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
+    """Average the area of each output cell, to a given output size.
+
+    Parameters
+    ----------
+    output_size : int or sequence of int
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W. It may be longer than the
+        input.
+
+    Notes
+    -----
+    Cell i of an axis of length n covers [i*n / out, (i+1)*n / out). An element counts by the length of its overlap with
+    the cell, in whole numbers: weights are multiplied by out / gcd(n, out). Integers are averaged exactly and rounded
+    half to even; rounding of floats is that of `avg_pool`. Missing elements leave their weights out of the divisor.
+
+    References
+    ----------
+    OpenCV `INTER_AREA` computes the same up to its rounding where the output is smaller; Pillow `BOX` and PyTorch
+    `interpolate(mode="area")` where n is a multiple of out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> area_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
+    array([[[1.8, 4.2]]], dtype=float32)
+    """
+    return pooled(AreaPool, x, output_size, **options)[0]

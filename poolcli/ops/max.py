@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, overload
 
-from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType
+from poolcli.arguments import IndexType, PerAxis
 from poolcli.ops.api import (
     Picking,
     PickingBinOptions,
     PickingOptions,
+    SlidingOptions,
     asked_for,
-    documented_as,
-    made,
-    run,
-    suggests_names,
+    function_of,
+    pooled,
 )
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
@@ -50,31 +48,11 @@ def max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@suggests_names
-@documented_as(avg_pool)
+@function_of(MaxPool, avg_pool)
 def max_pool(
-    x: Given,
-    kernel: PerAxis,
-    *,
-    strides: PerAxis | None = None,
-    pads: PerAxis | None = None,
-    pads_begin: PerAxis = 0,
-    pads_end: PerAxis = 0,
-    dilations: PerAxis = 1,
-    auto_pad: AutoPad = "explicit",
-    rounding_type: RoundingType = "floor",
-    axis: int | None = None,
-    index_element_type: IndexType = "i64",
-    return_indices: bool = False,
-    like: Like = "openvino",
-    layout: str | None = None,
-    dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
-    min_count: int | str | None = None,
-    out: Array | None = None,
-    engine: Engine = "auto",
-    threads: int | None = None,
-) -> Array | tuple[Array, Array]:
+    x: Given, kernel: PerAxis, *, axis: int | None = None, index_element_type: IndexType = "i64",
+    return_indices: bool = False, **options: Unpack[SlidingOptions],
+) -> Array | tuple[Array, Array]:  # fmt: skip
     """Take the maximum of each window, and optionally its index (argmax).
 
     Parameters
@@ -109,9 +87,8 @@ def max_pool(
     >>> max_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
-    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    op = made(MaxPool, *windows, axis, index_element_type, pads=pads)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))
+    own = {"axis": axis, "index_element_type": index_element_type}
+    return asked_for(pooled(MaxPool, x, kernel, return_indices, **own, **options))
 
 
 @dataclass(frozen=True)
@@ -137,22 +114,9 @@ def adaptive_max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@suggests_names
-@documented_as(max_pool)
+@function_of(AdaptiveMaxPool, max_pool)
 def adaptive_max_pool(
-    x: Given,
-    output_size: PerAxis,
-    *,
-    index_element_type: IndexType = "i64",
-    return_indices: bool = False,
-    like: Like = "openvino",
-    layout: str | None = None,
-    dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
-    min_count: int | str | None = None,
-    out: Array | None = None,
-    engine: Engine = "auto",
-    threads: int | None = None,
+    x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
 ) -> Array | tuple[Array, Array]:
     """Take the maximum of adaptive windows, to a given output size, and optionally its index (argmax).
 
@@ -186,8 +150,7 @@ def adaptive_max_pool(
     >>> adaptive_max_pool(np.array([[[1, 5, 2, 7, 3]]], dtype="int16"), 2, return_indices=True)
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
-    op = made(AdaptiveMaxPool, output_size, like, index_element_type)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))
+    return asked_for(pooled(AdaptiveMaxPool, x, output_size, return_indices, **options))
 
 
 @dataclass(frozen=True)
@@ -214,30 +177,9 @@ def min_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@suggests_names
-@documented_as(max_pool)
+@function_of(MinPool, max_pool)
 def min_pool(
-    x: Given,
-    kernel: PerAxis,
-    *,
-    strides: PerAxis | None = None,
-    pads: PerAxis | None = None,
-    pads_begin: PerAxis = 0,
-    pads_end: PerAxis = 0,
-    dilations: PerAxis = 1,
-    auto_pad: AutoPad = "explicit",
-    rounding_type: RoundingType = "floor",
-    axis: int | None = None,
-    index_element_type: IndexType = "i64",
-    return_indices: bool = False,
-    like: Like = "openvino",
-    layout: str | None = None,
-    dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
-    min_count: int | str | None = None,
-    out: Array | None = None,
-    engine: Engine = "auto",
-    threads: int | None = None,
+    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
 ) -> Array | tuple[Array, Array]:
     """Take the minimum of each window, and optionally its index (argmin).
 
@@ -263,6 +205,4 @@ def min_pool(
     >>> min_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[1, 2]]]], dtype=uint8), array([[[[0, 2]]]]))
     """
-    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    op = made(MinPool, *windows, axis, index_element_type, pads=pads)
-    return asked_for(run(op, x, return_indices, layout, dtype, missing, min_count, out, engine, threads))
+    return asked_for(pooled(MinPool, x, kernel, return_indices, **options))
