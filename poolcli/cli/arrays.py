@@ -259,7 +259,7 @@ def _headers(text: str, options: ReadOptions) -> list[Header]:
 
 
 def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:
-    from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
+    from poolcli.report.as_json import error_document, to_json
 
     arrays = [
         {
@@ -272,7 +272,7 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
         for header in headers
     ]
     document = {"path": path, "format": headers[0].format if headers else None, "arrays": arrays}
-    print(to_json({"schema_version": SCHEMA_VERSION, **document, "error": error_document(error)}))
+    print(to_json({**document, "error": error_document(error)}))
 
 
 def _print_table(path: str, headers: list[Header]) -> None:

@@ -84,9 +84,4 @@ def _warm() -> None:
 
 
 def _answer(request: Reporting, document: Mapping[str, Any], text: str) -> None:
-    if request.json:
-        from poolcli.report.as_json import SCHEMA_VERSION, to_json
-
-        print(to_json({"schema_version": SCHEMA_VERSION, **document}))
-    elif not request.quiet:
-        print(printable(text))
+    request.answer(lambda: document, lambda: printable(text))

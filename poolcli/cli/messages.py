@@ -51,10 +51,9 @@ def refuse(error: PoolError, arguments: Sequence[str]) -> None:
     name = command_named(arguments[0]) if arguments else None
     error = error.to([each.name for each in made(name).taken]) if name else error  # offers what the command has
     if "--json" in arguments:
-        from poolcli.report.as_json import SCHEMA_VERSION, error_document, to_json
+        from poolcli.report.as_json import error_document, to_json
 
-        document = to_json({"schema_version": SCHEMA_VERSION, "error": error_document(error)})
-        print(document, file=sys.stderr if "-" in arguments else sys.stdout)
+        print(to_json({"error": error_document(error)}), file=sys.stderr if "-" in arguments else sys.stdout)
     complain(error)
 
 

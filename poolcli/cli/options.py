@@ -170,8 +170,8 @@ class Reporting:
         "-h", "--help", "--help-all", panel=RUN, help="Show the usual options; --help-all shows every option.",
     )] = False
 
-    def answer(self, document: Callable[[], Any], view: Callable[[], Any]) -> None:
-        """Prints the answer of a command: a document as JSON, a view for people, or nothing if quiet."""
+    def answer(self, document: Callable[[], Any], view: Callable[[], Any], quiet: str = "") -> None:
+        """Prints the answer of a command: a document as JSON, a view for people, or what is left of it if quiet."""
         if self.json:
             from poolcli.report.as_json import to_json
 
@@ -180,6 +180,8 @@ class Reporting:
             from poolcli.report.console import show
 
             show(view(), sys.stdout)
+        elif quiet:
+            print(quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

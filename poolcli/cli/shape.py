@@ -1,7 +1,6 @@
 """The commands `shape` and `chain`: what comes out of one operator and why, and of a sequence of layers."""
 
 import os
-import sys
 from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -110,17 +109,21 @@ def shape(asked: ShapeOptions) -> int:
     op = operator_of(request.op, attributes_of(request.op, request))
     plan = _plan(op, request)
     _write_files(plan, request)
-    if request.json:
-        from poolcli.report.as_json import plan_document, to_json
-
-        print(to_json(plan_document(plan) | _documents(plan, request)))
-    elif request.quiet:
-        print(",".join(str(size) for size in plan.output_shape))
-    else:
-        from poolcli.report.plan import plan_view
-
-        _show(plan_view(plan, [fact.message for fact in plan.facts]), *_views(plan, request))
+    size = ",".join(map(str, plan.output_shape))
+    request.answer(partial(_document, plan, request), partial(_view, plan, request), size)
     return 0
+
+
+def _document(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
+    from poolcli.report.as_json import plan_document
+
+    return plan_document(plan) | _documents(plan, request)
+
+
+def _view(plan: Plan, request: ShapeOptions) -> "RenderableType":
+    from poolcli.report.outcome import plan_view, spaced
+
+    return spaced(plan_view(plan, [fact.message for fact in plan.facts]), *_views(plan, request))
 
 
 def _refuse_without_effect(request: ShapeOptions) -> None:
@@ -151,15 +154,6 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
     if request.output:
         opset = {} if request.opset is None else {"opset": request.opset}
         plan.save_onnx(request.output, **opset, overwrite=request.overwrite)
-
-
-def _show(*views: "RenderableType") -> None:
-    from poolcli.report.console import show
-
-    for i, view in enumerate(views):
-        if i:
-            print()
-        show(view, sys.stdout)
 
 
 def _asks_more(request: ShapeOptions) -> bool:
@@ -204,16 +198,20 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
     near = [] if found else nearest(asked)
     if found:
         _write_files(found[0].plan, request)
-    if request.json:
-        from poolcli.report.as_json import answers_document, to_json
+    told = (request.op, asked.op.like, shape, lengths, given, found, near)
 
-        document = answers_document(request.op, asked.op.like, shape, lengths, given, found, near)
-        print(to_json(document | (_documents(found[0].plan, request) if found else {})))
-    else:
+    def document() -> dict[str, Any]:
+        from poolcli.report.as_json import answers_document
+
+        return answers_document(*told) | (_documents(found[0].plan, request) if found else {})
+
+    def view() -> "RenderableType":
         from poolcli.report.explain import answers_view, no_answers_view
+        from poolcli.report.outcome import spaced
 
-        views = [answers_view(found), *_views(found[0].plan, request)] if found else [no_answers_view(near, given)]
-        _show(*views)
+        return spaced(answers_view(found), *_views(found[0].plan, request)) if found else no_answers_view(near, given)
+
+    replace(request, quiet=False).answer(document, view)
     return 0 if found else 1
 
 
@@ -266,10 +264,8 @@ def chain(request: ChainOptions) -> int:
     from poolcli.explain.chain import chain as follow
 
     found = follow(parse_numbers("SHAPE", request.shape), request.layers, like=request.like, layout=request.layout)
-    if request.quiet and not request.json:
-        print(",".join(map(str, found.layers[-1].output)))
-        return 0
     from poolcli.report import as_json, explain
 
-    request.answer(lambda: as_json.chain_document(found), lambda: explain.chain_view(found))
+    last = ",".join(map(str, found.layers[-1].output))
+    request.answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), last)
     return 0

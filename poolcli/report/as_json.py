@@ -16,21 +16,20 @@ from poolcli.explain.steps import window
 from poolcli.message_fields import as_typed, field, on_command_line
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Outcome, Stored
+from poolcli.pooling.outcome import Outcome
 from poolcli.windows import Bins, Sliding
 
 SCHEMA_VERSION = 1
 
 
 def to_json(document: dict[str, Any]) -> str:
-    """The document on one line, ASCII only, so that any name survives."""
-    return json.dumps(document, ensure_ascii=True, allow_nan=False)
+    """The document with the version of its schema on one line, ASCII only, so that any name survives."""
+    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=True, allow_nan=False)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """What a plan alone can say; `outcome_document` has the same keys and fills in the rest."""
     return {
-        "schema_version": SCHEMA_VERSION,
         "op": plan.op,
         "like": plan.like,
         "attributes": plan.attributes,
@@ -54,31 +53,23 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
     """The report of one job."""
-    plan, job = outcome.plan, outcome.job
-    document = (
-        plan_document(plan)
-        if plan
-        else dict.fromkeys(_KEYS) | {"schema_version": SCHEMA_VERSION, "axes": [], "notes": []}
-    )
-    document |= {
+    job, stored, indices = outcome.job, outcome.output, outcome.indices
+    document = plan_document(outcome.plan) if outcome.plan else dict.fromkeys(_KEYS) | {"axes": []}
+    if stored:
+        output = {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
+    return document | {
         "op": op,
         "like": like,
-        "notes": [on_command_line(note) for note in outcome.notes],
+        "input": (document["input"] or {"shape": None, "dtype": None, "layout": None})
+        | {"path": job.source.path, "dataset": outcome.header.key if outcome.header else job.source.key},
+        "output": output if stored else {"path": job.output},
+        "indices": indices and {"path": indices.path, "dtype": indices.dtype},
+        "notes": ["skipped: the output exists"] if outcome.skipped else [*map(on_command_line, outcome.notes)],
         "engine": outcome.engine,
         "threads": outcome.threads,
+        "seconds": {phase: round(seconds, 6) for phase, seconds in outcome.seconds.items()},
+        "error": error_document(outcome.error),
     }
-    document["input"] = (document["input"] or {"shape": None, "dtype": None, "layout": None}) | {
-        "path": job.source.path,
-        "dataset": outcome.header.key if outcome.header else job.source.key,
-    }
-    document["output"] = _stored_document(outcome.output) or {"path": job.output}
-    if outcome.indices:
-        document["indices"] = {"path": outcome.indices.path, "dtype": outcome.indices.dtype}
-    document["seconds"] = {phase: round(seconds, 6) for phase, seconds in outcome.seconds.items()}
-    document["error"] = error_document(outcome.error)
-    if outcome.skipped:
-        document["notes"] = ["skipped: the output exists"]
-    return document
 
 
 def error_document(error: PoolError | None) -> dict[str, str | None] | None:
@@ -88,40 +79,26 @@ def error_document(error: PoolError | None) -> dict[str, str | None] | None:
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:
     """One spatial axis. An adaptive axis has a kernel and a stride where fixed ones give the same windows."""
-    windows = axis.windows
-    if isinstance(windows, Bins):
-        kernel, stride = windows.equal_to or (None, None)
-        dilation, pad_begin, pad_end = 1, 0, 0
-    else:
-        kernel, stride, dilation = windows.kernel, windows.stride, windows.dilation
-        pad_begin, pad_end = windows.pad_begin, windows.pad_end
+    w = axis.windows
+    kernel, stride = (w.equal_to or (None, None)) if isinstance(w, Bins) else (w.kernel, w.stride)
     return {
         "name": axis.name,
-        "input": windows.size,
-        "output": windows.output,
+        "input": w.size,
+        "output": w.output,
         "kernel": kernel,
         "stride": stride,
-        "dilation": dilation,
-        "pad_begin": pad_begin,
-        "pad_end": pad_end,
-        "unused": windows.unused,
-        "empty_windows": windows.empty_windows,
+        "dilation": getattr(w, "dilation", 1),
+        "pad_begin": getattr(w, "pad_begin", 0),
+        "pad_end": getattr(w, "pad_end", 0),
+        "unused": w.unused,
+        "empty_windows": w.empty_windows,
         "formula": axis.formula,
     }
 
 
-def _stored_document(stored: Stored | None) -> dict[str, Any] | None:
-    if stored is None:
-        return None
-    return {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
-
-
 _KEYS = (
-    "schema_version", "op", "like", "attributes", "input", "output", "axes", "indices", "notes",
-    "engine", "threads", "seconds", "error",
+    "op", "like", "attributes", "input", "output", "axes", "indices", "notes", "engine", "threads", "seconds", "error",
 )  # fmt: skip
-
-
 MOST_WINDOWS = 1_000_000
 
 
@@ -182,7 +159,6 @@ def answers_document(
 ) -> dict[str, Any]:
     """The answers to the inverse question, plainest first; else what was searched, and the nearest lengths."""
     return {
-        "schema_version": SCHEMA_VERSION,
         "op": op,
         "like": like,
         "input": {"shape": list(shape)},
@@ -201,12 +177,7 @@ def answers_document(
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
-    """What is known after each layer."""
-    return {"schema_version": SCHEMA_VERSION, **chain_facts(chain)}
-
-
-def chain_facts(chain: Chain) -> dict[str, Any]:
-    """The same beside other facts; lists have one entry per spatial axis."""
+    """What is known after each layer; lists have one entry per spatial axis."""
     return {
         "shape": list(chain.input_shape),
         "layout": chain.layout,

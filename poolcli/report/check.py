@@ -17,7 +17,7 @@ from poolcli.message_fields import field, on_command_line, printable
 from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
-from poolcli.report.as_json import SCHEMA_VERSION, chain_facts
+from poolcli.report.as_json import chain_document
 from poolcli.report.console import grid, plain_table
 from poolcli.report.explain import chain_view
 
@@ -138,8 +138,8 @@ def findings_document(
     layers = [_layer(finding) | ({"to": _written(there)} if there else {}) for finding, there in answers]
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
-    followed = {"chain": chain_facts(chain)} if chain else {}
-    return {"schema_version": SCHEMA_VERSION, "path": path, "layers": layers, "data": finite or None, **followed}
+    followed = {"chain": chain_document(chain)} if chain else {}
+    return {"path": path, "layers": layers, "data": finite or None, **followed}
 
 
 def _layer(finding: Finding) -> dict[str, Any]:

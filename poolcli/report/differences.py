@@ -11,7 +11,6 @@ from rich.text import Text
 from poolcli.explain.diff_arrays import Difference
 from poolcli.layouts import named_shape
 from poolcli.message_fields import printable
-from poolcli.report.as_json import SCHEMA_VERSION
 from poolcli.report.console import grid
 
 
@@ -51,7 +50,6 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
     """The same facts as JSON; what is no finite number is a word."""
     finite = {name: value if isfinite(value) else str(value) for name, value in _numbers(found).items()}
     return {
-        "schema_version": SCHEMA_VERSION,
         "a": {"path": first, "dtype": found.dtypes[0]},
         "b": {"path": second, "dtype": found.dtypes[1]},
         "shape": list(found.shape),

@@ -26,7 +26,7 @@ from poolcli.message_fields import field, on_command_line
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import MEAN
-from poolcli.report.as_json import SCHEMA_VERSION, options_of
+from poolcli.report.as_json import options_of
 from poolcli.report.console import grid, plain_table
 from poolcli.windows import Cells, Sliding, cells
 
@@ -260,7 +260,6 @@ def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[
         for pair in pairs
     )
     return {
-        "schema_version": SCHEMA_VERSION,
         **first,
         "also": also,
         "fits": bool(found) and found[0].fits,

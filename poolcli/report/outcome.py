@@ -1,8 +1,8 @@
-"""The report of jobs for a person: one job in full, or a run over several inputs."""
+"""The reports of plans, jobs and pyramids for a person: one job in full, or a run over several inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,99 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.dialects import DIALECTS
 from poolcli.layouts import named_shape
-from poolcli.message_fields import on_command_line, printable
-from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
-from poolcli.report.as_json import SCHEMA_VERSION
-from poolcli.report.console import notes_view, plain_table
-from poolcli.report.plan import axes_table, ends_table, facts_view, spaced, title
+from poolcli.message_fields import field, on_command_line, printable
+from poolcli.ops import OPERATORS
+from poolcli.plan import Plan
+from poolcli.report.console import grid, notes_view, plain_table
+from poolcli.windows import Bins, Cells
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # which the report of a plan alone needs not
+    from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
     from poolcli.pooling.pyramid import Made
     from poolcli.pooling.pyramid_plan import Pyramid
 
 SHOWN = 10  # names in a note
+End = tuple[str, str, str, str]  # of a report: input, output or indices, its shape with axis names, type, path
+OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
+
+
+def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closing: str = "") -> RenderableType:
+    """The report of a plan; of a job with the `ends` that are files, and what is said last."""
+    ends = ends or (
+        ("input", named_shape(plan.layout, plan.input_shape), plan.dtype, ""),
+        ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
+    )
+    like = f", as {DIALECTS[plan.like].title}" if OPERATORS[plan.op].rules_of is None else ""
+    heading = Group(Text(f"{plan.op} pooling{like}", style="bold"), ends_table(ends))
+    facts = facts_view(plan, notes)
+    return spaced(heading, axes_table(plan), Group(facts, Text(closing, style="dim")) if closing else facts)
+
+
+def spaced(*parts: RenderableType) -> Group:
+    """The parts with an empty line between any two."""
+    first, *others = parts
+    return Group(first, *(row for part in others for row in ("", part)))
+
+
+def axes_table(plan: Plan) -> Table:
+    """One row for each spatial axis, with the formula of its length."""
+    table = plain_table()
+    sliding = not isinstance(plan.axes[0].windows, Bins)
+    for heading in ("axis", "input", *(("kernel", "stride", "dilation", "pads") if sliding else ()), "output"):
+        table.add_column(heading, justify="left" if heading == "axis" else "right", no_wrap=True)
+    table.add_column("formula" if sliding else "windows", overflow="fold")
+    for axis in plan.axes:
+        w = axis.windows
+        if isinstance(w, Bins):
+            table.add_row(axis.name, str(w.size), str(w.output), _bins_text(w))
+        else:
+            pads = f"{w.pad_begin},{w.pad_end}"
+            middle = (str(w.kernel), str(w.stride), str(w.dilation), pads)
+            table.add_row(axis.name, str(w.size), *middle, str(w.output), axis.formula)
+    return table
+
+
+def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
+    """The attributes that are not numbers of an axis, the rules of divisor and indices, and the notes."""
+    table = grid()
+    words = [
+        f"{name} {str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in plan.attributes.items()
+        if value is not None and not isinstance(value, list) and name not in OF_INDICES
+    ]
+    if words:
+        table.add_row("rules", ", ".join(words))
+    if plan.guessed and not plan.doubts:
+        told = f"{','.join(plan.layout)} (assumed; {field('layout', f'N{plan.layout[2:]}C')} to change)"
+        table.add_row("axes", on_command_line(told))
+    if plan.divisor_rule:
+        table.add_row("divisor", plan.divisor_rule)
+    if plan.index:
+        table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
+    for note in notes:
+        table.add_row(Text("note", style="yellow"), Text(on_command_line(note)))
+    return table
+
+
+def ends_table(rows: Iterable[End]) -> Table:
+    """Input, output and indices, a line each."""
+    table = grid()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, shape, dtype, path in rows:
+        table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
+    return table
+
+
+def _bins_text(w: Bins) -> str:
+    if isinstance(w, Cells):
+        return f"{w.size}/{w.output} long, elements count in part"
+    if w.equal_to:
+        return "equal to kernel {}, stride {}".format(*w.equal_to)
+    low, high = w.lengths
+    return f"{low} long" if low == high else f"{low} or {high} long"
 
 
 def outcome_view(outcome: Outcome) -> RenderableType:
@@ -38,8 +119,7 @@ def outcome_view(outcome: Outcome) -> RenderableType:
     for name, stored in (("output", outcome.output), ("indices", outcome.indices)):
         if stored:
             ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, _target(stored)))
-    facts = Group(facts_view(plan, outcome.notes), Text(_closing(outcome), style="dim"))
-    return spaced(Text(title(plan), style="bold"), ends_table(ends), axes_table(plan), facts)
+    return plan_view(plan, outcome.notes, ends, _closing(outcome))
 
 
 def _bundle_view(outcome: Outcome) -> RenderableType:
@@ -138,21 +218,20 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     stored = f"chunks {','.join(map(str, pyramid.grid.chunks))}"
     stored += f", shards {','.join(map(str, pyramid.grid.shards))}" if pyramid.grid.shards else ""
     storage = Text(printable(f"axes {names}; {units + '; ' if units else ''}{stored}"))
-    parts: list[RenderableType] = [ends_table(ends), table, storage]
+    parts: list[RenderableType] = [Group(Text("pyramid"), ends_table(ends)), table, storage]
     if notes:
         parts.append(notes_view(notes))
     if made is None and not dry_run:
         parts.append(Text("is already complete, made from this input"))
     elif made is not None:
         parts.append(Text(f"{made.engine}, {sum(made.seconds.values()):.3g} s"))
-    return spaced(Text("pyramid"), *parts)
+    return spaced(*parts)
 
 
 def pyramid_document(pyramid: Pyramid, made: Made | None) -> dict[str, Any]:
     """The pyramid as JSON."""
     header = pyramid.header
     return {
-        "schema_version": SCHEMA_VERSION,
         "input": {
             "path": pyramid.source.path,
             "dataset": header.key,
