@@ -1,9 +1,12 @@
-"""Spelling suggestions: the known words with a difflib ratio of at least 0.7, the best first."""
+"""What people may have meant: known words by their spelling (a difflib ratio of at least 0.7, the best first), and by a
+table of what other programs call a field, an option or a command.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 MIN_RATIO = 0.7  # of difflib's ratio, 1 for the same word
 MOST = 3  # words that are proposed at once
@@ -64,3 +67,155 @@ def listed(words: Iterable[str], joint: str = "or") -> str:
 def _plain(word: str) -> str:
     """What two words are compared by: not by what all options begin with."""
     return word.lower().replace("_", "-").removeprefix("--")
+
+
+# Each row has what is said here first, and behind it the words that people type. Where a number or a name stands in
+# braces, what was typed takes its place.
+T = TypeVar("T")
+
+# What other frameworks call a field. The command line takes these as options, without a message.
+OTHER_NAMES = {
+    "kernel": ("kernel-size", "kernel-shape", "ksize", "pool-size", "window-size"),
+    "output_size": ("output-shape",),
+    "strides": ("stride",),
+    "pads": ("padding", "pad"),
+    "dilations": ("dilation",),
+    "rounding_type": ("rounding",),
+    "p": ("norm-type",),
+    "like": ("dialect", "framework"),
+    "layout": ("data-format",),
+    "dtype": ("output-dtype",),
+    "indices": ("return-indices",),
+    "output": ("out",),
+}
+# Flags of other frameworks: the field that each sets, to which value when it is true and to which when it is false.
+FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
+    "ceil-mode": ("rounding_type", "ceil", "floor"),
+    "count-include-pad": ("exclude_pad", False, True),
+    "include-pad": ("exclude_pad", False, True),
+}
+# Keywords of other libraries whose names the command line does not have, or has for something else.
+KEYWORDS = {
+    "x": ("input", "image", "array", "value", "x", "data"),
+    "kernel": ("k",),
+    "strides": ("s",),
+    "pads": ("p",),
+    "return_indices": ("indices", "include-batch-in-index"),
+}
+
+
+def _by_word(rows: Mapping[T, str]) -> dict[str, T]:
+    return {word: meaning for meaning, words in rows.items() for word in words.split()}
+
+
+# Of several settings the first whose option the command has is meant; one with @ is another command's.
+SETTINGS: dict[str, tuple[str, ...]] = _by_word({
+    ("--output-size 1", "@adaptive-avg --output-size 1"): "global global-pool",
+    ("--overwrite",): "force replace clobber yes f y overwrite-existing",
+    ("--skip-existing",): "no-clobber no-overwrite keep-existing ignore-existing skip",
+    ("--resume",): "continue restart",
+    ("--jobs {4}", "--threads {4}"): "j workers num-workers n-jobs nproc processes parallel cores num-threads",
+    ("--quiet",): "silent no-progress no-report",
+    ("--rounding-type ceil", "--edge ceil"): "ceil",
+    ("--rounding-type floor", "--edge floor"): "floor no-ceil-mode",
+    ("--rounding-type {ceil}", "--edge {ceil}"): "rounding-mode round round-mode",
+    ("--output-size {7}", "--kernel {2}", "--solve {28}", "--input-shape NAME={1,3,640,640}"):
+        "size shape output-dim out-size",
+    ("--output-size {7}", "--solve {28}", "@adaptive-avg --output-size {7}"):
+        "target-size target new-size resize-to output-height output-width width height",
+    ("--kernel {2} --strides {2}", "--kernel {2}", "--output-size {7}"):
+        "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter "
+        "resize downscale geometry scale-down zoom "
+        "rescale-factor thumbnail",
+    ("--kernel {2}",): "filter-size window-shape window win win-size kernel-width kernel-height ks",
+    ("--strides {2}",): "step steps subsample hop hop-length window-strides",
+    ("--pads {1}",): "pad-width padding-size pad-size pads-both",
+    ("--pads-begin {1}",): "padding-begin padding-start pad-before pads-start pad-begin",
+    ("--pads-end {1}",): "padding-end pad-after pad-end",
+    ("--dilations {2}",): "rate dilation-rate atrous window-dilation window-dilations",
+    ("--auto-pad {same_upper}",): "padding-type pad-mode pad-type autopad",
+    ("--p {2}",): "norm power ord order pnorm exponent",
+    ("--divisor-override {4}",): "divisor",
+    ("--exclude-pad",): "exclusive ignore-pad no-pad-count no-include-pad no-count-include-pad",
+    ("--include-pad",): "count-pad pad-included no-exclude-pad",
+    ("--layout {NCHW}",):
+        "input-layout layout-in input-format axes axis-order dims order-of-axes data-layout channel-order channel-axis",
+    ("--layout NHWC",): "channels-last channel-last nhwc",
+    ("--layout NCHW",): "channels-first channel-first nchw",
+    ("--output-layout {NCHW}",): "layout-out out-layout",
+    ("--dtype {float32}",): "type output-type out-dtype out-type astype cast precision",
+    ("--input-dtype {float32}",): "input-type in-dtype",
+    ("--dataset {/data}",): "key array variable var dataset-name name group",
+    ("--pages {1}",): "page frame frames",
+    ("--missing {nan}",): "nodata no-data nan fill-value fillvalue ignore-value mask-value",
+    ("--rescale", "--rescale {0,1}"): "normalize stretch autoscale",
+    ("--linear-light",): "gamma linear srgb",
+    ("--indices {where.npy}",): "return-index return-mask argmax argmin with-indices index output-indices",
+    ("--index-element-type {i64}",): "index-type index-dtype argmax-dtype targmax",
+    ("--format {npy}",): "ext extension suffix output-format out-format file-format",
+    ("--output {y.npy}", "--picture {plan.svg}"):
+        "dest destination outfile output-file output-dir outdir out-dir output-path to-file save "
+        "dst target-file result",
+    ("--recursive",): "subfolders subdirs walk",
+    ("--quality {90}",): "q jpeg-quality compression-quality compression quality-factor",
+    ("--engine {auto}",): "backend impl",
+    ("--max-memory {2G}",): "mem memory memory-limit ram max-ram mem-limit",
+    ("--cluster {local}",): "scheduler dask address client",
+    ("--shard {1/8}",): "part split rank",
+    ("--dry-run",): "simulate dryrun plan what-if no-act just-print",
+    ("--explain", "--verbose"): "why steps-shown show formula",
+    ("--debug",): "trace traceback backtrace",
+    ("--atol {1e-6}",): "tolerance tol eps epsilon abs-tol threshold thresh max-diff",
+    ("--rtol {1e-5}",): "rel-tol relative",
+    ("--input-shape NAME=1,3,640,640",): "batch input-size",
+    ("--input-shape NAME={1,3,640,640}",): "input dims-in",
+    ("--to {pytorch}",): "framework-to convert export",
+    ("--like {pytorch}",): "semantics mode style compat",
+    ("--picture {plan.svg}", "--preview"): "plot draw image svg png html figure",
+    ("--scale {z=1,y=1,x=1}",): "spacing voxel-size resolution pixel-size",
+    ("--unit {micrometer}",): "units",
+    ("--levels {3}",): "num-levels n-levels max-level max-layer scales",
+    ("--op {avg}",): "method reducer function func agg aggregation reduction",
+    ("--ngff {0.5}",): "version format-version",
+    ("--chunks {64}",): "chunk chunksize chunk-size",
+    ("--layer {pool1}",): "layer-name node",
+})  # fmt: skip
+
+# What people type for a command. INPUT, SHAPE and the like are what was typed behind it.
+COMMANDS_MEANT = _by_word({
+    "avg INPUT -k 2 -s 2":
+        "resize scale downscale downsample halve thumbnail shrink bin reduce pool pooling",
+    "shape OP SHAPE -k 2 --to pytorch": "convert",
+    "shape OP SHAPE -k 2 --explain": "explain",
+    "shape OP SHAPE -k 2 --windows": "windows",
+    "shape OP SHAPE -k 2": "plan size",
+    "shape OP SHAPE --solve 2": "solve",
+    "shape OP SHAPE -k 2 --picture plan.svg": "picture plot draw",
+    "avg INPUT -k 2 -s 2 --preview": "preview",
+    "compare INPUT INPUT": "diff cmp",
+    "check MODEL": "verify validate lint",
+    "info INPUT": "ls list show inspect header headers",
+    "identify INPUT INPUT": "guess find",
+    "cache clear": "clean clear",
+    "cache warm": "warm",
+    "merge FOLDER": "join combine",
+    "--version": "version",
+})  # fmt: skip
+
+# What there is nothing for.
+REASONS = _by_word({
+    "poolcli computes on the CPU; leave it out": "device gpu cuda cpu mps",
+    "inputs are positional arguments; leave it out": "i in infile input-file src source",
+    "a file is one tensor, whatever its batch; leave it out": "batch-size bs",
+    "only constant padding exists; --include-pad controls the divisor":
+        "padding-mode padding-value border border-mode boundary edge-mode fill cval",
+})  # fmt: skip
+
+# Parts of names that mean different things, however alike two names are spelt.
+OPPOSITES = (
+    ("input", "output"), ("in", "out"), ("begin", "end"), ("start", "end"), ("before", "after"), ("include", "exclude"),
+    ("min", "max"), ("upper", "lower"), ("atol", "rtol"), ("width", "height"),
+)  # fmt: skip
+
+# Options whose values people write as width by height.
+WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-size", "resize-to")

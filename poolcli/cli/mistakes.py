@@ -14,8 +14,7 @@ from poolcli.cli.program import COMMANDS, OF_THE_PROGRAM, Parameter, made, setti
 from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.suggestions import did_you_mean, listed
-from poolcli.synonyms import COMMANDS_MEANT, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST
+from poolcli.suggestions import COMMANDS_MEANT, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST, did_you_mean, listed
 
 GLOBAL = "global"
 OUTPUT, WINDOW = ("-o", "--output", "-n", "--dry-run"), ("-k", "--kernel", "--kernel-size", "--output-size")

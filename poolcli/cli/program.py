@@ -19,7 +19,7 @@ from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_name
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, on_command_line
-from poolcli.synonyms import FLAGS, OTHER_NAMES
+from poolcli.suggestions import FLAGS, OTHER_NAMES
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."

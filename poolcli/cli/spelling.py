@@ -11,7 +11,7 @@ from poolcli.cli.mistakes import no_option, no_value, refuse_misplaced
 from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, settings
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.synonyms import FLAGS
+from poolcli.suggestions import FLAGS
 
 DASHES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"  # hyphens, dashes and minus signs, none of which is typed

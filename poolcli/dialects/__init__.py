@@ -1,12 +1,11 @@
-"""The rules of each framework, one file each. Bugs of frameworks are not copied."""
+"""The rules of each framework, a file each. Bugs of frameworks are not copied."""
 
 from __future__ import annotations
 
 from poolcli.arguments import one_of
 from poolcli.dialects.dialect import Call, Dialect, IndexBase, Support
-from poolcli.dialects.ngraph import NGRAPH
 from poolcli.dialects.onnx import ONNX
-from poolcli.dialects.openvino import OPENVINO
+from poolcli.dialects.openvino import NGRAPH, OPENVINO
 from poolcli.dialects.pytorch import PYTORCH
 from poolcli.dialects.tensorflow import TENSORFLOW
 

@@ -1,11 +1,11 @@
-"""OpenVINO: AvgPool-1, -14 and -16, MaxPool-8 and -14, AdaptiveAvgPool-8 and AdaptiveMaxPool-8."""
+"""OpenVINO: AvgPool-1, -14 and -16, MaxPool-8 and -14, AdaptiveAvgPool-8 and AdaptiveMaxPool-8; nGraph before it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, Support, is_dilated, joined, too_many_axes
+from poolcli.dialects.dialect import Dialect, Support, counts_pads, is_ceil, is_dilated, joined, too_many_axes
 from poolcli.dialects.steps import Negate, Pad, Pool, Power, Scale
 
 if TYPE_CHECKING:
@@ -83,4 +83,35 @@ OPENVINO = Dialect(
     axis_option=True,
     compared=ROUNDING_TYPES,
     cannot_write=lambda plan: too_many_axes(plan, "OpenVINO"),
+)
+
+
+def _ngraph_call(step: Pool, _: str) -> str:
+    """The call, with the letters of nGraph's specification."""
+    plan = step.plan
+    parts = [f"{letter}={joined(plan, name)}" for letter, name in
+             (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
+    if plan.reducer.divides:
+        parts.append(f"i={str(counts_pads(plan)).lower()}")
+    parts.append(f"ceil_mode={str(is_ceil(plan)).lower()}")
+    return f"{NGRAPH.operators[plan.op].name} {' '.join(parts)}"
+
+
+NGRAPH = Dialect(
+    name="ngraph",
+    title="nGraph",
+    operators={
+        "avg": Support(name="AvgPool", dilations=False),
+        "max": Support(name="MaxPool", dilations=False),
+    },
+    writers={Pool: _ngraph_call},
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=("floor", "ceil"),
+    auto_pads=AUTO_PADS,
+    included="kernel",
+    index_axis=0,
+    retired=True,
+    cannot_write=lambda plan: too_many_axes(plan, "nGraph"),
 )

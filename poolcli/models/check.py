@@ -12,9 +12,8 @@ from typing import Literal, cast
 from poolcli.arguments import LARGEST, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare_dialects
+from poolcli.explain.compare_dialects import compare_dialects, deviations
 from poolcli.explain.convert import convert
-from poolcli.explain.runtime_versions import deviations
 from poolcli.formats.checks import memory_limit_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import as_typed, field, marked, marked_message

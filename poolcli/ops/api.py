@@ -19,8 +19,7 @@ from poolcli.ops.array_interop import as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import whole
-from poolcli.suggestions import did_you_mean, listed
-from poolcli.synonyms import FLAGS, KEYWORDS, OTHER_NAMES, SETTINGS
+from poolcli.suggestions import FLAGS, KEYWORDS, OTHER_NAMES, SETTINGS, did_you_mean, listed
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call

@@ -17,7 +17,7 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.attributes import MAXIMUM, MEAN
-from poolcli.synonyms import FLAGS, OTHER_NAMES, REASONS, SETTINGS
+from poolcli.suggestions import FLAGS, OTHER_NAMES, REASONS, SETTINGS
 from tests.conftest import Cli
 
 MADE = {name: made(name) for name in COMMANDS}

@@ -15,7 +15,7 @@ from PIL import Image
 
 from poolcli.cli.program import COMMANDS, made
 from poolcli.formats import checks
-from poolcli.synonyms import FLAGS
+from poolcli.suggestions import FLAGS
 from tests.cli.test_mistakes import FOUND
 from tests.conftest import SAMPLES, Cli
 

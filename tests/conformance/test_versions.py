@@ -18,8 +18,7 @@ import pytest
 from poolcli import AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.engine import run
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare_dialects, sentences
-from poolcli.explain.runtime_versions import DEVIATIONS, WHOLE, Deviation, deviations
+from poolcli.explain.compare_dialects import DEVIATIONS, WHOLE, Deviation, compare_dialects, deviations, sentences
 from poolcli.plan import Plan, make_plan
 from tests.models.onnxs import model, node
 

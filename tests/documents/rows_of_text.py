@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
-from poolcli.explain.runtime_versions import DEVIATIONS
+from poolcli.explain.compare_dialects import DEVIATIONS
 from poolcli.ops import OPERATORS
 from poolcli.plan.region import whole
 from tests.bench.cold import cold_starts
