@@ -116,7 +116,7 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
     if found is None or found[1] == found[2]:
         return
     _refuse(
-        any(row and row.picture for row in _formats(paths)),
+        any(row and row.picture for row in formats_of(paths)),
         f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
         f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to keep "
         "its aspect",
@@ -125,8 +125,8 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
 
 def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
     """Refuses the first option that was given and has no effect on these jobs."""
-    inputs = _formats(job.source.path for job in jobs)
-    outputs = _formats(job.output for job in jobs if job.output)
+    inputs = formats_of(job.source.path for job in jobs)
+    outputs = formats_of(job.output for job in jobs if job.output)
     several = any(row is None or row.several for row in inputs)
     about_indices = f"applies to indices, which {field('indices', 'where.npy')} writes"
     effects = (  # each option, whether it has an effect, and what it is for
@@ -166,16 +166,12 @@ def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
     )
 
 
-def named_format(path: str) -> Format | None:
-    """The format of a file, going by its name; None where that does not tell."""
-    return with_suffix(path, FORMATS.values())
-
-
 def _refuse(wrong: object, message: str) -> None:
     if wrong:
         raise RequestError(message)
 
 
-def _formats(paths: Iterable[str]) -> list[Format | None]:
+def formats_of(paths: Iterable[str]) -> list[Format | None]:
     """The different formats of files, going by their names; None among them for any other."""
-    return list({row.name if row else "": row for row in map(named_format, paths)}.values())
+    rows = (with_suffix(path, FORMATS.values()) for path in paths)
+    return list({row.name if row else "": row for row in rows}.values())

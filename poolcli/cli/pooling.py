@@ -18,7 +18,7 @@ from poolcli.engine import compiled
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
-from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field, on_command_line, printable
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
@@ -109,7 +109,7 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     """The settings of one of several processes that make one array; what else a shard is shares out whole inputs."""
     if shard is None or several:
         return settings
-    written = with_suffix(request.output or "", FORMATS.values())
+    (written,) = checks.formats_of([request.output or ""])
     if written is None or not written.spreads:
         kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
         raise RequestError(

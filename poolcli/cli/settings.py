@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from poolcli.cli.checks import formats_of
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor
 from poolcli.formats.checks import tensor_layout
 from poolcli.formats.npy import raw_from
-from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, min_count_from
@@ -37,19 +37,14 @@ def settings_of(request: PoolOptions) -> Settings:
     several = tuple(request.dataset) if len(request.dataset) > 1 else None
     return replace(
         array_settings(request),
-        output_layout=request.output_layout,
-        dtype=request.dtype,
-        quality=request.quality,
-        linear_light=request.linear_light,
         rescale=_limits(request.rescale),
         raw=raw_from(request.raw) if request.raw else None,
         arrays=() if request.all else several,
-        skip_existing=request.skip_existing,
     )
 
 
 def array_settings(request: MakesArrays) -> Settings:
-    """The settings that pooling and pyramids have in common."""
+    """The settings that pooling and pyramids have in common, and those of pooling that are as they were typed."""
     refuse_below_one("threads", request.threads)
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_budget(request.max_memory)
@@ -57,31 +52,22 @@ def array_settings(request: MakesArrays) -> Settings:
         from poolcli.runs.executors.dask import check_cluster
 
         check_cluster(request.cluster)
-    return Settings(
-        layout=request.layout,
-        engine=request.engine,
-        threads=request.threads,
-        max_memory=limit,
-        allowed=limit if request.max_memory else None,
-        pages=request.pages,
-        max_pixels=request.max_pixels,
-        allow_external=request.allow_external,
-        missing=_missing(request.missing),
-        min_count=min_count_from(request.min_count),
-        dry_run=request.dry_run,
-        overwrite=request.overwrite,
-        resume=request.resume,
-        chunks=None if request.chunks is None else parse_numbers(field("chunks"), request.chunks),
-        shards=None if request.shards is None else parse_numbers(field("shards"), request.shards),
-    )
+    typed = vars(request).keys() & {own.name for own in fields(Settings)} - {"rescale", "raw"}
+    read: dict[str, Any] = {name: getattr(request, name) for name in typed} | {
+        "max_memory": limit,
+        "allowed": limit if request.max_memory else None,
+        "missing": _missing(request.missing),
+        "min_count": min_count_from(request.min_count),
+    }
+    for name in ("chunks", "shards"):
+        read[name] = parse_numbers(field(name), read[name]) if read[name] is not None else None
+    return Settings(**read)
 
 
 def header_options(request: ReadsHeaders, sources: Sequence[Source]) -> ReadOptions:
     """How headers are read; refuses what has no effect on these files."""
     refuse_below_one("max_pixels", request.max_pixels)
-    if request.pages and not any(
-        row is None or row.picture for row in (with_suffix(each.path, FORMATS.values()) for each in sources)
-    ):
+    if request.pages and not any(row is None or row.picture for row in formats_of(each.path for each in sources)):
         raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
     return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=NO_LIMIT)
 

@@ -221,7 +221,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     if _is_typed(target):
         dtype = request.input_dtype or OPERATORS[request.op].reducer.usual_dtype
         return parse_numbers("SHAPE", target), dtype, layout, ()
-    from poolcli.cli.checks import NONE_OF_SEVERAL, named_format, refuse_width_by_height
+    from poolcli.cli.checks import NONE_OF_SEVERAL, formats_of, refuse_width_by_height
     from poolcli.cli.settings import header_options
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.recognise import in_subprocess_if_fragile
@@ -230,7 +230,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
         refuse_shape(target)
     refuse_width_by_height(request.output_size, [source.path])
-    row = named_format(source.path)
+    (row,) = formats_of([source.path])
     if request.dataset and row is not None and not row.several:
         raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))

@@ -9,10 +9,9 @@ from itertools import islice, pairwise, product
 from typing import Any
 
 from poolcli.dialects import Dialect
-from poolcli.errors import RequestError
 from poolcli.explain.equivalence import equivalents, one_divisor, ratio, reads_same_elements
 from poolcli.ops import OPERATORS
-from poolcli.plan import Plan, make_plan
+from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
 from poolcli.suggestions import listed
 from poolcli.windows import AxisWindows, Bins, Sliding
@@ -232,13 +231,9 @@ def _fitting(
     rank, found = len(plan.axes), dict[object, _Axis]()
     for w in options:
         for axis in _ends(w, words, dialect):
-            try:
-                alone = make_plan(
-                    made((axis,) * rank), (1, 1, *(w.size,) * rank), plan.dtype, output_dtype=plan.output_dtype
-                )
-            except RequestError:
-                continue
-            if reads_same_elements(alone.windows[0], w) and dialect.cannot_write(alone) is None:
+            shape = (1, 1, *(w.size,) * rank)
+            alone = plan_or_none(made((axis,) * rank), shape, plan.dtype, output_dtype=plan.output_dtype)
+            if alone and reads_same_elements(alone.windows[0], w) and dialect.cannot_write(alone) is None:
                 found.setdefault(_factors(plan, plan.windows[i], alone), axis)
                 if not plan.reducer.divides:
                     return [axis]

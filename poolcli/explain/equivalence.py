@@ -14,8 +14,7 @@ from itertools import product
 from math import prod
 
 from poolcli.dialects import DIALECTS
-from poolcli.errors import RequestError
-from poolcli.plan import Plan, make_plan
+from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
@@ -310,7 +309,4 @@ def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) 
 
 def planned(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:
     """The plan of `op` on another shape, of the types and the layout of `plan`; None where it is refused."""
-    try:
-        return make_plan(op, shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
-    except RequestError:
-        return None
+    return plan_or_none(op, shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)

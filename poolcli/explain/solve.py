@@ -13,7 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
-from poolcli.plan import Plan, make_plan
+from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import SlidingAttributes, with_both_ends
 from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean, listed
@@ -216,11 +216,8 @@ def _fitting(asked: Question, i: int, words: dict[str, str], options: Sequence[A
     """Those that the dialect takes: planned on a shape that is this axis in every direction."""
     shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.usual_dtype
     for option in options:
-        try:
-            alone = make_plan(_made(asked, words, (option,)), shape, dtype)
-        except RequestError:
-            continue
-        if alone.empty_windows == 0:
+        alone = plan_or_none(_made(asked, words, (option,)), shape, dtype)
+        if alone and not alone.empty_windows:
             yield option
 
 
@@ -233,16 +230,14 @@ def _reachable(asked: Question, i: int, wanted: int) -> bool:
 def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
     """The answer, where its plan gives the wanted lengths without windows of nothing, and needs its rounding."""
     dtype = asked.op.reducer.usual_dtype
-    try:
-        plan = make_plan(op, asked.shape, dtype, layout=asked.layout)
-        if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
-            down = make_plan(replace(op, rounding_type="floor"), asked.shape, dtype, layout=asked.layout)
-            if down.output_shape == plan.output_shape:
-                return None
-    except RequestError:
+    plan = plan_or_none(op, asked.shape, dtype, layout=asked.layout)
+    if plan is None or plan.empty_windows or tuple(w.output for w in plan.windows) != asked.wanted:
         return None
-    right = tuple(w.output for w in plan.windows) == asked.wanted and plan.empty_windows == 0
-    return Answer(op, plan) if right else None
+    if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
+        down = plan_or_none(replace(op, rounding_type="floor"), asked.shape, dtype, layout=asked.layout)
+        if down is None or down.output_shape == plan.output_shape:
+            return None
+    return Answer(op, plan)
 
 
 def plainness(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Any
 
 from poolcli.arguments import INDEX_TYPES
 from poolcli.dialects import Dialect, IndexBase, dialect_of
@@ -86,6 +87,14 @@ def make_plan(
         min_count=least,
         nodata=nodata if gone else None,
     )
+
+
+def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: Any) -> Plan | None:
+    """The same; None where it is refused."""
+    try:
+        return make_plan(op, shape, dtype, **words)
+    except RequestError:
+        return None
 
 
 def _default_dtype(reducer: Reducer, source: DType) -> DType:

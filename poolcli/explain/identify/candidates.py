@@ -8,11 +8,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.engine import run, run_region
-from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.identify.samples import distances, is_float, largest, slack, step
 from poolcli.formats.records import slices
-from poolcli.plan import Plan, make_plan
+from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region
 from poolcli.system.lazy_imports import Lazy
@@ -84,11 +83,8 @@ class Pair:
 
     def planned(self, op: Attributes) -> Plan | None:
         """The plan of an operator on the input; None where it is refused or gives another shape."""
-        try:
-            plan = make_plan(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=self.y.dtype)
-        except RequestError:
-            return None
-        return plan if plan.output_shape == self.y.shape else None
+        plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=self.y.dtype)
+        return plan if plan and plan.output_shape == self.y.shape else None
 
     def may_fit(self, plan: Plan) -> bool:
         """Whether a plan may give the first outputs, which costs little however many there are."""
