@@ -19,8 +19,7 @@ from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
-from poolcli.pooling.pyramid import Made, is_made, make
-from poolcli.pooling.pyramid_images import prepare, prepare_all
+from poolcli.pooling.pyramid import Made, is_made, make, prepare, prepare_all
 from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
 from poolcli.pooling.pyramid_plan import Pyramid, Request
 from poolcli.runs.executors.dask import spreading

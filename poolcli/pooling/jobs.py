@@ -33,7 +33,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
-from poolcli.pooling.tiles import Clock, Progress, Spread, bytes_of
+from poolcli.pooling.tiles import Clock, Progress, Spread, bytes_of, unseen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def run_job(
     job: Job,
     op: Attributes,
     settings: Settings,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = unseen,
     spread: Spread | None = None,
 ) -> Outcome:
     """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts

@@ -1,4 +1,4 @@
-"""Makes a pyramid level by level, block by block.
+"""Pyramids: of an image with its labels, or of every image of a plate or of series; planned, and made block by block.
 
 The source is read once, block by block: each block is written to the first level, and what is pooled from it to the
 second. Further levels are read from what was written, or from the source again where they are computed from that.
@@ -7,7 +7,8 @@ second. Further levels are read from what was written, or from the source again 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -18,18 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
-from poolcli.formats import ArrayReader, open_array
-from poolcli.formats.checks import byte_count
+from poolcli.errors import PoolError, RequestError
+from poolcli.formats import ArrayReader, Header, Metadata, Source, Spec, open_array
+from poolcli.formats.checks import byte_count, named
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
+from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.documents import encoded, new_arrays
 from poolcli.formats.zarr.library import read_region
+from poolcli.formats.zarr.ome import OME_XML
+from poolcli.formats.zarr.plates import Images
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
+from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
-from poolcli.pooling.outcome import Settings
-from poolcli.pooling.pyramid_plan import Pyramid
+from poolcli.pooling.outcome import Settings, failure
+from poolcli.pooling.pyramid_plan import Pyramid, Request, planned
 from poolcli.pooling.tiles import (
     HELD,
     LARGEST,
@@ -55,6 +61,76 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+def prepare(
+    request: Request, source: Source, header: Header, metadata: Metadata | None, output: str, settings: Settings
+) -> Pyramid:
+    """The pyramid of an input and of its labels; every refusal of the input is a RequestError."""
+    metadata = metadata or Metadata()
+    image = planned(request, source, header, metadata, output, settings)
+    labels: Mapping[str, str] = metadata.ome.get("labels", {})
+    return _with_labels(request, image, labels, settings) if labels else image
+
+
+def prepare_all(request: Request, source: Source, images: Images, output: str, settings: Settings) -> Pyramid:
+    """The pyramid of the first of several images, which has those of the others."""
+    options = replace(settings.read_options, first_level=True)
+
+    def each_of() -> Iterator[Pyramid]:
+        for place, key in images.keys.items():
+            image, asked = replace(source, key=key), replace(request, place=place, groups=images.groups)
+            try:
+                with open_array(image, options) as file:
+                    yield prepare(asked, image, file.header, file.metadata, output, settings)
+            except Exception as error:
+                raise failure(error, f"{source.path}:/{key}") from error
+
+    first, *others = each_of()
+    every = (first, *others)
+    counts = Counter(note for each in every for note in dict.fromkeys(each.notes))
+    shared = [note for note, count in counts.items() if count == len(every)]
+    own = [f"{each.source.key}: {note}" for each in every for note in each.notes if note not in shared]
+    beside = dict(images.beside)
+    if (request.scale or request.unit) and beside.pop(OME_XML, None):
+        shared.insert(0, f"left out: {OME_XML}, whose physical sizes are others than {field('scale')} gives")
+    return replace(first, others=tuple(others), beside=beside, notes=(*shared, *own))
+
+
+def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:
+    """The pyramid with those of its labels, stored as they were; notes name those that cannot be pooled."""
+    settings = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
+    reduction, keys = replace(request.reduction, op="mode"), [spec.key for spec in image.specs]
+    found, notes, above = dict[str, Pyramid](), [*image.notes], f"{request.place}labels/"
+    asked = replace(request, reduction=reduction, levels=len(image.levels), of_labels=True)
+    for name, key in labels.items():
+        source = replace(image.source, key=key)
+        try:
+            if not key:
+                raise RequestError("the store has no such level of them")
+            with open_array(source, settings.read_options) as file:
+                place = replace(asked, place=f"{above}{name}/")
+                each = planned(place, source, file.header, file.metadata, image.output, settings)
+            array_names(image.output, [*keys, *(spec.key for spec in each.specs)])
+        except PoolError as error:
+            notes.append(f"left out: the labels {name}: {error}")
+            continue
+        keys += [spec.key for spec in each.specs]
+        found[name] = each
+        notes += [f"labels {name}: {note}" for note in each.notes]
+    if not found:
+        return replace(image, notes=tuple(notes))
+    notes.append(f"pooled with mode: the labels {named(list(found))}")
+    listed = {"labels": list(found)}
+    groups: dict[str, Any] = {above: listed if request.ngff == "0.4" else {"ome": {"version": request.ngff, **listed}}}
+    for each in (image, *found.values()):
+        groups |= each.specs[0].metadata.groups
+    image, *pooled = (replace(each, specs=_in_groups(each.specs, groups)) for each in (image, *found.values()))
+    return replace(image, labels=tuple(pooled), notes=tuple(notes))
+
+
+def _in_groups(specs: Sequence[Spec], groups: Mapping[str, Any]) -> tuple[Spec, ...]:
+    return tuple(replace(spec, metadata=replace(spec.metadata, groups=groups)) for spec in specs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +203,10 @@ def make(
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
-    path, every = pyramid.source.path, pyramid.every
+    path, every, engine, notes = pyramid.source.path, pyramid.every, "none", dict[str, None]()
     before, clock = fingerprint_of(path), Clock()
     identity = _identity(pyramid, before) if settings.resume else None
     finished, total = 0, sum(bytes_of(level.plan) for each in every for level in each.levels if level.plan)
-    made: list[Made] = []
 
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
@@ -142,11 +217,13 @@ def make(
             own = list(islice(left, len(each.levels)))
             source = replace(each.source, key=each.header.key)
             with nullcontext(file) if each is pyramid else open_array(source, settings.read_options) as opened:
-                made.append(_make_levels(each, opened, own, settings, clock, step, spread))
-            finished += sum(bytes_of(level.plan) for level in each.levels if level.plan)
+                for work in _make_levels(each, opened, own, settings, clock, step, spread):
+                    finished += bytes_of(work.plan)
+                    notes |= dict.fromkeys(work.notes)
+                    if each is pyramid:
+                        engine = "numpy" if work.reasons else work.engine
         check_unchanged(path, before)
-    notes = dict.fromkeys(note for each in made for note in each.notes)
-    return Made(made[0].engine, clock.seconds, tuple(notes))
+    return Made(engine, clock.seconds, tuple(notes))
 
 
 def _make_levels(
@@ -157,26 +234,20 @@ def _make_levels(
     clock: Clock,
     progress: Progress,
     spread: Spread | None,
-) -> Made:
-    """Writes the levels of the image or of one of its labels."""
+) -> Iterator[Work]:
+    """Writes the levels of the image or of one of its labels; yields the work of each that is done."""
     room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
     most = LARGEST if room is None else max(1, min(LARGEST, room // HELD))
     if not file.streams:
         held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
         check_fits(held, settings.max_memory)
     at_url = settings.resume and is_url(pyramid.output)
-    engine, notes, finished = "none", dict[str, None](), 0
     opening = FileReading(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
-
-    def step(done: int, of_level: int) -> None:
-        progress(finished + done, of_level)
-
     for number, level in enumerate(pyramid.levels):
         if level.plan is None:
             continue
-        work = work_of(level.plan, settings.engine, settings.threads, clock, step)
-        engine = work.engine
+        work = work_of(level.plan, settings.engine, settings.threads, clock, progress)
         copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
         chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
         largest = min(most, largest_block(level.plan, at_url))
@@ -191,12 +262,9 @@ def _make_levels(
         else:
             source = base.read if base else copying(read, copy, level.plan) if copy else read
             _pool(work, source, levels[number], blocks, room)
-        finished += bytes_of(level.plan)
-        engine = "numpy" if work.reasons else engine
-        notes |= dict.fromkeys(work.notes)
+        yield work
     if len(pyramid.levels) == 1:
         _copy(pyramid, read, levels[0], most, at_url)
-    return Made(engine, {}, tuple(notes))
 
 
 def is_made(pyramid: Pyramid) -> bool:

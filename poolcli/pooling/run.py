@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from dataclasses import field as default
+from functools import partial
+from hashlib import sha256
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
+from poolcli import __version__
 from poolcli.dtypes import lookup
 from poolcli.engine.choose import engine_notes
 from poolcli.errors import RequestError
@@ -18,25 +22,33 @@ from poolcli.formats import (
     Header,
     Metadata,
     RegionWriter,
+    Spec,
+    WriteOptions,
     check_chunks,
     check_output,
     format_of,
+    open_writer,
+    write,
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import named
 from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
-from poolcli.formats.records import whole_region
+from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
-from poolcli.nodata import Missing, min_count_from
+from poolcli.nodata import min_count_from
 from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.region import Region, whole
-from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours
+from poolcli.plan.region import Ranges, Region, whole
+from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours, rescaled
+from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import (
+    HELD,
+    LARGEST,
     POSITION,
+    TILE,
     Clock,
     FileReading,
     Progress,
@@ -51,9 +63,9 @@ from poolcli.pooling.tiles import (
     pool_part,
     pool_spread,
     tile_for,
+    unseen,
     work_of,
 )
-from poolcli.pooling.write import Writer, hidden_from, scaled_metadata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,14 +78,23 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     if layout and own and len(own) > 3 and layout.strip().upper() != own:
         raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
     missing = header.missing if settings.missing is None else settings.missing
-    plan = _plan(op, header, layout, settings, missing, _nodata(job, header, settings))
+    planned = partial(
+        make_plan,
+        op,
+        header.shape,
+        header.dtype,
+        layout=layout,
+        output_dtype=settings.dtype,
+        min_count=settings.min_count,
+    )
+    plan = planned(missing=missing or None, nodata=_nodata(job, header, settings))
     colour = choose_colour(plan, header, settings.linear_light)
     if plan.missing and not colour.is_plain:
         if settings.missing:
             raise RequestError(
                 f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
             )
-        plan = _plan(op, header, layout, settings, ())
+        plan = planned(missing=None)
     if header.masked:
         plan = _masked(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
@@ -136,26 +157,6 @@ def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
     return header.missing[0] if names_same else None
 
 
-def _plan(
-    op: Attributes,
-    header: Header,
-    layout: str | None,
-    settings: Settings,
-    missing: Missing,
-    nodata: float | None = None,
-) -> Plan:
-    return make_plan(
-        op,
-        header.shape,
-        header.dtype,
-        layout=layout,
-        output_dtype=settings.dtype,
-        missing=missing or None,
-        min_count=settings.min_count,
-        nodata=nodata,
-    )
-
-
 def _stored(
     path: str | None, key: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None
 ) -> Stored:
@@ -186,7 +187,7 @@ def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: Clock
 ) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
     """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
-    work = _work(outcome, settings, False, clock, lambda done, total: None)
+    work = _work(outcome, settings, False, clock, unseen)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
     values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
@@ -300,3 +301,90 @@ def _pool_whole(
     if outcome.colour.is_plain:
         return pool(whole(work.plan), x)
     return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes the results of one job, whose input was as `source` says; `notes` say what could not be kept."""
+
+    outcome: Outcome
+    plan: Plan
+    settings: Settings
+    source: Fingerprint
+    notes: list[str] = default(default_factory=list)
+
+    def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
+        """Writes one result whole; `metadata` is that of the input, None for what has none."""
+        header = self.outcome.header
+        mode = header.mode if header else None
+        if self._rescales(target):
+            array, note = rescaled(array, self.settings.rescale or ())
+            self.notes.append(note)
+            mode = None
+        self.notes += write(
+            str(target.path),
+            convert_layout(array, self.plan.layout, target.layout),
+            target.layout,
+            key=self._key(target),
+            metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
+            mode=mode,
+            options=self._options(adds=target.key is not None),
+        )
+
+    def _rescales(self, target: Stored) -> bool:
+        return self.settings.rescale is not None and target is self.outcome.output
+
+    def open_writer(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> RegionWriter:
+        """Takes one result region by region: the file itself, or, where that takes no regions or has its axes in
+        another order, an array that is written when the stack is left.
+        """
+        import numpy as np
+
+        if target.layout == self.plan.layout:
+            path = str(target.path)
+            scaled = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
+            spec = Spec(target.shape, target.dtype, target.layout, self._key(target), scaled)
+            direct = open_writer(path, spec, self._options(self._identity(path), target.key is not None))
+            if direct is not None:
+                sink = stack.enter_context(direct)
+                self.notes += sink.notes
+                return sink
+        dtype = self.plan.output_dtype if self._rescales(target) else target.dtype
+        result = np.empty(self.plan.output_shape, dtype)
+
+        def finish(kind: object, *_: object) -> None:
+            if kind is None:
+                self.write(target, result, metadata)
+
+        def put(region: Ranges, array: NDArray[Any]) -> None:
+            result[slices(region)] = array
+
+        stack.push(finish)
+        return CallbackWriter(put)
+
+    def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
+        asked = self.settings
+        each = self.plan.output_shape and bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
+        room = LARGEST if asked.max_memory is None else min(LARGEST, asked.max_memory // HELD)
+        most = max(1, room // max(1, each or 1))
+        return WriteOptions(
+            asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most, asked.part, asked.resume
+        )
+
+    def _key(self, target: Stored) -> str | None:
+        """What the array is called in the file: as it was asked for, or else as the input's."""
+        header = self.outcome.header
+        return target.key or (header.key if header else None)
+
+    def _identity(self, path: str) -> str | None:
+        """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
+        asked = self.settings
+        if asked.part is None and not (asked.resume and format_of(path).resumable):
+            return None
+        if asked.part is None and bytes_of(self.plan) <= TILE and not is_url(path):
+            return None  # which takes no longer than to continue it
+        source = self.outcome.job.source
+        stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
+        planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
+        text = repr((__version__, planned, source, self.source[:2], stored))
+        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

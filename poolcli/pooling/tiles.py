@@ -152,6 +152,10 @@ class Clock:
         self.seconds[target] += seconds
 
 
+def unseen(done: int, total: int) -> None:
+    """The progress of work that nobody watches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What is to be computed: values, and positions where `indices` is true, by `engine` on `threads` threads; by numpy
@@ -162,8 +166,8 @@ class Work:
     indices: bool
     engine: str
     threads: int | None
-    clock: Clock
-    progress: Progress
+    clock: Clock = dataclasses.field(default_factory=Clock)
+    progress: Progress = unseen
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
 
@@ -363,28 +367,24 @@ class FileReading:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Computes any of the blocks of a plan in another process, by their numbers; it can be pickled.
+    """Computes any of the blocks of some work in another process, by their numbers; it can be pickled.
 
     `reading` opens what they are read from, in pieces where a block has more than `most` bytes.
     """
 
     reading: Callable[[], AbstractContextManager[Read]]
-    plan: Plan
-    indices: bool
-    engine: str
+    work: Work
     blocks: Sequence[Region]
     writers: tuple[Write, ...]
-    may_fall_back: bool = True
     most: int | None = None
 
     def __call__(self, numbers: Sequence[int]) -> list[str | None]:
         """Reads, pools and writes some blocks, one after the other; returns for each why no kernel can be built."""
-        work = Work(self.plan, self.indices, self.engine, 1, Clock(), lambda done, total: None, self.may_fall_back)
         with self.reading() as read:
             for number in numbers:
                 block = self.blocks[number]
-                _append(self.writers, block.outputs, pool_block(work, read, block, self.most))
-        return [next(iter(work.reasons), None)] * len(numbers)
+                _append(self.writers, block.outputs, pool_block(self.work, read, block, self.most))
+        return [next(iter(self.work.reasons), None)] * len(numbers)
 
 
 class Spread(Protocol):
@@ -407,8 +407,8 @@ def pool_spread(
 ) -> None:
     """As `pool_in_tiles`, in other processes."""
     total, written = bytes_of(work.plan), 0
-    writers = tuple(sink.writer for sink in sinks)
-    parts = Parts(reading, work.plan, work.indices, work.engine, blocks, writers, work.may_fall_back, most)
+    theirs = Work(work.plan, work.indices, work.engine, threads=1, may_fall_back=work.may_fall_back)
+    parts = Parts(reading, theirs, blocks, tuple(sink.writer for sink in sinks), most)
     missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
 
     def done(number: int, reason: str | None) -> None:

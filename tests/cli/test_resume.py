@@ -156,7 +156,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
 def test_a_note_that_lies_is_not_believed(note: str, cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).random((40, 4, 256, 256), np.float32)
     np.save("long.npy", x)
-    monkeypatch.setattr("poolcli.pooling.write.Writer._identity", lambda *_: "0123456789ab")
+    monkeypatch.setattr("poolcli.pooling.run.Writer._identity", lambda *_: "0123456789ab")
     Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)
     Path(".y.npy.0123456789ab.kept.part.at").write_text(note)
     assert cli("avg", "long.npy", "-o", "y.npy", *HALVE, "--resume", "-q", "--max-memory", "24M").code == 0

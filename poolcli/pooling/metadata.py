@@ -1,0 +1,255 @@
+"""What results keep of the metadata of their input, adjusted to windows, reducer and layout.
+
+Resolutions and georeferences are scaled, and coordinates along a pooled axis are the means of its windows'. A number
+that a file stores stands for `stored * scale + offset`: means, medians, modes and extremes of stored numbers stand for
+those of what the numbers stand for. Standard deviations know no offset, and no two numbers are right for all sums and
+norms of numbers that have one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+from poolcli.coordinates import are_longitudes, means, outer_bounds
+from poolcli.formats.cf import BOUNDS
+from poolcli.formats.checks import LIMITS, missing_in, named
+from poolcli.formats.records import Dimension, Metadata, Scale
+from poolcli.layouts import convert_layout
+from poolcli.plan import Plan
+from poolcli.plan.region import Region, whole
+from poolcli.windows import AxisWindows, Sliding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.formats.image.metadata import Grid
+
+PER_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # of how an array is stored, with what a new axis has
+GDAL = "GeoTransform"  # of pixels to coordinates, in the grid mapping
+SIZES = re.compile(r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE)
+
+
+def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
+    """Fewer pixels to the inch, another size; the places along a pooled axis are the means of its windows'.
+
+    What there is for each axis is in the order of `layout`, in which the output is stored.
+    """
+    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, repacked(metadata, plan)
+    if "mask" in metadata.image:
+        metadata = replace(metadata, image={**metadata.image, "mask": _pooled(metadata.image["mask"], plan, layout)})
+    if metadata.image and {"H", "W"} <= windows.keys():
+        metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
+    if metadata.axes:
+        steps = {name: _grid(axis).step for name, axis in windows.items()}
+        found = zip(plan.layout, metadata.axes, strict=True) if len(metadata.axes) == len(plan.layout) else ()
+        axes = (axis._replace(letter=letter, step=axis.step * steps.get(letter, 1)) for letter, axis in found)
+        metadata = replace(metadata, axes=tuple(axes))
+    if metadata.dimensions:
+        places = {axis.position: axis.windows for axis in plan.axes}
+        grids = [_grid(places[i]) if i in places else None for i in (len(plan.layout) - 1, len(plan.layout) - 2)]
+        metadata = _georeferenced(with_coordinates_pooled(metadata, places), *grids)
+    if layout != plan.layout:
+        metadata = _turned(metadata, plan.layout, layout)
+    copied = [name for name in metadata.attributes if SIZES.search(name)]
+    if copied:
+        were, them = ("was", "it if it describes") if len(copied) == 1 else ("were", "them if they describe")
+        note = f"{named(copied)} {were} copied unchanged; update {them} the resolution"
+        metadata = replace(metadata, notes=(*metadata.notes, note))
+    return metadata
+
+
+def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metadata:
+    """GDAL's transformation in grid mappings for pixels on the grids `x` and `y` of the input's, or a note."""
+    variables, notes = dict(metadata.variables), metadata.notes
+    for name, each in metadata.variables.items() if x or y else ():
+        found, attributes = each.attributes.get(GDAL), dict(each.attributes)
+        if found is None:
+            continue
+        try:
+            text = found.decode() if isinstance(found, bytes) else str(found)
+            (x0, ax, bx, y0, ay, by) = map(float, text.split())
+        except ValueError:
+            notes = (*notes, f"left out, because it does not have six numbers: the attribute {name}@{GDAL}")
+            del attributes[GDAL]
+        else:
+            (across, i), (down, j) = x or (1.0, 0.0), y or (1.0, 0.0)
+            pixels = ((x0 + i * ax + j * bx, across * ax, down * bx), (y0 + i * ay + j * by, across * ay, down * by))
+            attributes[GDAL] = " ".join(str(number) for row in pixels for number in row)
+        variables[name] = replace(each, attributes=attributes)
+    return replace(metadata, variables=variables, notes=notes)
+
+
+def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
+    """Which results are missing, as the mask of a picture says it, in the layout in which the output is stored."""
+    from poolcli.engine.numpy.missing import are_hidden
+
+    region = whole(plan)
+    return convert_layout(are_hidden(region, hidden_from(mask, region)), plan.layout, layout)
+
+
+def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
+    """Which elements of what a region reads a mask hides, in which all channels have one."""
+    import numpy as np
+
+    own = (
+        slice(0, 1) if length == 1 else slice(r.start, r.stop)
+        for length, r in zip(mask.shape, region.reads, strict=True)
+    )
+    return np.broadcast_to(mask[tuple(own)], region.input_shape)
+
+
+def _turned(metadata: Metadata, source: str, target: str) -> Metadata:
+    """What there is for each axis in the order of another layout, whose further axes have nothing."""
+    places = [source.find(axis) for axis in target]
+
+    def stored(found: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: tuple(value[i] if i >= 0 else PER_AXIS[name] for i in places) if name in PER_AXIS and value else value
+            for name, value in found.items()
+        }
+
+    dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
+    variables = {
+        name: replace(each, axes=tuple(places.index(i) for i in each.axes))
+        for name, each in metadata.variables.items()
+        if all(i in places for i in each.axes)
+    }
+    return replace(
+        metadata,
+        dataset=stored(metadata.dataset),
+        store=stored(metadata.store),
+        dimensions=dimensions,
+        variables=variables,
+    )
+
+
+def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindows) -> dict[str, Any]:
+    from poolcli.formats.image.metadata import scaled
+
+    return scaled(found, _grid(across), _grid(down), (across.output, down.output))
+
+
+def _grid(windows: AxisWindows) -> Grid:
+    """Where the output's pixels lie in the input: each has the size of a stride, around the middle of its window."""
+    from poolcli.formats.image.metadata import Grid
+
+    if not isinstance(windows, Sliding):
+        return Grid(windows.size / windows.output, 0.0)
+    return Grid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
+
+
+LONGEST_SCALE = 1_000_000  # values; longer ones are left out
+
+
+def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
+    """The metadata with coordinates pooled along the axes that have windows, and a note on those that are left out."""
+    lost, untold = list[str](), list[str]()
+    gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > LONGEST_SCALE}
+
+    def follow(name: str, scale: Scale, axes: tuple[int, ...]) -> dict[str, Scale]:
+        pooled = {k: windows[i] for k, i in enumerate(axes) if i in windows}
+        if gone.intersection(axes) or (pooled and scale.values.dtype.kind not in "biuf"):
+            lost.append(name)
+            return {}
+        if not pooled:
+            return {name: scale}
+        around = are_longitudes(scale.attributes)
+        values, missing = scale.values, missing_in(scale.attributes, scale.values.dtype.name)
+        found = means(values, pooled, around, missing)
+        bounds, attributes = dict[str, Scale](), dict(scale.attributes)
+        for place, each in scale.bounds.items():
+            outer = outer_bounds(each.values, pooled, found if around else None)
+            if outer is None:
+                untold.append(place)
+                attributes = {word: value for word, value in attributes.items() if word not in BOUNDS}
+            else:
+                bounds[place] = replace(each, values=outer)
+        found = found.astype(values.dtype) if values.ndim > 1 and values.dtype.kind == "f" else found
+        return {name: replace(scale, values=found, attributes=attributes, bounds=bounds)}
+
+    dimensions = []
+    for i, each in enumerate(metadata.dimensions):
+        scales = [follow(name, scale, (i,)) for name, scale in each.scales.items()]
+        dimensions.append(Dimension(each.label, {name: scale for found in scales for name, scale in found.items()}))
+    variables = [follow(name, each, each.axes) for name, each in metadata.variables.items()]
+    metadata = replace(
+        metadata,
+        dimensions=tuple(dimensions),
+        variables={name: each for found in variables for name, each in found.items()},
+    )
+    notes = tuple(
+        f"left out, because {why} {named(names)}"
+        for names, why in (
+            (lost, "they are very long, no numbers, or a window has none of them: the coordinates"),
+            (untold, "they cannot be told of whole windows: the bounds"),
+        )
+        if names
+    )
+    return replace(metadata, notes=(*metadata.notes, *notes))
+
+
+SCALE, OFFSET = "scale_factor", "add_offset"  # of CF conventions
+ACTUAL = "actual_range"  # of the numbers that there are
+
+
+def repacked(metadata: Metadata, plan: Plan) -> Metadata:
+    """The metadata with scales, offsets and limits as they hold for the results, and notes on what is left out."""
+    attributes, left = _fitting(metadata.attributes, SCALE, OFFSET, plan)
+    left += [name for name in (*_limits(plan), ACTUAL) if attributes.pop(name, None) is not None]
+    image, notes = _of_bands(metadata.image, plan), list[str]()
+    if "pages" in image:
+        image["pages"] = {number: _of_bands(page, plan) for number, page in image["pages"].items()}
+    if left:
+        notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {named(left)}")
+    if plan.reducer.picks and SCALE in attributes and _number(attributes[SCALE]) < 0:
+        notes.append(
+            f"{SCALE} is negative: {plan.op} of the stored numbers is the other extreme of what they stand for"
+        )
+    return replace(metadata, image=image, attributes=attributes, notes=(*metadata.notes, *notes))
+
+
+def _of_bands(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """What an image or a page says, with GDAL's scales and offsets as they hold for the results."""
+    kept, lost = dict(found), dict[tuple[str, str], None]()
+    bands = dict[str, dict[str, str]]()
+    for band, roles in kept.pop("gdal", {}).items():
+        bands[band], gone = _fitting(roles, "scale", "offset", plan)
+        lost |= {(f"GDAL's {role}", f"it does not hold for {plan.op} pooling"): None for role in gone}
+    bands = {band: roles for band, roles in bands.items() if roles}
+    kept |= {"gdal": bands} if bands else {}
+    return kept | ({"lost": (*kept.get("lost", ()), *lost)} if lost else {})
+
+
+def _limits(plan: Plan) -> tuple[str, ...]:
+    """The limits that results do not keep, beyond which readers take numbers for missing."""
+    return LIMITS if plan.reducer.result in ("total", "float", "deviation") else ()
+
+
+def _fitting(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """What is found, with this scale and offset as they hold for the results, and which of them is left out."""
+    kept, reducer = dict(found), plan.reducer
+    if not {scale, offset} & kept.keys() or reducer.picks or reducer.votes or reducer.statistic == "median":
+        return kept, []
+    if reducer.divides and plan.divisor_override is None:
+        return kept, []
+    factor, begin = _number(kept.get(scale, 1)), _number(kept.get(offset, 0))
+    gone = [name for name in (scale, offset) if name in kept] if begin or not isfinite(factor) else []
+    if reducer.statistic == "deviation" and isfinite(factor):
+        gone = [offset] if begin else []
+    if factor < 0 and (reducer.statistic or reducer.power) and scale not in gone:
+        kept[scale] = kept[scale].lstrip(" -") if isinstance(kept[scale], str) else abs(kept[scale])
+    return {name: value for name, value in kept.items() if name not in gone}, gone
+
+
+def _number(value: Any) -> float:
+    """The single number that an attribute holds; NaN where it holds something else."""
+    import numpy as np
+
+    try:
+        return float(np.asarray(value, np.float64).item())
+    except (TypeError, ValueError, ArithmeticError):
+        return nan
