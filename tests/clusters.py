@@ -19,7 +19,7 @@ def address() -> Iterator[str]:
 
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it has no types
+        distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=100
         ) as found,
     ):

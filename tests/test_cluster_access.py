@@ -80,7 +80,7 @@ def foreign_context() -> ssl.SSLContext:
     """What a client has that made certificates for itself, in the same way."""
     import distributed
 
-    context: ssl.SSLContext = distributed.Security.temporary().get_connection_args("client")["ssl_context"]  # type: ignore[no-untyped-call]  # it has no types
+    context: ssl.SSLContext = distributed.Security.temporary().get_connection_args("client")["ssl_context"]
     context.verify_mode = ssl.CERT_NONE
     return context
 
@@ -153,7 +153,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     import distributed
 
     folder = tmp_path_factory.mktemp("certificates")
-    made = distributed.Security.temporary()  # type: ignore[no-untyped-call]  # it has no types
+    made = distributed.Security.temporary()
     (folder / "cert.pem").write_text(made.tls_client_cert)
     (folder / "key.pem").write_text(made.tls_client_key)
     roles = {f"{role}__{name}": name for role in ("CLIENT", "SCHEDULER", "WORKER") for name in ("CERT", "KEY")}

@@ -19,7 +19,7 @@ from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileReading, Parts, Work
-from poolcli.runs.executors import Runner, Task, flow
+from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
 from tests.pyramids import tree
@@ -172,8 +172,8 @@ class Busy:
 def test_what_a_file_system_gave_up_is_not_tried_again(address: str, tmp_path: Path) -> None:
     import distributed
 
-    with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
-        found = dict(flow.Flow(client, Busy(tmp_path / "tries"), iter([7]), 1, 2).results())
+    with distributed.Client(address, set_as_default=False) as client:
+        found = dict(executor.Flow(client, Busy(tmp_path / "tries"), iter([7]), 1, 2).results())
     assert {item: str(error) for item, error in found.items()} == {7: "[Errno 16] Please reduce your request rate."}
     assert (tmp_path / "tries").read_text() == "tried\n"
 
@@ -188,6 +188,6 @@ def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: P
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, engine="numpy"))
     ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), "out.zarr"))], runner, 2, full, address)
     assert str(outcome.error) == "in.zarr: out.zarr: No space left on device"
-    with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
-        assert list(client.run(lambda: list(flow._at_work)).values()) == [[], []]
+    with distributed.Client(address, set_as_default=False) as client:
+        assert list(client.run(lambda: list(executor._at_work)).values()) == [[], []]
     assert os.listdir() == ["in.zarr"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.runs.executors import flow
-from poolcli.runs.executors.flow import Flow
+from poolcli.runs.executors import dask as module
+from poolcli.runs.executors.dask import Flow
 
 
 def tenfold(numbers: Sequence[int]) -> list[int]:
@@ -72,10 +72,10 @@ class Present(nullcontext[None]):
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster on which every message takes a second."""
     found = Cluster()
-    monkeypatch.setattr(flow, "MOMENT", 0)
-    monkeypatch.setattr(flow, "LONG_ENOUGH", 0)
-    monkeypatch.setattr(flow, "Presence", Present)
-    monkeypatch.setattr(flow, "distributed", SimpleNamespace(as_completed=lambda loop: found, KilledWorker=KeyError))
+    monkeypatch.setattr(module, "MOMENT", 0)
+    monkeypatch.setattr(module, "LONG_ENOUGH", 0)
+    monkeypatch.setattr(module, "Presence", Present)
+    monkeypatch.setattr(module, "distributed", SimpleNamespace(as_completed=lambda loop: found, KilledWorker=KeyError))
     return found
 
 

@@ -17,7 +17,7 @@ from poolcli.system.lazy_imports import HEAVY, Lazy, loading, need
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
 # What numba compiles cannot be written without it, nor subclasses of distributed's; both are imported when needed.
-SUBJECT = ("engine/compiled/", "runs/executors/local_cluster.py")
+SUBJECT = ("engine/compiled/", "runs/executors/cluster.py")
 SOURCES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 

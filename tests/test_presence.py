@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.runs.executors import flow
-from poolcli.runs.executors.flow import Flow
+from poolcli.runs.executors import dask as flow
+from poolcli.runs.executors.dask import Flow
 
 pytestmark = pytest.mark.slow
 TOO_LONG = 30  # seconds
@@ -31,10 +31,10 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     end = threading.Timer(TOO_LONG, os.kill, (os.getpid(), signal.SIGINT))
     end.start()
     with (
-        distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it has no types
+        distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=100
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]  # likewise
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
         monkeypatch.setattr(cluster.workers[0], "instantiate", lambda: asyncio.sleep(0))  # starts no other worker
         yield client

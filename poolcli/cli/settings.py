@@ -49,7 +49,7 @@ def array_settings(request: MakesArrays) -> Settings:
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_budget(request.max_memory)
     if request.cluster is not None:
-        from poolcli.runs.executors.dask import check_cluster
+        from poolcli.runs.executors import check_cluster
 
         check_cluster(request.cluster)
     typed = vars(request).keys() & {own.name for own in fields(Settings)} - {"rescale", "raw"}

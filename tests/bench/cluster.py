@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from poolcli.cli import run
-from poolcli.runs.executors import flow
+from poolcli.runs.executors import dask as flow
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILES, FEW = 4000, 200
@@ -70,7 +70,7 @@ def of_the_scheduler(folder: Path) -> Iterator[Figure]:
 
         pooled("few")  # once before: connections and kernels
         yield Figure("scheduler, CPU of a file", spent(lambda: pooled("most"), FILES - FEW), "ms", 1)
-        with distributed.Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # it has no types
+        with distributed.Client(address, set_as_default=False) as client:
             kept, flow.MOST = flow.MOST, 1
             yield Figure("scheduler, CPU of a message of one item", spent(lambda: _messages(client), MESSAGES), "ms", 1)
             flow.MOST = kept
@@ -137,7 +137,7 @@ def cluster(workers: int) -> Iterator[tuple[str, Sequence[int]]]:
             "--no-nanny",
         )
         pids = [scheduler, *(_started(stack, *words, "--no-nanny", *quiet) for _ in range(workers))]
-        with distributed.Client(scheduler_file=str(place)) as client:  # type: ignore[no-untyped-call]  # it has no types
+        with distributed.Client(scheduler_file=str(place)) as client:
             client.wait_for_workers(workers)
             address = client.scheduler.address
         yield address, pids

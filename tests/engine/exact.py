@@ -64,7 +64,7 @@ def some_places(plan: Plan, rng: np.random.Generator, count: int) -> list[Place]
 
 def unit(value: Fraction, dtype: np.dtype[Any]) -> Fraction:
     """The distance between two numbers of the float type beside `value`."""
-    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # of bfloat16 too
+    info = ml_dtypes.finfo(dtype)  # of bfloat16 too
     size = abs(value)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     if size < Fraction(2) ** exponent:
@@ -77,7 +77,7 @@ def nearest(value: Fraction, dtype: np.dtype[Any]) -> float:
     """The number of the float type that is nearest to `value`, of two the even one, as a Python float."""
     step = unit(value, dtype)
     found = round(value / step) * step  # halves to even
-    largest = Fraction(float(ml_dtypes.finfo(dtype).max))  # type: ignore[no-untyped-call]
+    largest = Fraction(float(ml_dtypes.finfo(dtype).max))
     return float(found) if abs(found) <= largest else float("inf") * (1 if value > 0 else -1)
 
 

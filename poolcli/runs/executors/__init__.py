@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +12,12 @@ from typing import Any, Protocol, cast
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.files import checksum_of, fingerprint_of
+from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
 from poolcli.pooling.tiles import Progress, Spread
+from poolcli.system.lazy_imports import need
 from poolcli.system.signals import check_stopped
 
 
@@ -114,6 +117,24 @@ def executor_of(name: str, cluster: str | None = None) -> Run:
     """The executor of this name, imported when it is first asked for; on a cluster that is named, if it has one."""
     found: Run = import_module(EXECUTORS[name]).run
     return found if cluster is None else partial(cast("Any", found), cluster=cluster)
+
+
+SCHEDULER_FILE = ".json"  # how the names of scheduler files end
+CONFIGURED = "dask"  # the word for the scheduler that Dask's own configuration names
+LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
+_ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
+
+
+def check_cluster(word: str) -> None:
+    """Refuses a word that names no cluster, and says what is missing to use one."""
+    local = LOCAL.fullmatch(word)
+    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(SCHEDULER_FILE) and word != CONFIGURED:
+        raise RequestError(
+            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a "
+            f"scheduler file ({SCHEDULER_FILE}), or {CONFIGURED} (DASK_SCHEDULER_ADDRESS)"
+        )
+    modules = ("distributed", *(["cryptography"] if local else []))
+    need(*modules, why=f"{field('cluster', word)} runs on Dask")
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:

@@ -1,157 +1,52 @@
 """Jobs on a Dask cluster: processes of this machine, or of all that a scheduler knows. One array whose output is
 written in regions is shared out region by region, and this process alone begins and ends that output.
+
+`Flow` sends items to the workers. Few messages are in flight at once, because a worker that dies makes all its messages
+suspect. Small items share a message, so that each takes about a second; messages are sent and fetched in batches, which
+halves the scheduler's time for each. Dask sends the messages of a worker that dies to another one; items that several
+workers died of are tried once more, each alone on the cluster, so that only those that are to blame fail. An exception
+of an item is final: file systems have retried by then.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import asyncio
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
-from poolcli.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, failure, sendable
-from poolcli.pooling.tiles import Parts, Progress, Spread
-from poolcli.runs.executors import Outcomes, Runner, Task
-from poolcli.runs.executors.flow import Flow, explained
-from poolcli.system.lazy_imports import Lazy, need
-from poolcli.system.limits import allowed_threads, memory_budget
+from poolcli.pooling.tiles import Parts, Progress, Spread, unseen
+from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
+from poolcli.system.lazy_imports import Lazy
+from poolcli.system.limits import memory_budget
+from poolcli.system.signals import check_stopped
 
 dask = Lazy("dask")
 distributed = Lazy("distributed")
 
-COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
-LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
-LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
-PATIENCE_TO_CONNECT = 10  # seconds for a scheduler to answer, and to have a worker
-FILE = ".json"  # how the names of scheduler files end
-CONFIGURED = "dask"  # the word for the scheduler that Dask's own configuration names
-_LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
-_ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 
-
-def check_cluster(word: str) -> None:
-    """Refuses a word that names no cluster, and says what is missing to use one."""
-    local = _LOCAL.fullmatch(word)
-    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(FILE) and word != CONFIGURED:
-        raise RequestError(
-            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a "
-            f"scheduler file ({FILE}), or {CONFIGURED} (DASK_SCHEDULER_ADDRESS)"
-        )
-    modules = ("distributed", *(["cryptography"] if local else []))
-    need(*modules, why=f"{field('cluster', word)} runs on Dask")
-
-
-@contextmanager
-def connected(word: str) -> Iterator[Any]:
+def connected(word: str) -> AbstractContextManager[Any]:
     """A client of the cluster, whose workers have the versions of this process; a local one ends with it."""
     check_cluster(word)
-    local = _LOCAL.fullmatch(word)
-    with ExitStack() as stack:
-        for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters of its losses is in the outcomes
-        stack.enter_context(dask.config.set(LOGS))
-        if local:
-            from poolcli.runs.executors.local_cluster import local_cluster
+    from poolcli.runs.executors import cluster
 
-            address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
-        else:
-            address = _address(word)
-            _check_certificates(address)
-        client = stack.enter_context(_client(address, word))
-        _compare(client)
-        yield client
-
-
-def _address(word: str) -> str:
-    """Where the scheduler is that a word names."""
-    if word == CONFIGURED:
-        found = dask.config.get("scheduler-address", None)
-        if not found:
-            raise RequestError(
-                f"{field('cluster', word)}: Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS"
-            )
-        return str(found)
-    if not word.endswith(FILE):
-        return word
-    try:
-        return str(json.loads(Path(word).read_bytes())["address"])
-    except OSError as error:
-        raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise FileError(f"{word}: is not a scheduler file: it contains no scheduler address") from error
-
-
-def _check_certificates(address: str) -> None:
-    """Refuses an address that needs certificates without them: Dask's client would raise, and leave a thread behind."""
-    try:
-        security = distributed.Security()
-        context = security.get_connection_args("client")["ssl_context"]
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{address}: the certificates of Dask's configuration: {said_by(error)}") from error
-    if address.startswith("tls:") and context is None:
-        raise RequestError(
-            f"{address}: needs certificates; set distributed.comm.tls in Dask's configuration: "
-            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and ..__CLIENT__CERT and ..__CLIENT__KEY"
-        )
-    if not address.startswith("tls:") and security.require_encryption:
-        raise RequestError(f"{address}: Dask's configuration requires encryption; name a tls:// address")
+    return cluster.connected(word)
 
 
 def slots_of(client: Any) -> int:
     """How many tasks the workers can run at once."""
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))
-
-
-@contextmanager
-def _client(address: Any, word: str) -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of versions, which are compared by name below
-        try:
-            client = distributed.Client(address, timeout=PATIENCE_TO_CONNECT, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE_TO_CONNECT)
-        except TimeoutError:
-            raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
-        yield client
-
-
-def _compare(client: Any) -> None:
-    """Refuses workers that have other versions of what results and messages depend on."""
-    for package in COMPARED:
-        own = _version(package)
-        for worker, found in client.run(version, package, on_error="return").items():
-            if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
-                continue  # the worker has gone meanwhile
-            other = found if isinstance(found, str) else None
-            if other != own:
-                raise RequestError(
-                    f"the worker {worker} has {_named(package, other)}, but this process has {_named(package, own)}; "
-                    "install the same everywhere"
-                )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _named(package: str, found: str | None) -> str:
-    return f"{package} {found}" if found else f"no {package}"
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
@@ -203,7 +98,7 @@ class _Jobs:
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
         asked = self.runner.settings
         runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _share()))
-        return [sendable(runner(task, lambda done, total: None)) for _, task in items]
+        return [sendable(runner(task, unseen)) for _, task in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +130,215 @@ def _share() -> int | None:
     limit = worker.memory_manager.memory_limit
     half = limit // 2 if limit else memory_budget(None)
     return half // worker.state.nthreads if half else None
+
+
+IN_FLIGHT = 4  # messages for each worker
+AT_LEAST = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
+PATIENCE = 5.0  # seconds in which workers may end what they have begun
+MOMENT = 0.05  # seconds in which others may land beside the first
+LONG_ENOUGH = 1.0  # seconds of work in a message
+MOST = 1000  # items in a message
+GONE = (asyncio.CancelledError, futures.CancelledError, OSError)  # what comes of asking a scheduler that has gone
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Flow(Generic[Item, Result]):
+    """Runs `work`, which can be pickled and takes several items, on `count` items in `slots` threads of the cluster.
+
+    `resumable` says whether another run can resume this one.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        work: Callable[[Sequence[Item]], Sequence[Result]],
+        items: Iterator[Item],
+        count: int,
+        slots: int,
+        resumable: bool = False,
+    ) -> None:
+        self._client, self._slots, self._resumable = client, slots, resumable
+        self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+        self._waiting, self._left, self._size = items, count, 1
+        self._flying: dict[Any, list[Item]] = {}
+        self._suspects: list[Item] = []
+        self._trial: Any = None  # the message in flight alone
+        self._landing = distributed.as_completed(loop=client.loop)
+        self._presence = Presence(client, self._flying)
+
+    def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """Each item with its result, or with the error that it failed with."""
+        with self._presence:
+            self._send()
+            while self._flying:
+                check_stopped()
+                yield from self._taken(self._landed())
+                self._send()
+
+    def _landed(self) -> list[Any]:
+        """Waits for a message that is done; returns it and those that are done a moment later."""
+        with self._reached():
+            landed = list(self._landing.next_batch())
+            if len(self._flying) > len(landed):
+                time.sleep(MOMENT)
+            return landed + list(self._landing.next_batch(block=False))
+
+    def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results that are there by now; other messages are cancelled."""
+        yield from self._taken([future for future in self._flying if future.status == "finished"])
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancels the messages that no worker has begun."""
+        with suppress(*GONE):
+            self._client.cancel(list(self._flying), force=True)
+
+    def settle(self) -> None:
+        """Cancels, and waits a while for the messages that were begun: what they write can be removed then."""
+        self.cancel()
+        if self._flying and self._client.status == "running":
+            with suppress(*GONE):
+                self._client.run(_at_rest, on_error="ignore")
+
+    def _send(self) -> None:
+        """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
+        most = max(IN_FLIGHT * self._slots, AT_LEAST // self._size)
+        if 2 * len(self._flying) <= most:
+            self._submit(list(islice(iter(self._following, []), most - len(self._flying))))
+        if self._suspects and not self._flying:
+            (self._trial,) = self._submit([[self._suspects.pop()]])
+
+    def _following(self) -> list[Item]:
+        """The items of the next message; none when there are no more."""
+        fair = max(1, self._left // (IN_FLIGHT * self._slots))
+        items = list(islice(self._waiting, min(self._size, fair)))
+        self._left -= len(items)
+        return items
+
+    def _submit(self, several: list[list[Item]]) -> list[Any]:
+        """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
+        messages = [self._message(items) for items in several]
+        with self._reached():
+            futures: list[Any] = self._client.map(_timed, messages, pure=False) if messages else []
+        self._flying.update(zip(futures, several, strict=True))
+        self._landing.update(futures)
+        return futures
+
+    def _message(self, items: list[Item]) -> bytes:
+        """The work, the current folder and the items as bytes, which the scheduler passes on without decoding them."""
+        return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
+
+    def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results of messages that are done, fetched in one batch."""
+        good = [future for future in landed if future.status != "error"]
+        with self._reached():
+            gathered = self._client.gather(good)
+        for future, (seconds, results) in zip(good, gathered, strict=True):
+            items = self._flying.pop(future)
+            self._weigh(seconds, len(items))
+            yield from zip(items, results, strict=True)
+        for future in landed:
+            if future in self._flying:
+                yield from self._lost(future)
+
+    def _lost(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
+        """The items of a message that has failed; none yet of one whose workers died beside others."""
+        items, error = self._flying.pop(future), future.exception()
+        if isinstance(error, distributed.KilledWorker) and future is not self._trial:
+            self._suspects += items
+        else:
+            yield from ((item, error) for item in items)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Turns the exceptions of a cluster that has gone into a FileError."""
+        try:
+            yield
+        except GONE as error:
+            missed = self._presence.missed
+            gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster is gone"
+            more = f"; {field('resume')} continues the run" if self._resumable else ""
+            raise FileError(f"the {gone}{more}") from error
+
+    def _weigh(self, seconds: float, items: int) -> None:
+        """Adapts the size of messages to the time that one took."""
+        if seconds < LONG_ENOUGH and items >= self._size:
+            self._size = min(2 * self._size, MOST)
+        elif seconds > 2 * LONG_ENOUGH:
+            self._size = max(1, self._size // 2)
+
+
+_at_work: list[object] = []  # on a worker: one entry for each message in progress
+
+
+async def _at_rest() -> None:
+    """On a worker: waits for the messages in progress, for PATIENCE seconds at most."""
+    end = time.monotonic() + PATIENCE
+    while _at_work and time.monotonic() < end:
+        await asyncio.sleep(MOMENT)
+
+
+def _timed(message: bytes) -> tuple[float, Any]:
+    """On a worker: the seconds that some items took, and their results."""
+    start = time.perf_counter()
+    _at_work.append(None)
+    try:
+        packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
+        _enter(folder)
+        results = pickle.loads(packed)(items)  # noqa: S301
+    finally:
+        _at_work.pop()
+    return time.perf_counter() - start, results
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise FileError(
+            f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
+        ) from None
+
+
+def explained(error: BaseException) -> Exception:
+    """The error of an item in terms of files rather than of the cluster."""
+    if isinstance(error, distributed.KilledWorker):
+        return FileError(
+            "every worker that processed it died; the file is damaged, or there is too little memory for it"
+        )
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+PATIENCE_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
+EVERY = 5.0  # seconds from one check to the next
+SETTING = "distributed.scheduler.no-workers-timeout"
+
+
+class Presence:
+    """Cancels the messages in flight once the cluster has had no workers for some time, which wakes whoever waits.
+
+    `missed` is that time in seconds, None before.
+    """
+
+    def __init__(self, client: Any, flying: Iterable[Any]) -> None:
+        self._client, self._flying = client, flying
+        self.missed: float | None = None
+
+    def __enter__(self) -> None:
+        self._look = asyncio.run_coroutine_threadsafe(self._watch(), self._client.loop.asyncio_loop)
+
+    def __exit__(self, *_: object) -> None:
+        self._look.cancel()
+
+    async def _watch(self) -> None:
+        patience = dask.utils.parse_timedelta(dask.config.get(SETTING, None) or PATIENCE_WITHOUT_WORKERS)
+        seen = time.monotonic()
+        while True:
+            await asyncio.sleep(EVERY)
+            if await self._client.nthreads():
+                seen = time.monotonic()
+            elif time.monotonic() - seen >= patience:
+                self.missed = patience
+                await self._client.cancel(list(self._flying), force=True)

@@ -1,0 +1,176 @@
+"""Connections to a Dask cluster: of processes that are started on this machine, or one that runs already.
+
+Whoever reaches a port of Dask's can run code as its owner. So every connection within a local cluster demands a
+certificate that is made for the run and never leaves its processes, there is no HTTP server, and what workers spill
+lies in a folder of the user's own. Imports distributed; import it only when a cluster is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dask
+import distributed
+
+from poolcli.errors import FileError, RequestError, said_by
+from poolcli.message_fields import field
+from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
+from poolcli.system.limits import allowed_threads
+
+COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
+LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
+LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
+PATIENCE_TO_CONNECT = 10  # seconds for a scheduler to answer, and to have a worker
+SILENT = logging.CRITICAL + 1
+
+
+@contextmanager
+def connected(word: str) -> Iterator[Any]:
+    """A client of the cluster, whose workers have the versions of this process; a local one ends with it."""
+    local = LOCAL.fullmatch(word)
+    with ExitStack() as stack:
+        for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
+            logging.getLogger(name).setLevel(SILENT)  # what matters of its losses is in the outcomes
+        stack.enter_context(dask.config.set(LOGS))
+        if local:
+            address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
+        else:
+            address = _address(word)
+            _check_certificates(address)
+        client = stack.enter_context(_client(address, word))
+        _compare(client)
+        yield client
+
+
+def _address(word: str) -> str:
+    """Where the scheduler is that a word names."""
+    if word == CONFIGURED:
+        found = dask.config.get("scheduler-address", None)
+        if not found:
+            raise RequestError(
+                f"{field('cluster', word)}: Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS"
+            )
+        return str(found)
+    if not word.endswith(SCHEDULER_FILE):
+        return word
+    try:
+        return str(json.loads(Path(word).read_bytes())["address"])
+    except OSError as error:
+        raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileError(f"{word}: is not a scheduler file: it contains no scheduler address") from error
+
+
+def _check_certificates(address: str) -> None:
+    """Refuses an address that needs certificates without them: Dask's client would raise, and leave a thread behind."""
+    try:
+        security = distributed.Security()
+        context = security.get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{address}: the certificates of Dask's configuration: {said_by(error)}") from error
+    if address.startswith("tls:") and context is None:
+        raise RequestError(
+            f"{address}: needs certificates; set distributed.comm.tls in Dask's configuration: "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and ..__CLIENT__CERT and ..__CLIENT__KEY"
+        )
+    if not address.startswith("tls:") and security.require_encryption:
+        raise RequestError(f"{address}: Dask's configuration requires encryption; name a tls:// address")
+
+
+@contextmanager
+def _client(address: Any, word: str) -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions, which are compared by name below
+        try:
+            client = distributed.Client(address, timeout=PATIENCE_TO_CONNECT, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE_TO_CONNECT)
+        except TimeoutError:
+            raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
+        yield client
+
+
+def _compare(client: Any) -> None:
+    """Refuses workers that have other versions of what results and messages depend on."""
+    for package in COMPARED:
+        own = _version(package)
+        for worker, found in client.run(version, package, on_error="return").items():
+            if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
+                continue  # the worker has gone meanwhile
+            other = found if isinstance(found, str) else None
+            if other != own:
+                raise RequestError(
+                    f"the worker {worker} has {_named(package, other)}, but this process has {_named(package, own)}; "
+                    "install the same everywhere"
+                )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _named(package: str, found: str | None) -> str:
+    return f"{package} {found}" if found else f"no {package}"
+
+
+class _WithoutHTTP:
+    def start_http_server(self, *_: object, **__: object) -> None:
+        """Starts none: Dask's answers everybody, and no option leaves it out."""
+
+
+class Scheduler(_WithoutHTTP, distributed.Scheduler):
+    """Dask's scheduler without HTTP."""
+
+
+class Worker(_WithoutHTTP, distributed.Worker):
+    """Dask's worker without HTTP."""
+
+
+@contextmanager
+def local_cluster(workers: int) -> Iterator[Any]:
+    """A cluster of so many processes with one thread each, which end with it."""
+    common = {
+        "host": "127.0.0.1",
+        "protocol": "tls://",
+        "security": distributed.Security.temporary(),
+    }
+    with (
+        TemporaryDirectory(prefix="poolcli-", ignore_cleanup_errors=True) as folder,  # only its owner may enter it
+        dask.config.set({"temporary-directory": folder}),
+    ):
+        options = {
+            **common,
+            "worker_class": Worker,
+            "nthreads": 1,
+            "memory_limit": 1 / workers,  # of what the machine has
+            "dashboard": False,
+            "silence_logs": SILENT,
+            "preload": __name__,
+        }
+        scheduler = {"cls": Scheduler, "options": {**common, "dashboard": False}}
+        nannies = {number: {"cls": distributed.Nanny, "options": options} for number in range(workers)}
+        with distributed.SpecCluster(
+            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=SILENT
+        ) as cluster:
+            yield cluster
+
+
+def dask_setup(worker: object) -> None:
+    """What Dask calls when a worker starts: a Ctrl-C is for the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of connections to object stores, which end with it
