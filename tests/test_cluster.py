@@ -20,7 +20,7 @@ from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.runs.executors import Runner, Task
-from poolcli.runs.executors import dask as clusters
+from poolcli.runs.executors import cluster as clusters
 from poolcli.runs.executors import dask as executor
 from poolcli.runs.manifest import NAME
 from tests.clusters import client_of, nothing

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import poolcli
 import poolcli.dask
 from poolcli import RequestError
-from poolcli.dask import graph
 from tests.profiles import sized
 
 dask: Any = dask_package  # most of it has no types
@@ -101,13 +100,13 @@ def test_a_graph_has_at_most_three_keys_a_chunk() -> None:
 
 
 def test_a_dask_without_its_module_of_tasks_is_given_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "TASKS", "dask.nowhere")
-    graph._tasks.cache_clear()
+    monkeypatch.setattr(poolcli.dask, "TASKS", "dask.nowhere")
+    poolcli.dask._tasks.cache_clear()
     x = da.arange(4096, chunks=1000, dtype="int16").reshape(1, 1, -1)
     values, indices = poolcli.dask.max_pool(x, 3, strides=1, pads_begin=1, return_indices=True)
     assert any(isinstance(each, tuple) for each in dict(values.__dask_graph__()).values())
     expected = poolcli.max_pool(x.compute(), 3, strides=1, pads_begin=1, return_indices=True)
-    graph._tasks.cache_clear()
+    poolcli.dask._tasks.cache_clear()
     np.testing.assert_array_equal(values.compute(scheduler="sync"), expected[0])
     np.testing.assert_array_equal(indices.compute(scheduler="sync"), expected[1])
 
