@@ -119,6 +119,7 @@ class Limits(NamedTuple):
     short_row: int = 64  # elements of a row that hardly fills vectors
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
     fetched_row: int = 1 << 12  # bytes of a row; of longer ones fetching ahead takes up to 1.3 times as long
+    ahead: int = 1024  # elements, from one window to that for which is fetched
     cached: int = 1 << 21  # bytes of an input that need not be fetched ahead
     buffered_row: int = 64  # outputs of pairs of floats; from here on a row buffer takes 0.73 of the time (112 of them)
     channels: int = 16  # inner elements, from which a row of them fills vectors
@@ -226,16 +227,15 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
     return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps)
 
 
-def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int]:
-    """How many lines of the cache are fetched ahead for each output row, and how many elements of `itemsize` bytes
-    each holds: of short rows of large planes.
+def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, int]:
+    """How many lines of the cache are fetched for each output row, how many elements of `itemsize` bytes each holds,
+    and how far ahead the first is: of short rows of large planes, those that a later window is the first to read.
     """
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
     if row * itemsize > limits.fetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
-        return 0, 0
-    if h.stride > h.kernel:  # rows that no window reads
-        return 0, 0
-    return row * h.stride * itemsize // CACHE_LINE, CACHE_LINE // itemsize
+        return 0, 0, 0
+    fresh, later = min(h.stride, h.kernel), 1 + limits.ahead // (row * h.stride)
+    return row * fresh * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * (h.kernel - fresh + later * h.stride)
 
 
 def _each(view: View, limits: Limits) -> Loops:

@@ -89,17 +89,14 @@ def steps_in(geometry):
     return geometry.steps[0] * geometry.apart.deep, geometry.steps[1] * geometry.apart.high
 
 
-AHEAD = 1024  # elements
-
-
 @looped
 def fetch_ahead(x, at, lines, apart):
-    """Asks for so many lines of the cache, AHEAD elements behind `at`. Short rows are streams that end before the
-    processor has learnt to foresee them: this took 0.75 to 0.92 of the time for rows of 1 kB (AMD EPYC, AVX2).
+    """Asks for so many lines of the cache from `at` on. Short rows are streams that end before the processor has learnt
+    to foresee them: this took 0.75 to 0.92 of the time for rows of 1 kB (AMD EPYC, AVX2).
     """
     optimise_later()
     for line in range(lines):
-        fetch(x, at + AHEAD + line * apart)
+        fetch(x, at + line * apart)
 
 
 @looped

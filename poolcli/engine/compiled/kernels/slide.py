@@ -190,7 +190,7 @@ def slide(how, taps):
         across, group = across_at(numbers), more_at(numbers, 9)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
-        fetched, apart = more_at(numbers, 10), more_at(numbers, 11)
+        fetched, apart, ahead = more_at(numbers, 10), more_at(numbers, 11), more_at(numbers, 12)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
@@ -202,7 +202,7 @@ def slide(how, taps):
             for r in range(some):
                 to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
                 join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
-                fetch_ahead(x, at + count_h[h] * steps[1], fetched, apart)
+                fetch_ahead(x, at + ahead, fetched, apart)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), begin
             for r in range(some):
