@@ -30,12 +30,15 @@ def slow(*values: Any) -> Any:
 
 
 def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
-    """Each case for the numpy engine, and for the numba engine: in quick runs those that are `compiled`, as slow tests
-    a ninth of the others, and all in full runs, since building kernels takes most of the time.
+    """Each case for both engines in full runs; in others, for the numpy engine those that are `compiled` and a third of
+    the rest, and for the numba engine, where building kernels takes most of the time, those and a ninth.
     """
-    some = [case for i, case in enumerate(cases) if case in compiled or i % sized(9, 1) == 0]
-    numba = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in some]
-    return [*(pytest.param(*case, "numpy") for case in cases), *numba]
+
+    def some(step: int) -> list[tuple[Any, ...]]:
+        return [case for i, case in enumerate(cases) if case in compiled or i % sized(step, 1) == 0]
+
+    numba = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in some(9)]
+    return [*(pytest.param(*case, "numpy") for case in some(3)), *numba]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -188,7 +188,7 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "dds": ("x.dds", picture),
     "tga": ("x.tga", picture),
 }  # fmt: skip
-QUICK = ("hdf5: one text often", "hdf5: many chunks", "zarr: a large document")
+QUICK = ("hdf5: many chunks",)
 OTHERS = {"matlab": "is read by the module of hdf5"}
 
 
@@ -295,6 +295,7 @@ def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
     assert result.err.endswith("to allow it, use --max-memory\n")
 
 
+@pytest.mark.slow
 def test_a_model_of_much_json_is_refused(folder: Path) -> None:
     with zipfile.ZipFile(folder / "x.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x/models/model.json", f"[{'{},' * 2**25}0]")
@@ -381,7 +382,8 @@ MODELS: dict[str, tuple[str, Callable[[Path], object]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name if name == "onnx: functions" else slow(name) for name in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
     path, make = MODELS[name]
     make(folder / path)
@@ -391,7 +393,8 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
     assert result.code != 2 or result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("limit", ["1M", slow(2**20)])
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["1M", 2**20])
 def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
     sharing_tflite(folder / "x.tflite", 1, 10)
     assert [finding.layer.type for finding in check(folder / "x.tflite", max_memory=limit)] == ["MAX_POOL_2D"] * 10
@@ -436,7 +439,7 @@ def test_the_calls_that_are_kept_of_long_arrays_hold_little_together() -> None:
     assert held < 45_000_000
 
 
-@pytest.mark.parametrize("unit", ["{},", "[],", '{"a":0},', '"ab",', "1000,", "0.5,", '{"":{}},', '["",""],'])
+@pytest.mark.parametrize("unit", ["{},", '"ab",', "0.5,", '{"":{}},'])
 def test_what_json_may_take_is_no_less_than_it_takes(unit: str) -> None:
     text = f"[{unit * 50_000}0]".encode()
     tracemalloc.start()

@@ -27,6 +27,7 @@ from tests.cli.bad_files import (
 )
 from tests.cli.runs import poolcli
 from tests.processes import fresh
+from tests.profiles import slow
 
 ALLOWANCE = 64 * 1024  # KiB
 
@@ -43,7 +44,11 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
     return max(poolcli(folder, "avg", f"x.{s}", "-o", f"{s}.npy", "-k", "2", "-q").peak for s in ("npy", "png", "h5"))
 
 
-@pytest.mark.parametrize("name", FILES)
+# What is packed here from 256 MiB.
+LARGE = ("npz: a bomb", "hdf5: a chunk that unpacks to more than it says", "more than 256 MiB, each less")
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in LARGE else name for name in FILES])
 def test_a_bad_file_is_one_clear_line(name: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
@@ -89,7 +94,7 @@ TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", [slow(name) if name in LARGE else name for name in TOGETHER])
 def test_arrays_that_are_too_large_together_are_refused(
     name: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +117,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("name", [name if name.startswith("more than") else slow(name) for name in STREAMS])
 def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_path: Path) -> None:
     """What comes first is looked at first: an endless stream that begins with no header that is good ends at once."""
     head, message = STREAMS[name]

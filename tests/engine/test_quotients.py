@@ -15,11 +15,13 @@ from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.machine import emit, loaded
 from poolcli.engine.compiled.pointers import KERNEL, inlined
 from poolcli.engine.compiled.pool import NOWHERE
+from tests.profiles import sized
 
 Array = np.ndarray[Any, np.dtype[Any]]
 pointer: Any = types.CPointer
 quotient: Any = results.quotient
 quotient_by_any: Any = results.quotient_by_any
+COUNT = sized(1 << 17, 1 << 20)
 fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
 
 
@@ -55,7 +57,7 @@ def cases(n: int) -> tuple[Array, Array]:
 @fused
 def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "fuses", lambda: fused)
-    totals, divisors = cases(1 << 20)
+    totals, divisors = cases(COUNT)
     inverse = (1 - 2.0**-50) / divisors
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert np.array_equal(each_of(function, totals, divisors, inverse), totals / divisors)
@@ -64,7 +66,7 @@ def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkey
 @fused
 def test_two_steps_give_the_quotient_by_any_divisor(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "fuses", lambda: fused)
-    totals, _ = cases(1 << 20)
+    totals, _ = cases(COUNT)
     divisors = np.random.default_rng(6).uniform(0.01, 100, totals.size)
     function = inlined(lambda total, divisor, reciprocal: quotient_by_any(total, divisor, reciprocal))
     assert np.array_equal(each_of(function, totals, divisors, 1 / divisors), totals / divisors)

@@ -191,7 +191,7 @@ def test_flipped_bytes_never_end_in_another_exception(name: str) -> None:
     write(path_of(name), x, layout)
     data = bytearray(data_of(name).read_bytes())
     rng = np.random.default_rng(0)
-    for _ in range(sized(30, 80)):
+    for _ in range(sized(12, 80)):
         damaged = bytearray(data)
         for at in rng.integers(0, min(len(data), 400), 3):
             damaged[at] = rng.integers(256)

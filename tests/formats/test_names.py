@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from io import BytesIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ HALVE = ("-k", "2", "-s", "2", "--engine", "numpy")
 SEVERAL = {row.suffixes[0]: name for name, row in FORMATS.items() if row.writes and row.several}
 WRITERS = [row.suffixes[0] for row in FORMATS.values() if row.writes and (row.several or not row.picture)]
 READERS = [name for name, row in FORMATS.items() if row.reads and row.several]
+# What reads hands names to what writes as text: each of both occurs once, and with each other in full runs.
+PAIRS = sized([(reader, WRITERS[i % len(WRITERS)]) for i, reader in enumerate(READERS)], [*product(READERS, WRITERS)])
 
 NAMES = {
     "up": "../../precious.zarr", "up one": "../precious.zarr", "up and down": "a/../../../precious.zarr",
@@ -198,8 +201,7 @@ def test_every_format_that_holds_names_has_a_hostile_file_here() -> None:
     assert sorted(WRITE) == sorted(READERS)
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(("reader", "suffix"), PAIRS)
 @pytest.mark.parametrize(
     ("more", "names"),
     [((), slice(0, None, 12)), slow((), slice(None)), slow(("--all",), slice(5, None, 4))],
@@ -267,7 +269,7 @@ def test_a_writer_without_the_gate_is_noticed(around: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("suffix", SEVERAL)
 def test_names_are_refused_before_anything_is_computed(suffix: str, around: Path, cli: Cli) -> None:
-    for kind in sorted(REFUSED - {"empty"}):
+    for kind in sorted(REFUSED)[:: sized(3, 1)]:
         source = f"{kind}.safetensors"
         assert made("safetensors", source, NAMES[kind])
         before = tree(around)
@@ -337,8 +339,13 @@ def test_levels_that_metadata_names_are_sought_in_the_store_alone(path: object, 
     assert_one_line(result.err)
 
 
-@pytest.mark.parametrize("suffix", [".npy", *SEVERAL])
-@pytest.mark.parametrize("template", [None, "out/{stem}/x{suffix}", "out/{folder}/{stem}", "out/{folder}{stem}/y"])
+@pytest.mark.parametrize(
+    ("template", "suffix"),
+    [
+        *((None, suffix) for suffix in (".npy", *SEVERAL)),
+        *((template, ".npy") for template in ("out/{stem}/x{suffix}", "out/{folder}/{stem}", "out/{folder}{stem}/y")),
+    ],
+)
 def test_names_of_files_in_folders_stay_below_the_output(
     template: str | None, suffix: str, around: Path, cli: Cli
 ) -> None:
@@ -433,7 +440,8 @@ def roads(name: str) -> Iterator[tuple[str, ...]]:
             two = f"two{number}{suffix}"
             WRITE[reader](two, {"first": X, name: X})
             yield from roads_of(f"x{number}{suffix}", two)
-            yield from roads_of(two, f"x{number}{suffix}")
+            if number % sized(len(READERS), 1) == 0:
+                yield from roads_of(two, f"x{number}{suffix}")
     short = name[:40].replace("/", "")
     for path in (f"{short}.npy", f"{short}.txt", f"{short}/"):
         for command in ("info", "check", "merge", "pyramid", "shape", "max"):
@@ -461,8 +469,8 @@ def roads_of(source: str, other: str) -> Iterator[tuple[str, ...]]:
     yield "avg", source, "-o", f"{source}.zarr", *HALVE, "--all", "--json"
     yield "avg", source, "-o", f"{source}.safetensors", *HALVE, "--debug"
     yield "compare", source, other
-    yield "identify", source, other
-    yield "identify", source, "x.npy", "--json"
+    yield "identify", source, other, "--op", "max"
+    yield "identify", source, "x.npy", "--op", "max", "--json"
     yield "pyramid", source, "-o", f"{source}.ome.zarr"
     yield "shape", source, "-k", "2"
 

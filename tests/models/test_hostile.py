@@ -142,7 +142,7 @@ KINDS: dict[str, Kind] = {
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_any_damage_ends_in_an_answer_or_in_one_line(make: Kind, cli: Cli, tmp_path: Path) -> None:
     chance = random.Random(0)  # noqa: S311  # of no secret
-    for _ in range(sized(25, 150)):
+    for _ in range(sized(10, 150)):
         path = make(chance, tmp_path)
         kept = path.read_bytes()
         done = cli("check", path, *chance.choice([(), ("--json",), ("--to", "pytorch"), ("--against", "onnx")]))
