@@ -79,18 +79,7 @@ TRIED = 256  # combinations of what serves each axis, for each pair of words
 LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What all axes share: auto_pad, rounding, and what the sum is divided by."""
-
-    auto_pad: str
-    rounding_type: str
-    division: dict[str, Any]
-
-    @property
-    def counts(self) -> bool:
-        """Whether padding may be counted."""
-        return self.division.get("exclude_pad") is False
+_Words = dict[str, Any]  # what all axes share: auto_pad, rounding_type, and what the sum is divided by
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +99,8 @@ def searched_in(plan: Plan, dialect: Dialect) -> Searched | None:
     words = [word for r in records if issubclass(r, SlidingAttributes) for word in _words(plan, dialect, r)]
     return Searched(
         tuple(dialect.operators[r.name].name for r in records),
-        tuple(dict.fromkeys(word.auto_pad for word in words)),
-        tuple(dict.fromkeys(word.rounding_type for word in words)),
+        tuple(dict.fromkeys(word["auto_pad"] for word in words)),
+        tuple(dict.fromkeys(word["rounding_type"] for word in words)),
         tuple(_axis_searched(axis.name, tuple(equivalents(axis.windows))) for axis in plan.axes) if words else (),
     ) if records else None  # fmt: skip
 
@@ -146,7 +135,7 @@ def with_own_numbers(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes
         if not issubclass(record, SlidingAttributes):
             continue
         for words in _words(plan, dialect, record):
-            more = up - (words.rounding_type != "floor")
+            more = up - (words["rounding_type"] != "floor")
             axes = [
                 _Axis(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1, w.pad_begin, end)
                 for w in plan.windows
@@ -190,29 +179,30 @@ def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
     up = plan.attributes.get("rounding_type", "floor") != "floor"
     roundings = sorted(dialect.rounding_types, key=lambda word: (word != "floor") != up)
     for auto_pad, division, rounding in product(auto_pads, divisions, roundings):
-        yield _Words(auto_pad, rounding, division)
+        yield {"auto_pad": auto_pad, "rounding_type": rounding, **division}
 
 
 def _attributes(
     record: type[SlidingAttributes], shared: dict[str, Any], words: _Words, axes: Sequence[_Axis]
 ) -> SlidingAttributes:
     numbers: dict[str, Any] = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(_Axis)}
-    if words.auto_pad != "explicit":
+    if words["auto_pad"] != "explicit":
         numbers |= {"pads_begin": (0,), "pads_end": (0,)}
-    return record(**shared, **numbers, **words.division, auto_pad=words.auto_pad, rounding_type=words.rounding_type)
+    return record(**shared, **numbers, **words)
 
 
 def _ends(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
     """The windows with each padding at the end that gives as many outputs, where the word leaves a choice."""
-    if words.auto_pad != "explicit":
+    if words["auto_pad"] != "explicit":
         return [_Axis(w.kernel, w.stride, w.dilation, 0, 0)]
     exact = (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin
-    up = words.rounding_type != "floor"
+    up = words["rounding_type"] != "floor"
     low, high = (exact - w.stride + 1, exact) if up else (exact, exact + w.stride - 1)
-    if words.rounding_type == "ceil_torch" or (up and dialect.ceil == "ceil_torch"):
+    if words["rounding_type"] == "ceil_torch" or (up and dialect.ceil == "ceil_torch"):
         high += w.stride  # the window more that would start past the input is dropped
     low, high = max(0, low), max(0, high) if high >= 0 else -1
-    between = range(low, min(high + 1, low + LONGEST_ENDS)) if words.counts and dialect.included == "clipped" else ()
+    counts = words.get("exclude_pad") is False and dialect.included == "clipped"
+    between = range(low, min(high + 1, low + LONGEST_ENDS)) if counts else ()
     found = [w.pad_begin] if dialect.symmetric_pads else [*between, low, high, w.pad_begin, exact]
     ends = [end for end in dict.fromkeys(found) if low <= end <= high]
     ends.sort(key=lambda end: (end != w.pad_begin, end != exact, end))

@@ -10,8 +10,7 @@ from typing import Any
 from poolcli.dialects import DIALECTS
 from poolcli.dialects.onnx import Constant, Element, Node, Nodes, nodes_of
 from poolcli.errors import RequestError
-from poolcli.explain.compose import compositions
-from poolcli.explain.convert import convert
+from poolcli.explain.convert import compositions, convert
 from poolcli.explain.equivalence import same
 from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
