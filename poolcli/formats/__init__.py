@@ -70,7 +70,6 @@ __all__ = [
     "read",
     "read_header",
     "write",
-    "write_several",
 ]
 
 
@@ -187,12 +186,6 @@ def write(
     """Writes one array atomically; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
     return format_of(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
-
-
-def write_several(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes arrays under their names into one file, atomically; returns notes on what could not be kept."""
-    check_holds_several(path)
-    return format_of(path).functions.write(path, arrays, options)
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:

@@ -6,7 +6,7 @@ convolutions are followed; after any other node lengths are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,9 +19,9 @@ Rule = Callable[[Sequence[Shape]], Shape | None]  # the output shape of a node, 
 
 
 class Flow:
-    """The values of a graph whose shapes are not those that the file states."""
+    """The values of a graph whose shapes are not those that the file states, which `stated` gives."""
 
-    def __init__(self, stated: Mapping[Any, Shape | None]) -> None:
+    def __init__(self, stated: Callable[[Any], Shape | None]) -> None:
         self._stated = stated
         self._flowing: dict[Hashable, tuple[Shape, str | None]] = {}  # and the node that stopped the inference
 
@@ -43,19 +43,19 @@ class Flow:
         """Follows another node; one without a rule stops the inference."""
         if not self.reaches(sources):
             return
-        flowing = [self._flowing.get(source, (self._stated.get(source), None)) for source in sources]
+        flowing = [self._flowing.get(source, (self._stated(source), None)) for source in sources]
         shapes = [shape for shape, _ in flowing if shape is not None]
         found = rule(shapes) if rule is not None and len(shapes) == len(sources) else None
         stopped = next((each for _, each in flowing if each is not None), None)
         for result in results:
-            stated = self._stated.get(result)
+            stated = self._stated(result)
             if found is not None:
                 self._set(result, found, stopped)
             elif stated is not None:
                 self._flowing[result] = ("?",) * len(stated), stopped or name
 
     def _set(self, result: Hashable, shape: Shape, stopped: str | None) -> None:
-        if stopped is not None or contradict(self._stated.get(result), shape):
+        if stopped is not None or contradict(self._stated(result), shape):
             self._flowing[result] = shape, stopped
 
 

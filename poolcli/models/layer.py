@@ -93,12 +93,6 @@ class Layer:
     warnings: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=4096)
-def alike(shape: Shape | None) -> Shape | None:
-    """The shape, of equal ones the first: layers of one model often have the same."""
-    return shape
-
-
 def is_number(dim: Dim) -> bool:
     """Whether the length is known; 0 stands for a dynamic one, as -1 does."""
     return isinstance(dim, int) and dim > 0

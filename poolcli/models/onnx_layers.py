@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from sys import intern
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
@@ -15,7 +14,6 @@ from poolcli.models.layer import (
     Layer,
     Shape,
     Whole,
-    alike,
     channels_last,
     contradict,
     counted,
@@ -142,7 +140,7 @@ def nodes_of(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None)
 
 def attributes_of(proto: Any) -> Values:
     """The attributes of a node."""
-    return _data(tuple((text(each.name), *_value(each)) for each in proto.attribute))
+    return {text(each.name): _value(each)[1] for each in proto.attribute}
 
 
 def _is_pooling(proto: Any) -> bool:
@@ -164,8 +162,8 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     proto, kind = node.proto, KINDS.get(key)
     first = proto.input[0] if proto.input else ""
     shape = node.known.get(first) or node.declared.get(first)
-    read = tuple((text(each.name), *_value(each)) for each in proto.attribute)
-    data = _data(read)
+    read = [(text(each.name), *_value(each)) for each in proto.attribute]
+    data = {name: value for name, _, value in read}
     op: Made | None = None
     problem = invalid = layout = None
     keeps = True
@@ -186,21 +184,21 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                     raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MOST_SPATIAL} are needed")
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
-            op = _operator(key, read, shape)
+            op = kind.make(data, shape)
     except InvalidError as error:
         invalid = error.told
     result = proto.output[0] if proto.output else ""
     return Layer(
         name=node.scope + (text(proto.name) or text(result) or key[1]),
-        type=intern(key[1]),
-        version=intern(key[0] or f"opset {opset}"),
+        type=key[1],
+        version=key[0] or f"opset {opset}",
         framework="ONNX Runtime",
         op=op,
         problem=problem,
         invalid=invalid,
-        given=_given(read),
-        input_shape=alike(shape),
-        declared_shape=alike(node.declared.get(result)),
+        given={name: "?" if value is None else as_typed(value) for name, value in data.items()},
+        input_shape=shape,
+        declared_shape=node.declared.get(result),
         layout=layout,
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,
@@ -222,26 +220,7 @@ def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8))
 
 
-# Layers of one model often have the same attributes, which are looked into once.
-@lru_cache(1024)
-def _data(read: tuple[Read, ...]) -> Values:
-    """The values of attributes by name."""
-    return {name: value for name, _, value in read}
-
-
-@lru_cache(1024)
-def _given(read: tuple[Read, ...]) -> Mapping[str, str]:
-    """The attributes as they are shown."""
-    return {name: "?" if value is None else as_typed(value) for name, value in _data(read).items()}
-
-
-@lru_cache(1024)
-def _operator(key: tuple[str, str], read: tuple[Read, ...], shape: Shape | None) -> Made:
-    return KINDS[key].make(_data(read), shape)
-
-
-@lru_cache(1024)
-def _check_attributes(read: tuple[Read, ...], key: tuple[str, str], opset: int, defs: Any) -> None:
+def _check_attributes(read: Sequence[Read], key: tuple[str, str], opset: int, defs: Any) -> None:
     """Refuses attributes that the version has not or that are of another type, as ONNX Runtime."""
     takes = KINDS[key].takes
     known = dict.fromkeys(takes) if takes is not None else _types(key, opset, defs)

@@ -68,7 +68,7 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     shapes = {name: _shape(_at(value, "sizes")) for name, value in _items(_at(graph, "tensor_values"))}
     if not isinstance(_at(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    flow = Flow(shapes)
+    flow = Flow(shapes.get)
     return [layer for node in graph["nodes"] for layer in _flowing(node, shapes, flow)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import SEEK_END
 from typing import Any, BinaryIO
 
@@ -70,7 +71,7 @@ def _layers(model: Table) -> list[Layer]:
     for i, graph in enumerate(model.tables(SUBGRAPHS)):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
-        flow = Flow(_Stated(tensors))
+        flow = Flow(partial(_stated, tensors))
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
             code = codes[index] if index < len(codes) else -1
@@ -92,22 +93,9 @@ def _layers(model: Table) -> list[Layer]:
     return found
 
 
-class _Stated(Mapping[int, Shape]):
-    """The shapes of the tensors of a graph, read when they are asked for; scalars state none."""
-
-    def __init__(self, tensors: Sequence[Table]) -> None:
-        self._tensors = tensors
-
-    def __getitem__(self, place: int) -> Shape:
-        if not 0 <= place < len(self._tensors):
-            raise KeyError(place)
-        return _shape(self._tensors[place : place + 1]) or ()
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self._tensors)))
-
-    def __len__(self) -> int:
-        return len(self._tensors)
+def _stated(tensors: Sequence[Table], place: int) -> Shape | None:
+    """The shape that a graph states of a tensor, () of a scalar; None for a place where there is none."""
+    return (_shape(tensors[place : place + 1]) or ()) if 0 <= place < len(tensors) else None
 
 
 def _rule(code: int, inputs: Sequence[Table], options: Table | None) -> Rule | None:

@@ -23,7 +23,6 @@ from poolcli.formats import (
     holds_several,
     open_array,
     open_container,
-    write_several,
 )
 from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
 from poolcli.formats.image.modes import UNEQUAL
@@ -200,9 +199,8 @@ def _pooled_and_written(
     with clock.phase("write"):
         for target, arrays in ((job.output, values), (job.indices, positions)):
             if target and arrays:
-                notes += write_several(
-                    target, arrays, WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
-                )
+                options = WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
+                notes += format_of(target).functions.write(target, arrays, options)
     return ran, notes
 
 

@@ -69,9 +69,6 @@ class Blocks(Sequence[Region]):
             places.append(place)
         return self._at(tuple(reversed(places)))
 
-    def __iter__(self) -> Iterator[Region]:
-        return (self[number] for number in range(len(self)))
-
     @property
     def largest(self) -> Region:
         """The one that takes the most memory, as far as that is known: one that has others on every side."""
