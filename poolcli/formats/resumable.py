@@ -16,18 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError, said_by
-from poolcli.formats.atomic import (
-    UNABLE,
-    make_folder,
-    mode_for,
-    move,
-    move_folder,
-    part_name,
-    remove,
-    reported,
-    sync,
-    sync_handle,
-)
+from poolcli.formats import atomic
 from poolcli.formats.checks import named
 from poolcli.formats.records import slices
 from poolcli.message_fields import field
@@ -149,17 +138,17 @@ def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[
     Both are kept for the next run of the same `identity` when the run is interrupted, and removed when it fails.
     """
     with _kept(path, identity) as (part, journal):
-        mode = mode_for(os.path.realpath(path))
+        mode = atomic.mode_for(os.path.realpath(path))
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
 
             def secure() -> None:
                 stream.flush()
-                sync_handle(stream.fileno())
+                atomic.sync_handle(stream.fileno())
 
             journal.size, journal.secure = os.fstat(stream.fileno()).st_size, secure
             yield stream, journal
-        sync(part)
-        move(part, os.path.realpath(path), overwrite, mode)
+        atomic.sync(part)
+        atomic.move(part, os.path.realpath(path), overwrite, mode)
 
 
 @contextmanager
@@ -173,7 +162,7 @@ def continued_folder(path: str, overwrite: bool, identity: str) -> Iterator[tupl
         yield part, journal
         check_stopped()
         secure_folder(part)
-        move_folder(part, os.path.realpath(path), overwrite)
+        atomic.move_folder(part, os.path.realpath(path), overwrite)
 
 
 class Journal:
@@ -203,7 +192,7 @@ class Journal:
 
     def remove(self) -> None:
         """Removes the journal."""
-        remove(self.path)
+        atomic.remove(self.path)
 
     def _load(self) -> bytes:
         with open(self.path, "rb") as note:
@@ -249,18 +238,18 @@ class Progress:
 def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
     """The temporary name of an output, and its journal; removes what runs of other identities have left of it."""
     target = os.path.realpath(path)
-    part = part_name(target, f"{identity}.kept")
+    part = atomic.part_name(target, f"{identity}.kept")
     journal = Journal(part + ".at")
     with suppress(OSError):
         for other in _temporary(target, ".kept.part", ".kept.part.at", ".kept.part.at.new"):
             if other not in (part, journal.path):
-                remove(other)
-    with reported(path):
-        make_folder(os.path.dirname(target))
+                atomic.remove(other)
+    with atomic.reported(path):
+        atomic.make_folder(os.path.dirname(target))
         try:
             yield part, journal
         except Exception:  # not KeyboardInterrupt: an interrupted run keeps its parts
-            remove(part)
+            atomic.remove(part)
             journal.remove()
             raise
         journal.remove()
@@ -275,7 +264,7 @@ def secure_folder(path: str) -> None:
             os.sync()
         elif syncfs(handle):
             number = ctypes.get_errno()
-            if number not in UNABLE:
+            if number not in atomic.UNABLE:
                 raise OSError(number, os.strerror(number))
             os.sync()
     finally:
@@ -284,7 +273,7 @@ def secure_folder(path: str) -> None:
 
 def _temporary(target: str, *ends: str) -> list[str]:
     """The temporary names of `target` in its folder that end in one of these."""
-    folder, start = os.path.split(part_name(target, "")[: -len(".part")])
+    folder, start = os.path.split(atomic.part_name(target, "")[: -len(".part")])
     with os.scandir(folder) as entries:
         return sorted(entry.path for entry in entries if entry.name.startswith(start) and entry.name.endswith(ends))
 
@@ -301,11 +290,11 @@ def shared_folder(
     """As `continued_folder`, for one `part` (number, count) of an output; the folder keeps its temporary name."""
     target = os.path.realpath(path)
     note = note_of(part)
-    with reported(path):
+    with atomic.reported(path):
         if os.path.lexists(target) and not overwrite:
             raise FileError(f"{path}: exists; it was created during this run")
-        make_folder(os.path.dirname(target))
-        folder = part_name(target, identity + UNFINISHED)
+        atomic.make_folder(os.path.dirname(target))
+        folder = atomic.part_name(target, identity + UNFINISHED)
         os.makedirs(folder, exist_ok=True)
         ended, journal = Path(folder, note + ENDED), Journal(os.path.join(folder, note + ".at"))
         ended.unlink(missing_ok=True)
@@ -324,7 +313,7 @@ def finish(path: str) -> tuple[int, int]:
     Returns the number of its parts (0 if it has its name already), and the number of outputs that they make.
     """
     target = os.path.realpath(path)
-    with reported(path):
+    with atomic.reported(path):
         found = _temporary(target, UNFINISHED + ".part")
     if not found and os.path.isdir(target):
         _remove_notes(target)
@@ -335,9 +324,9 @@ def finish(path: str) -> tuple[int, int]:
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{path}: exists; it was created while the shards were running")
     remove_torn(folder)
-    with reported(path):
+    with atomic.reported(path):
         secure_folder(folder)
-        move_folder(folder, target, overwrite)
+        atomic.move_folder(folder, target, overwrite)
     _remove_notes(target)  # last, so that a merge that is killed can be repeated
     return len(ended), 1
 

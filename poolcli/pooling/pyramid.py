@@ -34,27 +34,9 @@ from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
+from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid_plan import Pyramid, Request, planned
-from poolcli.pooling.tiles import (
-    HELD,
-    LARGEST,
-    Blocks,
-    Clock,
-    FileReading,
-    Progress,
-    Read,
-    Spread,
-    Work,
-    blocks_of,
-    bytes_of,
-    check_fits,
-    largest_block,
-    pool_block,
-    pool_in_tiles,
-    pool_spread,
-    work_of,
-)
 from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:
@@ -140,7 +122,7 @@ class LevelReading:
     `copy` is the first level, which blocks of the source are written to on the way.
     """
 
-    file: FileReading
+    file: tiles.FileReading
     read_layout: str
     layout: str
     plan: Plan
@@ -148,7 +130,7 @@ class LevelReading:
     copy: Writer | None = None
 
     @contextmanager
-    def __call__(self) -> Iterator[Read]:
+    def __call__(self) -> Iterator[tiles.Read]:
         base, copy = self.base, self.copy
         if base is not None:
             yield lambda region: read_region(base.path, base.sparse, region)
@@ -158,7 +140,7 @@ class LevelReading:
             yield read if copy is None else copying(read, copy, self.plan)
 
 
-def transposed(read: Read, own: str, wanted: str) -> Read:
+def transposed(read: tiles.Read, own: str, wanted: str) -> tiles.Read:
     """Reads regions of the source in the order of axes that the levels have."""
 
     def read_transposed(region: Ranges) -> Array:
@@ -167,7 +149,7 @@ def transposed(read: Read, own: str, wanted: str) -> Read:
     return read_transposed
 
 
-def copying(read: Read, copy: Callable[[Ranges, Array], None], plan: Plan) -> Read:
+def copying(read: tiles.Read, copy: Callable[[Ranges, Array], None], plan: Plan) -> tiles.Read:
     """Reads what a block needs; the first level has it by then, with what no window reads at the end of an axis."""
 
     def read_and_copy(reads: Ranges) -> Array:
@@ -198,15 +180,19 @@ class Made:
 
 
 def make(
-    pyramid: Pyramid, file: ArrayReader, settings: Settings, progress: Progress, spread: Spread | None = None
+    pyramid: Pyramid,
+    file: ArrayReader,
+    settings: Settings,
+    progress: tiles.Progress,
+    spread: tiles.Spread | None = None,
 ) -> Made:
     """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
     pooled from what can be read in parts.
     """
     path, every, engine, notes = pyramid.source.path, pyramid.every, "none", dict[str, None]()
-    before, clock = fingerprint_of(path), Clock()
+    before, clock = fingerprint_of(path), tiles.Clock()
     identity = _identity(pyramid, before) if settings.resume else None
-    finished, total = 0, sum(bytes_of(level.plan) for each in every for level in each.levels if level.plan)
+    finished, total = 0, sum(tiles.bytes_of(level.plan) for each in every for level in each.levels if level.plan)
 
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
@@ -218,7 +204,7 @@ def make(
             source = replace(each.source, key=each.header.key)
             with nullcontext(file) if each is pyramid else open_array(source, settings.read_options) as opened:
                 for work in _make_levels(each, opened, own, settings, clock, step, spread):
-                    finished += bytes_of(work.plan)
+                    finished += tiles.bytes_of(work.plan)
                     notes |= dict.fromkeys(work.notes)
                     if each is pyramid:
                         engine = "numpy" if work.reasons else work.engine
@@ -231,26 +217,26 @@ def _make_levels(
     file: ArrayReader,
     levels: Sequence[ZarrWriter],
     settings: Settings,
-    clock: Clock,
-    progress: Progress,
-    spread: Spread | None,
-) -> Iterator[Work]:
+    clock: tiles.Clock,
+    progress: tiles.Progress,
+    spread: tiles.Spread | None,
+) -> Iterator[tiles.Work]:
     """Writes the levels of the image or of one of its labels; yields the work of each that is done."""
     room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
-    most = LARGEST if room is None else max(1, min(LARGEST, room // HELD))
+    most = tiles.LARGEST if room is None else max(1, min(tiles.LARGEST, room // tiles.HELD))
     if not file.streams:
         held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
-        check_fits(held, settings.max_memory)
+        tiles.check_fits(held, settings.max_memory)
     at_url = settings.resume and is_url(pyramid.output)
-    opening = FileReading(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
+    opening = tiles.FileReading(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
     for number, level in enumerate(pyramid.levels):
         if level.plan is None:
             continue
-        work = work_of(level.plan, settings.engine, settings.threads, clock, progress)
+        work = tiles.work_of(level.plan, settings.engine, settings.threads, clock, progress)
         copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
         chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
-        largest = min(most, largest_block(level.plan, at_url))
+        largest = min(most, tiles.largest_block(level.plan, at_url))
         blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
         room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
         if spread is not None and (base or file.streams):
@@ -258,7 +244,7 @@ def _make_levels(
             for each in (levels[number], *([copy] if copy else [])):
                 each.is_shared = True
             reading = LevelReading(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
-            pool_spread(spread, work, reading, [levels[number]], blocks, room)
+            tiles.pool_spread(spread, work, reading, [levels[number]], blocks, room)
         else:
             source = base.read if base else copying(read, copy, level.plan) if copy else read
             _pool(work, source, levels[number], blocks, room)
@@ -295,32 +281,34 @@ def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
     return None if found is None else tuple(found[pyramid.read_layout.index(letter)] for letter in pyramid.layout)
 
 
-def _blocks(plan: Plan, sink: ZarrWriter, copy: ZarrWriter | None, chunks: tuple[int, ...] | None, most: int) -> Blocks:
+def _blocks(
+    plan: Plan, sink: ZarrWriter, copy: ZarrWriter | None, chunks: tuple[int, ...] | None, most: int
+) -> tiles.Blocks:
     """The blocks of a level, of whole units; where the first level is copied on the way, of whole ones of that, too."""
     unit = sink.unit
     if copy is not None:
         own = zip(copy.unit, sink.unit, kernels_of(plan), strict=True)
         unit = tuple(lcm(of_level, of_copy // gcd(of_copy, k)) for of_copy, of_level, k in own)
-    return blocks_of(plan, unit, chunks, most)
+    return tiles.blocks_of(plan, unit, chunks, most)
 
 
-def _pool(work: Work, read: Read, sink: ZarrWriter, blocks: Blocks, most: int) -> None:
+def _pool(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Blocks, most: int) -> None:
     """The blocks of a level that are not there yet."""
     if blocks.largest.nbytes <= most:
-        pool_in_tiles(work, read, [sink], blocks)
+        tiles.pool_in_tiles(work, read, [sink], blocks)
         return
     for block in blocks:
         if not sink.holds(block.outputs):
-            sink(block.outputs, pool_block(work, read, block, most)[0])
+            sink(block.outputs, tiles.pool_block(work, read, block, most)[0])
         check_stopped()
 
 
-def _copy(pyramid: Pyramid, read: Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
+def _copy(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
     """The source alone."""
     from poolcli.ops import MaxPool
 
     same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)
-    for block in blocks_of(same, sink.unit, None, min(most, largest_block(same, at_url))):
+    for block in tiles.blocks_of(same, sink.unit, None, min(most, tiles.largest_block(same, at_url))):
         if not sink.holds(block.outputs):
             sink(block.outputs, read(block.outputs))
         check_stopped()

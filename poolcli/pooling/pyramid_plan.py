@@ -19,24 +19,14 @@ from poolcli.formats.checks import named
 from poolcli.formats.files import check_apart
 from poolcli.formats.image.stacks import TIMES
 from poolcli.formats.records import Axis, Dimension, WriteOptions
+from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.documents import Grid, for_version, grid_of
-from poolcli.formats.zarr.ome import (
-    AXES,
-    KNOWN_UNITS,
-    VERSIONS,
-    colours,
-    multiscale,
-    names_of_axes,
-    ordered,
-    plain,
-    unit_of,
-)
 from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
+from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_levels import Level, Reduction, levels_of
-from poolcli.pooling.tiles import HELD, LARGEST
 
 GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
 ENOUGH = 256  # the longest spatial axis of the smallest level, where their number is not given
@@ -94,7 +84,7 @@ class Pyramid:
     @property
     def names(self) -> tuple[str, ...]:
         """What OME-Zarr calls the axes."""
-        return names_of_axes(self.layout)
+        return ome.names_of_axes(self.layout)
 
     def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
         """How the store is written."""
@@ -105,13 +95,13 @@ def planned(
     request: Request, source: Source, header: Header, metadata: Metadata, output: str, settings: Settings
 ) -> Pyramid:
     """The pyramid of one image or of its labels."""
-    version = VERSIONS[one_of("ngff", request.ngff, tuple(VERSIONS))]
+    version = ome.VERSIONS[one_of("ngff", request.ngff, tuple(ome.VERSIONS))]
     _refuse_output(output, settings, version)
     _refuse_type(request.reduction.op, header)
     check_apart(source.path, output)
     given = settings.layout or header.layout
     read_layout = given.strip().upper() if given else _guessed(header)
-    layout = ordered(read_layout)
+    layout = ome.ordered(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
     if not request.of_labels:  # which need not have every axis
@@ -153,9 +143,9 @@ def _specs(
     """The arrays of the levels with what is known of their group, and notes on what is lost of that."""
     dtype, layout = pyramid.header.dtype, pyramid.layout
     highest = DTYPES[dtype].limits[1] if DTYPES[dtype].is_integer else None
-    omero = known.get("omero") or colours(pyramid.header.mode, highest)
+    omero = known.get("omero") or ome.colours(pyramid.header.mode, highest)
     beside, own, attributes, lost = _carried(request, metadata, omero)
-    group = own | multiscale(
+    group = own | ome.multiscale(
         layout,
         pyramid.units,
         [(str(i), *place) for i, place in enumerate(zip(pyramid.scales, pyramid.translations, strict=True))],
@@ -181,8 +171,8 @@ def _carried(
     known, notes, lost = metadata.ome, list[str](), list[str]()
     beside = dict(known.get("beside", {})) | ({"omero": dict(omero)} if omero else {})
     nearest = list(metadata.groups)[-1:]
-    own = plain(metadata.groups[nearest[0]] if nearest else {}, "", lost)
-    attributes = plain(metadata.attributes, "", lost)
+    own = ome.plain(metadata.groups[nearest[0]] if nearest else {}, "", lost)
+    attributes = ome.plain(metadata.attributes, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
     label = dict(known.get("image-label", {}))
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
@@ -216,7 +206,7 @@ def _refuse_type(op: str, header: Header) -> None:
 
 
 def _refuse_unknown_axes(request: Request, layout: str) -> None:
-    names = names_of_axes(layout)
+    names = ome.names_of_axes(layout)
     _refuse_others("scale", request.scale, names)
     spatial = [names[i] for i in spatial_axes(layout)]
     _refuse_others("factors", [name for level in request.reduction.factors for name in level], spatial)
@@ -241,7 +231,7 @@ def _guessed(header: Header) -> str:
 def _said(given: str | None, layout: str, header: Header) -> tuple[str, ...]:
     if given:
         return ()
-    names = ",".join(names_of_axes(layout))
+    names = ",".join(ome.names_of_axes(layout))
     return (
         f"assuming axes {names}; {field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)",
     )
@@ -251,10 +241,10 @@ def _described(axes: Sequence[Axis]) -> dict[str, Any]:
     """Axes, distances and units that the stack itself names, as OME-Zarr has them; without units that it lacks."""
     found, scale = [], []
     for axis in axes:
-        name, unit = AXES[axis.letter][0], axis.unit
+        name, unit = ome.AXES[axis.letter][0], axis.unit
         with suppress(RequestError):
-            unit = unit if axis.letter == "N" else unit_of(unit)
-        known = unit in (TIMES.values() if axis.letter == "N" else KNOWN_UNITS)
+            unit = unit if axis.letter == "N" else ome.unit_of(unit)
+        known = unit in (TIMES.values() if axis.letter == "N" else ome.KNOWN_UNITS)
         found.append({"name": name} | ({"unit": unit} if known else {}))
         scale.append(axis.step if known and axis.step > 0 else 1.0)
     return {"axes": found, "scale": scale} if found else {}
@@ -267,7 +257,7 @@ def _turned(values: Sequence[Any], source: str, target: str) -> list[Any]:
 
 def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, Any]) -> list[float]:
     found = _turned(known.get("scale") or [1.0] * len(layout), read_layout, layout)
-    names = names_of_axes(layout)
+    names = ome.names_of_axes(layout)
     for name, step in request.scale.items():
         if name in names:
             found[names.index(name)] = step
@@ -276,10 +266,12 @@ def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, 
 
 def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, Any]) -> dict[str, str]:
     axes = _turned(known.get("axes") or [{}] * len(layout), read_layout, layout)
-    found = {name: axis["unit"] for name, axis in zip(names_of_axes(layout), axes, strict=True) if "unit" in axis}
+    found = {name: axis["unit"] for name, axis in zip(ome.names_of_axes(layout), axes, strict=True) if "unit" in axis}
     if request.unit is not None:
-        unit = unit_of(request.unit)
-        found |= {name: unit for name, kind in AXES.values() if kind == "space" and name in names_of_axes(layout)}
+        unit = ome.unit_of(request.unit)
+        found |= {
+            name: unit for name, kind in ome.AXES.values() if kind == "space" and name in ome.names_of_axes(layout)
+        }
     return found
 
 
@@ -304,7 +296,7 @@ def _fresh(dtype: str, version: int) -> dict[str, Any]:
 def _most(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
     """The elements of one unit, so that it and what it is pooled from fit into memory."""
     window = prod(levels[1].factors) if len(levels) > 1 else 1
-    room = LARGEST if limit is None else min(LARGEST, limit // HELD)
+    room = tiles.LARGEST if limit is None else min(tiles.LARGEST, limit // tiles.HELD)
     return max(1, room // (lookup(dtype).itemsize * (window + 1)))
 
 

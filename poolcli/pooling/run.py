@@ -41,31 +41,10 @@ from poolcli.nodata import min_count_from
 from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Ranges, Region, whole
+from poolcli.pooling import tiles
 from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
-from poolcli.pooling.tiles import (
-    HELD,
-    LARGEST,
-    POSITION,
-    TILE,
-    Clock,
-    FileReading,
-    Progress,
-    Shared,
-    Spread,
-    Work,
-    bytes_of,
-    check_fits,
-    largest_block,
-    parts_for,
-    pool_in_tiles,
-    pool_part,
-    pool_spread,
-    tile_for,
-    unseen,
-    work_of,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,9 +153,9 @@ def pool_file(
     outcome: Outcome,
     settings: Settings,
     file: ArrayReader,
-    clock: Clock,
-    progress: Progress,
-    spread: Spread | None = None,
+    clock: tiles.Clock,
+    progress: tiles.Progress,
+    spread: tiles.Spread | None = None,
 ) -> Outcome:
     """Reads, pools and writes what the outcome has been prepared for."""
     work = _work(outcome, settings, file.streams, clock, progress)
@@ -184,10 +163,10 @@ def pool_file(
 
 
 def pool_to_memory(
-    outcome: Outcome, settings: Settings, file: ArrayReader, clock: Clock
+    outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
     """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
-    work = _work(outcome, settings, False, clock, unseen)
+    work = _work(outcome, settings, False, clock, tiles.unseen)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
     values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
@@ -196,7 +175,7 @@ def pool_to_memory(
     return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
 
 
-def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
+def _ran(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
     from poolcli.engine.choose import ENGINES, NUMPY
     from poolcli.system.limits import allowed_threads
 
@@ -205,13 +184,15 @@ def _ran(outcome: Outcome, work: Work, not_kept: Sequence[str] = ()) -> Outcome:
     return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
 
 
-def _work(outcome: Outcome, settings: Settings, streams: bool, clock: Clock, progress: Progress) -> Work:
+def _work(
+    outcome: Outcome, settings: Settings, streams: bool, clock: tiles.Clock, progress: tiles.Progress
+) -> tiles.Work:
     """The work of a job; refused where it must be held in memory and is too large."""
     plan = outcome.plan
     assert plan is not None  # noqa: S101  # set by prepare_job
     if not streams:
-        check_fits(_memory_at_once(outcome), settings.max_memory)
-    return work_of(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
+        tiles.check_fits(_memory_at_once(outcome), settings.max_memory)
+    return tiles.work_of(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
 
 def _memory_at_once(outcome: Outcome) -> int:
@@ -226,13 +207,13 @@ def _memory_at_once(outcome: Outcome) -> int:
     turned = output is not None and output.layout != plan.layout
     encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
-    positions = POSITION * (1 + turned) if outcome.indices else 0
-    needed = bytes_of(plan) + header.beside + count * (copies + positions)
+    positions = tiles.POSITION * (1 + turned) if outcome.indices else 0
+    needed = tiles.bytes_of(plan) + header.beside + count * (copies + positions)
     return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
 
 
 def _read_pool_write(
-    work: Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: Spread | None
+    work: tiles.Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: tiles.Spread | None
 ) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
@@ -245,7 +226,7 @@ def _read_pool_write(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
         )
     at_url = settings.resume and any(is_url(target.path) for target in targets)
-    small = bytes_of(work.plan) <= tile_for(settings.max_memory, beside) and not at_url
+    small = tiles.bytes_of(work.plan) <= tiles.tile_for(settings.max_memory, beside) and not at_url
     if settings.part is None and (small or not file.streams):
         results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
@@ -257,17 +238,17 @@ def _read_pool_write(
         units = [sink.unit for sink in sinks if sink.unit]
         unit = tuple(map(lcm, *units)) if units else None
         to_stream = any(target.path == "-" for target in targets)
-        parts = parts_for(
+        parts = tiles.parts_for(
             work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices,
-            largest=largest_block(work.plan, at_url),
+            largest=tiles.largest_block(work.plan, at_url),
         )  # fmt: skip
         if settings.part is not None:
             parts = _own(parts, sinks, settings.part, writer.notes)
-        shared = [sink for sink in sinks if isinstance(sink, Shared)]
+        shared = [sink for sink in sinks if isinstance(sink, tiles.Shared)]
         if spread is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
-            pool_spread(spread, work, FileReading(outcome.job.source, settings.read_options), shared, parts)
+            tiles.pool_spread(spread, work, tiles.FileReading(outcome.job.source, settings.read_options), shared, parts)
         else:
-            pool_in_tiles(work, file.read, sinks, parts)
+            tiles.pool_in_tiles(work, file.read, sinks, parts)
         check_unchanged(path, before)
     return writer.notes
 
@@ -276,7 +257,7 @@ def _own(
     parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
 ) -> Iterable[Region]:
     """The consecutive parts of one shard."""
-    if not isinstance(parts, Sequence) or not all(isinstance(sink, Shared) for sink in sinks):
+    if not isinstance(parts, Sequence) or not all(isinstance(sink, tiles.Shared) for sink in sinks):
         raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
     (number, count), regions = part, len(parts)
     first, stop = regions * (number - 1) // count, regions * number // count
@@ -285,7 +266,7 @@ def _own(
 
 
 def _pool_whole(
-    work: Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
+    work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Reads and pools all at once; refused where the input is not as it was `before`."""
     from poolcli.engine import prefetched_kernel
@@ -296,7 +277,7 @@ def _pool_whole(
     mask = file.metadata.image.get("mask")
 
     def pool(region: Region, slab: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        return pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
+        return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
 
     if outcome.colour.is_plain:
         return pool(whole(work.plan), x)
@@ -364,8 +345,8 @@ class Writer:
 
     def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
         asked = self.settings
-        each = self.plan.output_shape and bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
-        room = LARGEST if asked.max_memory is None else min(LARGEST, asked.max_memory // HELD)
+        each = self.plan.output_shape and tiles.bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
+        room = tiles.LARGEST if asked.max_memory is None else min(tiles.LARGEST, asked.max_memory // tiles.HELD)
         most = max(1, room // max(1, each or 1))
         return WriteOptions(
             asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most, asked.part, asked.resume
@@ -381,7 +362,7 @@ class Writer:
         asked = self.settings
         if asked.part is None and not (asked.resume and format_of(path).resumable):
             return None
-        if asked.part is None and bytes_of(self.plan) <= TILE and not is_url(path):
+        if asked.part is None and tiles.bytes_of(self.plan) <= tiles.TILE and not is_url(path):
             return None  # which takes no longer than to continue it
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))

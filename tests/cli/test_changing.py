@@ -37,7 +37,6 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from poolcli.cli import run
-    from poolcli.pooling import run as pooling
     from poolcli.pooling import tiles
 
     monkeypatch.chdir(tmp_path)
@@ -48,7 +47,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(
         os.truncate("x.npy", 500)
         return tile_for(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pooling, "tile_for", shrinking)
+    monkeypatch.setattr(tiles, "tile_for", shrinking)
     assert run(["avg", "x.npy", *POOL, "-q"]) == 1
     assert capsys.readouterr().err == "poolcli: x.npy: became shorter while it was being read\n"
     assert os.listdir() == ["x.npy"]

@@ -84,7 +84,7 @@ def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
 
 SWALLOWED = """
 import ctypes, os, signal, sys
-import poolcli.pooling.run as module
+import poolcli.pooling.tiles as module
 whole = module.pool_part
 def in_a_callback(*arguments):
     HOW
@@ -133,7 +133,7 @@ def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
 
 BEGUN = """
 import asyncio, os, signal
-import poolcli.pooling.run as module
+import poolcli.pooling.tiles as module
 from zarr.core.sync import _get_loop
 def begun(*arguments):
     async def several():

@@ -75,7 +75,7 @@ def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> No
 
 SLOWLY = """
 import sys, time
-import poolcli.pooling.run as module
+import poolcli.pooling.tiles as module
 whole = module.pool_part
 def slowly(*arguments):
     time.sleep(0.05)
@@ -123,10 +123,8 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     np.save("long.npy", np.random.default_rng(0).random((40, 4, 256, 256), np.float32))
     base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
     subprocess.run([*base, "-o", "whole.npy"], check=True)
-    slower = (
-        SLOWLY.replace("0.05", "0.3")
-        .replace("poolcli.pooling.run", "poolcli.pooling.tiles")
-        .replace("whole =", "import poolcli.formats.resumable as continued\ncontinued.NOTE_EVERY = 0\nwhole =")
+    slower = SLOWLY.replace("0.05", "0.3").replace(
+        "whole =", "import poolcli.formats.resumable as continued\ncontinued.NOTE_EVERY = 0\nwhole ="
     )
     command = [sys.executable, "-c", slower, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
