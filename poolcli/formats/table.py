@@ -58,6 +58,7 @@ class Format:
     several, naming : whether a file holds several arrays, and how they are named
     adds : whether arrays can be added to a file
     picture : whether it is an image format, with channels and pages
+    unequal : whether its pages may differ in size and mode
     streams : whether inputs are usually read region by region
     streams_from : the number of elements from which on outputs are written region by region; None for never
     resumable, spreads : whether an output can be continued, and written by several processes at once
@@ -82,6 +83,7 @@ class Format:
     naming: Naming = Naming()
     adds: bool = False
     picture: bool = False
+    unequal: bool = False
     streams: bool = False
     streams_from: int | None = None
     resumable: bool = False
@@ -188,7 +190,7 @@ FORMATS: dict[str, Format] = {
             loads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
         _picture(
             "tiff", "Tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags",
+            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags", unequal=True,
         ),
         _picture("bmp", "Bmp", (".bmp",), b"BM"),
         _picture("webp", "WebP", (".webp",), b"RIFF"),

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats import format_of
-from poolcli.formats.image.curves import SRGB, Curve, decoded, encoded
-from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -26,6 +24,8 @@ from poolcli.pooling.tiles import TILE
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from poolcli.formats.image.curves import Curve
 
     Array = NDArray[Any]
 
@@ -63,10 +63,15 @@ PLAIN = Colour()
 
 
 def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
-    """What is done to the colours; refuses linear light where it has no meaning.
+    """What is done to the colours, if these are any; refuses linear light where it has no meaning.
 
     Alpha is the last channel of the picture, and so only where the plan's layout has C at the axis of the channels.
     """
+    if header.mode is None and not linear:
+        return PLAIN
+    from poolcli.formats.image.curves import SRGB
+    from poolcli.formats.image.modes import MODES
+
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
@@ -85,12 +90,8 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
             f"leave out {field('layout', plan.layout)}"
         )
     light = (header.curve or SRGB) if linear else None
-    return Colour(weighted, light, plan.reducer.votes and channels and _are_colours(header))
-
-
-def _are_colours(header: Header) -> bool:
-    """Whether a pixel has several channels, which belong together."""
-    return header.mode in MODES and MODES[header.mode].channels > 1
+    several = header.mode in MODES and MODES[header.mode].channels > 1  # of a pixel, which belong together
+    return Colour(weighted, light, plan.reducer.votes and channels and several)
 
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
@@ -98,6 +99,8 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     with it.
     """
     import numpy as np
+
+    from poolcli.formats.image.curves import SRGB, decoded, encoded
 
     at = plan.layout.find("C")
     if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
@@ -141,6 +144,8 @@ def _voted(pool: Pool, region: Region, slab: Array) -> Array:
 
 def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
     import numpy as np
+
+    from poolcli.formats.image.curves import decoded, encoded
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
     values = decoded(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)

@@ -25,7 +25,6 @@ from poolcli.formats import (
     open_container,
 )
 from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
-from poolcli.formats.image.modes import UNEQUAL
 from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.message_fields import field
@@ -76,7 +75,7 @@ def run_job(
 def _holds_unequal(job: Job, settings: Settings) -> bool:
     """Whether the output has pages that may differ, as far as each is pooled by itself."""
     alone = job.indices is None and settings.rescale is None and settings.raw is None
-    return alone and job.output not in (None, "-") and format_of(str(job.output)).name in UNEQUAL
+    return alone and job.output not in (None, "-") and format_of(str(job.output)).unequal
 
 
 def run_pages(

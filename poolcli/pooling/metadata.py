@@ -15,7 +15,6 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from poolcli.coordinates import are_longitudes, means, outer_bounds
-from poolcli.formats.cf import BOUNDS
 from poolcli.formats.checks import LIMITS, missing_in, named
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
@@ -147,6 +146,8 @@ LONGEST_SCALE = 1_000_000  # values; longer ones are left out
 
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and a note on those that are left out."""
+    from poolcli.formats.cf import BOUNDS
+
     lost, untold = list[str](), list[str]()
     gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > LONGEST_SCALE}
 

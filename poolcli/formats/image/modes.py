@@ -55,7 +55,6 @@ STORES: dict[str, tuple[str, ...]] = {
     "ppm": ("L", "RGB", "I;16"),
 }
 PAGES = ("tiff", "png", "webp", "gif")  # formats that hold several pages
-UNEQUAL = ("tiff",)  # formats whose pages may be of several sizes and modes
 ROUNDS = ("gif",)  # formats that keep few of the colours: never proposed
 DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
 NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
