@@ -24,7 +24,16 @@ from poolcli.formats import (
     open_array,
     open_container,
 )
-from poolcli.formats.checks import byte_count, check_expansion, check_memory, listing, memory_limit_of, named, usable
+from poolcli.formats.checks import (
+    byte_count,
+    check_expansion,
+    check_memory,
+    choose,
+    listing,
+    memory_limit_of,
+    named,
+    usable,
+)
 from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.message_fields import field
@@ -227,8 +236,4 @@ def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterato
         spatial = [{*header.layout} - {*"NC"} for header in able if header.layout]
         yield from (each for each in headers if each in able or {*(each.layout or "")} - {*"NC"} in spatial or not able)
         return
-    by_name = {(header.key or "").strip("/"): header for header in headers}
-    for name in settings.arrays:
-        if name.strip("/") not in by_name:
-            raise RequestError(f"{path}: has no array {name!r}; it holds {listing(headers)}")
-        yield by_name[name.strip("/")]
+    yield from (choose(Source(path, name), headers) for name in settings.arrays)
