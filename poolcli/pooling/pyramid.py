@@ -26,7 +26,6 @@ from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.documents import encoded, new_arrays
-from poolcli.formats.zarr.library import read_region
 from poolcli.formats.zarr.ome import OME_XML
 from poolcli.formats.zarr.plates import Images
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
@@ -133,7 +132,7 @@ class LevelReading:
     def __call__(self) -> Iterator[tiles.Read]:
         base, copy = self.base, self.copy
         if base is not None:
-            yield lambda region: read_region(base.path, base.sparse, region)
+            yield base.read
             return
         with self.file() as read:
             read = transposed(read, self.read_layout, self.layout)

@@ -27,6 +27,7 @@ from poolcli.formats.checks import (
 from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
+from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.coordinates import coordinates, followers
 from poolcli.formats.zarr.library import (
     is_group,
@@ -128,7 +129,7 @@ class Stored:
             notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
-            array = _Array(header, where, self.root, node, self.options.first_level)
+            array = _Array(header, where, self.root, node, chunks_of(node), self.options.first_level)
             return as_it_stands_for(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:
@@ -190,6 +191,7 @@ class _Array:
     where: str
     root: Any
     array: Any
+    plain: Chunks | None
     of_image: bool  # whether its metadata tell of the whole image
     streams: bool = True
 
@@ -212,4 +214,4 @@ class _Array:
             return replace(found, ome={**found.ome, **more})
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        return read_region(self.where, self.array, region)
+        return read_region(self.where, self.array, region, self.plain)

@@ -15,6 +15,7 @@ from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
 from poolcli.formats.checks import named
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
+from poolcli.formats.zarr.chunks import SHUFFLES, compressor_of
 from poolcli.formats.zarr.coordinates import TEXT
 from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
 from poolcli.layouts import spatial_axes
@@ -69,9 +70,6 @@ def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[
     return found
 
 
-SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
-
-
 def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
     """The storage of an array as another version of Zarr writes it; zstd replaces compressors that it does not have."""
     if not kept or kept["version"] == version:
@@ -87,12 +85,8 @@ def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
 
 
 def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
-    setting = dict(codec.get("configuration", {}))
-    if codec["name"] == "blosc":
-        setting.pop("typesize", None)
-        setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
-    setting.pop("checksum", None)  # not every reader of Zarr 2 knows it
-    return {"id": codec["name"], **setting}
+    left_out = ("typesize", "checksum")  # not every reader of Zarr 2 knows a checksum
+    return {name: value for name, value in compressor_of(codec).items() if name not in left_out}
 
 
 def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, remove_torn, shared_folder
+from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
@@ -73,6 +74,7 @@ class Writer:
     new_array: NewArray
     sparse: Any  # zarr's array, which omits chunks that hold nothing but the fill value
     full: Any
+    chunks: Chunks | None  # if zarr is not needed to read them
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
@@ -81,9 +83,17 @@ class Writer:
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with translated(self.path), finished():
-            target = self.sparse if self._may_leave_out_chunks(array) else self.full
+            every_chunk = not self._may_leave_out_chunks(array)
+            if self.chunks is not None and self.new_array.grid.shards is None:
+                self.chunks.write(region, array, every_chunk)
+                return
+            target = self.full if every_chunk else self.sparse
             for part in batches(region, unit):
                 target[slices(part)] = array[slices(part, region)]
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        """A region that was written."""
+        return read_region(self.path, self.sparse, region, self.chunks)
 
     def _may_leave_out_chunks(self, array: NDArray[Any]) -> bool:
         """Whether a chunk may hold nothing but the fill value, by the first element of each: zarr compares all of them.
@@ -96,8 +106,9 @@ class Writer:
         fill = self.sparse.fill_value
         if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
             return bool(np.isnan(first).any())
-        has_negative_zero = array.dtype.kind == "f" and (np.signbit(array) & (array == 0)).any()
-        return bool((first == (fill or 0)).any() and not has_negative_zero)
+        if not (first == (fill or 0)).any():
+            return False
+        return array.dtype.kind != "f" or not bool((np.signbit(array) & (array == 0)).any())
 
 
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
@@ -106,7 +117,7 @@ def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
         sparse, full = (
             array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
         )
-    return Writer(path, new_array, sparse, full)
+    return Writer(path, new_array, sparse, full, chunks_of(sparse))
 
 
 @dataclass(slots=True)
@@ -131,7 +142,7 @@ class ZarrWriter:
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region that was written."""
-        return read_region(self.writer.path, self.writer.sparse, region)
+        return self.writer.read(region)
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         self.writer(region, array)

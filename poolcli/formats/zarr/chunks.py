@@ -1,0 +1,241 @@
+"""Chunks and shards in folders, read and written without zarr's event loop, which takes longer than plain codecs do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from poolcli.formats.checks import UNPACKED_SIZES, byte_count
+from poolcli.formats.zarr.ome import SHARDING
+from poolcli.system.lazy_imports import Lazy
+from poolcli.system.limits import allowed_threads
+from poolcli.windows import ceil_div
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from poolcli.plan.region import Ranges
+
+numcodecs: Any = Lazy("numcodecs")
+zarr: Any = Lazy("zarr")
+
+Slices = tuple[slice, ...]
+Place = tuple[tuple[int, ...], Slices, Slices]  # the numbers of a chunk, a part of it, and where that is in a region
+
+SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
+SIZED = ("blosc", "lz4", "zstd")  # compressors whose data begin with the size that they unpack to
+WORTH_SHARING = 2**16  # bytes of a chunk; of smaller ones threads mostly wait for Python's lock
+INDEX = [("bytes", {"endian": "little"}), ("crc32c", {})]  # the codecs of the index of a shard
+ABSENT = 2**64 - 1  # in an index
+
+
+def compressor_of(codec: Mapping[str, Any]) -> dict[str, Any]:
+    """The name and the settings that numcodecs has for a compressor of Zarr v3."""
+    setting = dict(codec.get("configuration", {}))
+    if codec["name"] == "blosc":
+        setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
+    return {"id": codec["name"], **setting}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The files of an array of zarr: how a chunk is stored, and the lengths of shards.
+
+    What is not as expected, and what only zarr can judge, raises an exception: `read_region` then leaves it to zarr.
+    """
+
+    folder: str
+    array: Any
+    order: tuple[int, ...]  # of the axes as they are stored
+    dtype: Any
+    compressor: Any
+    shard: tuple[int, ...] | None
+
+    @property
+    def fill(self) -> Any:
+        """The value of elements that are not stored."""
+        return 0 if self.array.fill_value is None else self.array.fill_value
+
+    def read(self, region: Ranges) -> NDArray[Any]:
+        """A region of the array."""
+        import numpy as np
+
+        out = np.empty(tuple(map(len, region)), self.array.dtype)
+
+        def read_some(places: Sequence[Place]) -> None:
+            room = np.empty(byte_count(self.array.chunks, self.dtype.itemsize), np.uint8)
+            for numbers, inside, outside in places:
+                self._read(numbers, inside, out[outside], room)
+
+        self._share(read_some, region, self.shard or self.array.chunks)
+        return out
+
+    def write(self, region: Ranges, values: NDArray[Any], every_chunk: bool) -> None:
+        """Writes a region of whole chunks; only if `every_chunk` is true those that hold nothing but the fill value."""
+
+        def write_some(places: Sequence[Place]) -> None:
+            for numbers, inside, outside in places:
+                self._write(numbers, inside, values[outside], every_chunk)
+
+        self._share(write_some, region, self.array.chunks)
+
+    def _share(self, work: Callable[[Sequence[Place]], None], region: Ranges, unit: Sequence[int]) -> None:
+        """Shares chunks among as many threads as zarr may use, if they are worth it."""
+        places = list(_places(region, unit))
+        threads = min(len(places), allowed_threads(), zarr.config.get("async.concurrency"))
+        if threads < 2 or byte_count(unit, self.dtype.itemsize) < WORTH_SHARING:
+            work(places)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(work, [places[i::threads] for i in range(threads)]):
+                pass
+
+    def _name(self, numbers: tuple[int, ...]) -> str:
+        return f"{self.folder}/{self.array.metadata.encode_chunk_key(numbers)}"
+
+    def _read(self, numbers: tuple[int, ...], inside: Slices, out: NDArray[Any], room: NDArray[Any]) -> None:
+        """Reads a part of a chunk or shard into `out`; `room` is for a chunk."""
+        name = self._name(numbers)
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            out[...] = self.fill
+            return
+        try:
+            status = os.fstat(file)
+            if not getattr(self.array.store, "allows", _any_file)(name, status):
+                raise ValueError(name)
+            if self.shard is None:
+                out[...] = self._decoded(file, 0, status.st_size, room)[inside]
+                return
+            index = self._index(file, status.st_size)
+            for inner, within, outside in _places([range(part.start, part.stop) for part in inside], self.array.chunks):
+                start, size = map(int, index[inner])
+                if start == size == ABSENT:
+                    out[outside] = self.fill
+                elif start + size <= status.st_size:
+                    out[outside] = self._decoded(file, start, size, room)[within]
+                else:
+                    raise ValueError(name)
+        finally:
+            os.close(file)
+
+    def _index(self, file: int, size: int) -> NDArray[Any]:
+        """The places of the chunks of a shard, at its end."""
+        import numpy as np
+        from numcodecs.checksum32 import CRC32C
+
+        counts = [length // n for length, n in zip(self.shard or (), self.array.chunks, strict=True)]
+        length = 16 * prod(counts) + 4
+        found = CRC32C(location="end").decode(os.pread(file, min(length, size), max(0, size - length)))
+        return np.frombuffer(found, "<u8").reshape(*counts, 2)
+
+    def _decoded(self, file: int, start: int, size: int, room: NDArray[Any]) -> NDArray[Any]:
+        """The elements of a chunk in a file, unpacked into `room` if their size is known in advance."""
+        import numpy as np
+
+        if self.compressor is None:
+            found = os.preadv(file, [room.data], start) if size == len(room) else 0
+            data: Any = room
+        else:
+            packed, name = os.pread(file, size, start), self.compressor.codec_id
+            found = unpacked = UNPACKED_SIZES[name](packed, len(room))
+            if name not in SIZED and unpacked <= len(room):
+                data = self.compressor.decode(packed)
+                found = len(data)
+            elif unpacked == len(room):
+                data = self.compressor.decode(packed, room)
+        if found != len(room):
+            raise ValueError(f"{found} bytes instead of {len(room)}")
+        chunk = np.frombuffer(data, self.dtype).reshape([self.array.chunks[axis] for axis in self.order])
+        return chunk.transpose([self.order.index(axis) for axis in range(len(self.order))])
+
+    def _write(self, numbers: tuple[int, ...], inside: Slices, values: NDArray[Any], every_chunk: bool) -> None:
+        """Writes a chunk, or removes it if it may be left out; what is outside of the array is the fill value."""
+        import numpy as np
+
+        name = self._name(numbers)
+        if not every_chunk and _holds_only(values, self.fill):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            return
+        chunk = np.ascontiguousarray(values, self.dtype)
+        if chunk.shape != self.array.chunks:
+            chunk = np.full(self.array.chunks, self.fill, self.dtype)
+            chunk[inside] = values
+        part = f"{name}.{os.getpid()}.partial"
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        try:
+            with open(part, "wb") as file:
+                file.write(self.compressor.encode(chunk) if self.compressor else chunk.data)
+            os.replace(part, name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part)
+            raise
+
+
+def _any_file(name: str, status: os.stat_result) -> bool:
+    return True
+
+
+def _holds_only(values: NDArray[Any], fill: Any) -> bool:
+    """Whether all elements are the fill value; none is a negative zero."""
+    import numpy as np
+
+    if values.dtype.kind == "f" and np.isnan(fill):
+        return bool(np.isnan(values).all())
+    return not (fill == 0 and np.signbit(fill)) and bool((values == fill).all())
+
+
+def chunks_of(array: Any) -> Chunks | None:
+    """The files of an array of zarr; None if it is not in a folder, or has codecs or a layout that are left to zarr."""
+    if not isinstance(array.store, zarr.storage.LocalStore):
+        return None
+    about, axes, folder = array.metadata, tuple(range(array.ndim)), os.path.join(array.store.root, array.path)
+    folder = folder.rstrip("/")
+    if about.zarr_format == 2:
+        order, compressor = axes if about.order == "C" else axes[::-1], about.compressor
+        if about.filters or not (compressor is None or compressor.codec_id in UNPACKED_SIZES):
+            return None
+        return Chunks(folder, array, order, array.dtype, compressor, None)
+    codecs = [codec.to_dict() for codec in about.codecs]
+    if codecs[0]["name"] == SHARDING:
+        inner = codecs[0]["configuration"]
+        index = [(codec["name"], codec.get("configuration", {})) for codec in inner["index_codecs"]]
+        if (len(codecs), index, inner["index_location"]) != (1, INDEX, "end"):
+            return None
+        codecs = inner["codecs"]
+    order, dtype, compressor = axes, array.dtype, None
+    for codec in codecs:
+        setting = codec.get("configuration", {})
+        if codec["name"] == "transpose" and order == axes:
+            order = tuple(setting["order"])
+        elif codec["name"] == "bytes":
+            dtype = dtype.newbyteorder({"little": "<", "big": ">"}.get(setting.get("endian"), "="))
+        elif codec["name"] in ("blosc", "gzip", "zstd") and compressor is None:
+            compressor = numcodecs.get_codec(compressor_of(codec))
+        else:
+            return None
+    return Chunks(folder, array, order, dtype, compressor, array.shards)
+
+
+def _places(region: Sequence[range], chunk: Sequence[int]) -> Iterator[Place]:
+    """The chunks that a region touches."""
+    axes = [
+        [
+            (number, slice(max(span.start - first, 0), min(span.stop - first, n)),
+             slice(max(first - span.start, 0), min(first + n, span.stop) - span.start))
+            for number, first in ((number, number * n) for number in range(span.start // n, ceil_div(span.stop, n)))
+        ]
+        for span, n in zip(region, chunk, strict=True)
+    ]  # fmt: skip
+    for place in product(*axes) if all(region) else ():
+        numbers, inside, outside = zip(*place, strict=True)
+        yield numbers, inside, outside
