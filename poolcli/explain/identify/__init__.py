@@ -1,30 +1,54 @@
-"""From two arrays to the pooling that turns one into the other: operator, attributes, dialect."""
+"""From arrays to the pooling that turns one into the other: operator, attributes, dialect.
+
+Poolings that match samples are computed on a plane, then on the whole arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
+from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances
-from poolcli.explain.equivalence import distinguishing_input
-from poolcli.explain.identify.candidates import Candidate, Pair
-from poolcli.explain.identify.hypotheses import Constraints
-from poolcli.explain.identify.search import Search
-from poolcli.layouts import check_layout, convert_layout, converted_shape, default_layout, named_shape
+from poolcli.explain.equivalence import distinguishing_input, same
+from poolcli.explain.identify.candidates import Candidate, Pair, layouts_of, of_all
+from poolcli.explain.identify.hypotheses import (
+    OVERRIDDEN,
+    SAME,
+    Constraints,
+    Hypothesis,
+    Rule,
+    hypotheses,
+    operators,
+    rules,
+)
+from poolcli.explain.identify.samples import Axis, closest, matching, planes_of, telling
+from poolcli.explain.solve import plainness
+from poolcli.layouts import convert_layout, default_layout, spatial_axes
 from poolcli.message_fields import field
+from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
-from poolcli.plan.attributes import with_both_ends
+from poolcli.plan import Plan
+from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, with_both_ends
+from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array
 
-Shape = tuple[int, ...]
-Layouts = tuple[str, str]  # of the input and of the output
+np: Any = Lazy("numpy")
+
+VERIFIED = 60  # poolings of each rule that match the samples, and of all rules the plane, that are computed whole
+CLOSE = 6  # poolings of each rule that come closest to the samples, which are computed on the planes
+BEHAVIOURS = 4  # different ones that are reported
+FORMS = 2  # of each dialect
+VOTED = 100  # hypotheses whose modes and statistics are computed
+NEAR = 1e-3  # relative; of float16
+NOISE = 0.05  # of the spread of the output: differences below it are taken for noise
 
 
 def identify(
@@ -78,7 +102,7 @@ def identify(
     pairs = [(as_array(x), as_array(y)), *map(_pair, also)]
     held = Constraints(op, with_both_ends(given))
     searches = []
-    for own, other in _layouts([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
+    for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
         both = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
         searches.append((Search(both, held), None if other == own else other))
     for search, elsewhere in searches:
@@ -92,7 +116,8 @@ def identify(
         if (found := search.nearest())
     ]
     if not near:
-        made = " and ".join(f"{_listed(b.shape)} of one of {_listed(a.shape)}" for a, b in pairs)
+        shapes = [[",".join(map(str, each.shape)) for each in pair] for pair in pairs]
+        made = " and ".join(f"{output} of one of {given}" for given, output in shapes)
         larger = len(pairs) == 1 and pairs[0][1].size > pairs[0][0].size
         raise RequestError(
             f"no pooling that is searched makes an array of {made}" + ("; give the larger one first" if larger else "")
@@ -107,66 +132,184 @@ def _pair(given: Any) -> tuple[Array, Array]:
     return x, y
 
 
-def _layouts(shapes: Sequence[tuple[Shape, Shape]], layout: str | None, output_layout: str | None) -> list[Layouts]:
-    """The layouts in which all arrays can be inputs and outputs, the same of both if there are such; refused where
-    there are none.
-    """
-    able = []
-    for number, (shape, output) in enumerate(shapes, 1):
-        try:
-            able.append(_layouts_of(shape, output, layout, output_layout))
-        except RequestError as error:
-            raise error.at(f"pair {number}") if len(shapes) > 1 else error from None
-    shared = [each for each in able[0] if all(each in others for others in able)]
-    if not shared:
-        found = [dict.fromkeys(own if own == other else f"{own} to {other}" for own, other in each) for each in able]
-        told = ", ".join(f"pair {number}: {' or '.join(each)}" for number, each in enumerate(found, 1))
-        raise RequestError(f"the pairs are in no common layout ({told}); give pairs of one layout")
-    return [each for each in shared if each[0] == each[1]] or shared
+class Search:
+    """The search for what holds of all pairs, whose arrays are in one layout. The pair with most outputs is sampled."""
+
+    def __init__(self, pairs: Sequence[Pair], held: Constraints) -> None:
+        self.pairs, self.held = pairs, held
+        base = max(pairs, key=lambda pair: pair.y.size)
+        self.planes = planes_of(base.x, base.y, base.layout, base.atol, base.rtol)
+        x, y = self.planes[0].stored
+        self.plane = Pair(x, y, default_layout(x.ndim), base.atol, base.rtol)
+        positions = spatial_axes(base.layout)
+        ordered = [base, *(pair for pair in pairs if pair is not base)]
+        lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
+        self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
+        # Of one length, the pads of a word are written as numbers.
+        words = ("", *SAME) if self.is_varied else ("",)
+        given = [held.numbers(i, len(positions)) for i in range(len(positions))]
+        self.axes = [
+            [Axis(hypotheses(each, numbers, word)) for each, numbers in zip(lengths, given, strict=True)]
+            for word in words
+        ]
+        self.without_pads = [
+            Axis([each for each in axis.hypotheses if not each.windows.pad_begin]) for axis in self.axes[0]
+        ]
+
+    def fitting(self) -> list[Candidate]:
+        """What fits, in every dialect."""
+        found = self._verified(self._likely()) or self._verified(self._matching([OVERRIDDEN]))
+        return [form for candidate in found for form in self._forms(candidate)]
+
+    def nearest(self) -> tuple[float, Candidate] | None:
+        """The pooling with the smallest mean distance from the output, and that distance."""
+        best: list[tuple[float, Attributes]] = []
+        spread = self.planes[0].spread
+        for op in dict.fromkeys([*self._closest(), *self._bins()]):
+            if plan := self.plane.planned(op):
+                best.append((self.plane.distance(plan, spread), op))
+        found: list[tuple[float, Candidate]] = []
+        for _, op in sorted(best, key=lambda each: each[0])[:CLOSE]:
+            if plans := self._planned(op):
+                distances = (pair.distance(plan, spread) for pair, plan in zip(self.pairs, plans, strict=True))
+                found.append((sum(distances), self._judged(op, plans)))
+        if not found:
+            return None
+        distance, candidate = min(found, key=lambda each: each[0])
+        candidate = self._planned_forms(candidate, candidate.op)[0]
+        with np.errstate(invalid="ignore"):  # of infinities
+            varied = min(float(np.nanstd(pair.y.astype(np.float64))) for pair in self.pairs)
+        off = candidate.deviation.max_abs
+        return distance, replace(candidate, noise=float(f"{1.1 * off:.2g}")) if off <= NOISE * varied else candidate
+
+    def _likely(self) -> Iterator[Attributes]:
+        """Operators that match the samples, of each rule the plainest first; of several lengths adaptive ones."""
+        if self.is_varied:
+            yield from self._bins()
+        yield from self._matching(rules())
+        yield from self._voted()
+        yield from self._bins()
+
+    def _rules(self, among: Iterable[Rule]) -> Iterator[tuple[Rule, list[Axis]]]:
+        for rule in among:
+            if self.held.allows(OPERATORS[rule.op]):
+                every = [self.without_pads] if rule.signed else self.axes  # PyTorch's lp has no padding
+                yield from ((rule, axes) for axes in every if all(axis.hypotheses for axis in axes))
+
+    def _matching(self, among: Iterable[Rule]) -> Iterator[Attributes]:
+        for rule, axes in self._rules(among):
+            for combination, divisor in matching(self.planes, rule, axes, VERIFIED):
+                yield from operators(rule, combination, divisor)
+
+    def _closest(self) -> list[Attributes]:
+        """Operators that come closest to the samples, closest first."""
+        found = [
+            (score, op)
+            for rule, axes in self._rules(rules())
+            for score, combination in closest(self.planes, rule, axes, CLOSE)
+            for op in map(self.held.applied, operators(rule, combination))
+            if op
+        ]
+        return [op for _, op in sorted(found, key=lambda each: each[0])]
+
+    def _bins(self) -> Iterator[Attributes]:
+        bins = [record for record in OPERATORS.values() if issubclass(record, BinAttributes)]
+        ops = (self.held.applied(record(self.planes[0].y.shape)) for record in bins)
+        return (op for op in ops if op)
+
+    def _voted(self) -> Iterator[Attributes]:
+        """Operators that take modes or statistics of windows, with the same numbers on every axis."""
+        x, y, places = self.plane.x, self.plane.y, telling(self.planes[0])
+        shared = [tuple(axis.hypotheses[axis.names[numbers]] for axis in axes) for axes in self.axes
+                  for numbers in axes[0].names if all(numbers in axis.names for axis in axes)]  # fmt: skip
+        for record in OPERATORS.values():
+            reducer = record.reducer
+            computed = reducer.statistic or (reducer.votes and x.dtype.kind in "biu")
+            if computed and self.held.allows(record):
+                for combination in shared[:VOTED]:
+                    if all(_is_near(y[0, 0][at], x[0, 0], at, combination, reducer) for at in places):
+                        yield from operators(Rule(record.name), combination)
+
+    def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
+        """Those that fit the plane and then the whole, each behaviour once; exact ones first."""
+        tried: list[list[Plan]] = []
+        fitting: list[Candidate] = []
+        for op in ops:
+            small = self.plane.planned(op)
+            if small is None or not self.plane.may_fit(small):
+                continue
+            plans = self._planned(op)
+            if not plans or any(_same(plans, others) for others in tried):
+                continue
+            if not self.plane.candidate(op, small).fits:
+                continue
+            tried.append(plans)
+            if (whole := self._judged(op, plans)).fits:
+                fitting.append(whole)
+            if len(fitting) == BEHAVIOURS or len(tried) == VERIFIED:
+                break
+        return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
+
+    def _planned(self, op: Attributes) -> list[Plan]:
+        """The plans of an operator on every input; none where one of them does not give the output's shape."""
+        plans = [plan for pair in self.pairs if (plan := pair.planned(op))]
+        return plans if len(plans) == len(self.pairs) else []
+
+    def _judged(self, op: Attributes, plans: Sequence[Plan]) -> Candidate:
+        """The operator held against every output."""
+        return of_all([pair.candidate(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
+
+    def _forms(self, candidate: Candidate) -> list[Candidate]:
+        """The same pooling in each dialect that has it, with the given attributes: the plainest forms of each, by how
+        plain the plainest one is.
+        """
+        found = []
+        for like in [self.held.given["like"]] if "like" in self.held.given else DIALECTS:
+            converted = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
+            if converted and (forms := self._planned_forms(candidate, converted)[:FORMS]):
+                found.append((DIALECTS[like].retired, self._plainness(forms[0]), forms))
+        return [form for *_, forms in sorted(found, key=lambda each: each[:2]) for form in forms]
+
+    def _planned_forms(self, candidate: Candidate, op: Attributes) -> list[Candidate]:
+        """The candidate as `op` and its variants, where these are equal for the sizes of all pairs, plainest first."""
+        known = self._planned(candidate.op)
+        variants = [kept for each in _variants(op, candidate) if (kept := self.held.applied(each))]
+        forms = [(each, plans) for each in variants if (plans := self._planned(each)) and _same(plans, known)]
+        return sorted((replace(candidate, op=each, plan=plans[0]) for each, plans in forms), key=self._plainness)
+
+    def _plainness(self, candidate: Candidate) -> tuple[object, ...]:
+        """Adaptive windows are the plainest where they give one length of outputs for several of inputs."""
+        op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
+        return (1, *plainness(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
 
 
-def _layouts_of(shape: Shape, output: Shape, layout: str | None, output_layout: str | None) -> list[Layouts]:
-    """All layouts in which the arrays can be input and output."""
-    rank, of_output = len(shape), len(output)
-    if 0 in (*shape, *output):
-        raise RequestError("an empty array cannot be identified")
-    inputs = [check_layout(layout, rank)] if layout else _usual(rank)
-    if output_layout:
-        if len(output_layout) != of_output:
-            named = field("output_layout")
-            raise RequestError(
-                f"{named} names {len(output_layout)} axes, but the output has {of_output}; name each axis"
-            )
-        outputs = [check_layout(output_layout, of_output)]
-    else:
-        outputs = [*(inputs if rank == of_output else ()), *_usual(of_output)]
-    able = [each for each in product(inputs, dict.fromkeys(outputs)) if _agree(shape, output, *each)]
-    if not able and rank != of_output:
-        raise RequestError(f"the input has {rank} axes and the output {of_output}; pooling keeps the number of axes")
-    if not able:
-        raise RequestError(
-            f"input {named_shape(inputs[0], shape)} and output {named_shape(outputs[0], output)} differ along N or C"
-            + ("" if layout else f"; name the axes with {field('layout')} if these are wrong")
-        )
-    return able
+def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer) -> bool:
+    """Whether an output may be the statistic of its window; whether it is, engines tell."""
+    from poolcli.engine.numpy.statistics import STATISTICS
+
+    spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
+    elements = x[np.ix_(*map(list, spans))].reshape(1, -1)
+    if not elements.size:
+        return bool(np.isnan(found))
+    take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
+    (value,) = take(elements, np.ones(elements.shape, np.bool_), reducer, found.dtype.name)
+    return bool(np.isclose(value, found, rtol=NEAR, equal_nan=True))
 
 
-def _usual(rank: int) -> list[str]:
-    """Layouts that arrays of so many axes usually have."""
-    if rank < 3:
-        return {1: ["W"], 2: ["HW", "CW"]}.get(rank, [])
-    first = default_layout(rank)
-    return [first, f"N{first[2:]}C", *(("CHW", "HWC") if rank == 3 else ())]
+def _same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:
+    return all(same(a, b) for a, b in zip(plans, others, strict=True))
 
 
-def _agree(shape: Shape, output: Shape, own: str, other: str) -> bool:
-    """Whether an output in the layout `other` can be that of an input in the layout `own`: N and C are kept."""
-    try:
-        converted = converted_shape(output, other, own)
-    except RequestError:
-        return False
-    return all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if letter in "NC")
-
-
-def _listed(shape: Shape) -> str:
-    return ",".join(map(str, shape))
+def _variants(op: Attributes, candidate: Candidate) -> list[Attributes]:
+    """The operator, and others that may be equal for these sizes: rounding up, equal pads, the adaptive one."""
+    found = [op]
+    dialect = DIALECTS[op.like]
+    if isinstance(op, SlidingAttributes):
+        alike = replace(op, pads_end=op.pads_begin)
+        if "ceil" in dialect.rounding_types and op.rounding_type == "floor":
+            found += [replace(each, rounding_type="ceil") for each in (op, alike)]
+        found.append(alike)
+        output = tuple(axis.windows.output for axis in candidate.plan.axes)
+        bins = (r for r in OPERATORS.values() if issubclass(r, BinAttributes) and r.reducer == op.reducer)
+        found += [record(output, like=op.like) for record in bins if record.name in dialect.operators]
+    return list(dict.fromkeys(found))

@@ -1,28 +1,32 @@
-"""A pooling held against an input and its output: how far it is off, and where."""
+"""A pooling held against an input and its output, in a layout that both can have: how far it is off, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.engine import run, run_region
+from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.identify.samples import distances, is_float, largest, slack, step
 from poolcli.formats.records import slices
+from poolcli.layouts import check_layout, converted_shape, default_layout, named_shape
+from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array
 
 np: Any = Lazy("numpy")
 
+Shape = tuple[int, ...]
+Layouts = tuple[str, str]  # of the input and of the output
 PART = 48  # outputs along each axis that are computed first
 MOST_VOTES = 2**24  # elements of all windows, above which votes are compiled
 EXACT = 2**53  # sums below it are exact in float64, and their quotients right to the last place
@@ -193,3 +197,64 @@ def _where(wrong: Array, plan: Plan) -> str:
         return "only at the borders: in windows that reach past the input"
     first = ",".join(map(str, np.argwhere(wrong)[0]))
     return f"in {100 * float(wrong.mean()):.3g} % of the outputs, first at {first}"
+
+
+def layouts_of(shapes: Sequence[tuple[Shape, Shape]], layout: str | None, output_layout: str | None) -> list[Layouts]:
+    """The layouts in which all arrays can be inputs and outputs, the same of both if there are such; refused where
+    there are none.
+    """
+    able = []
+    for number, (shape, output) in enumerate(shapes, 1):
+        try:
+            able.append(_able(shape, output, layout, output_layout))
+        except RequestError as error:
+            raise error.at(f"pair {number}") if len(shapes) > 1 else error from None
+    shared = [each for each in able[0] if all(each in others for others in able)]
+    if not shared:
+        found = [dict.fromkeys(own if own == other else f"{own} to {other}" for own, other in each) for each in able]
+        told = ", ".join(f"pair {number}: {' or '.join(each)}" for number, each in enumerate(found, 1))
+        raise RequestError(f"the pairs are in no common layout ({told}); give pairs of one layout")
+    return [each for each in shared if each[0] == each[1]] or shared
+
+
+def _able(shape: Shape, output: Shape, layout: str | None, output_layout: str | None) -> list[Layouts]:
+    """All layouts in which the arrays can be input and output."""
+    rank, of_output = len(shape), len(output)
+    if 0 in (*shape, *output):
+        raise RequestError("an empty array cannot be identified")
+    inputs = [check_layout(layout, rank)] if layout else _usual(rank)
+    if output_layout:
+        if len(output_layout) != of_output:
+            named = field("output_layout")
+            raise RequestError(
+                f"{named} names {len(output_layout)} axes, but the output has {of_output}; name each axis"
+            )
+        outputs = [check_layout(output_layout, of_output)]
+    else:
+        outputs = [*(inputs if rank == of_output else ()), *_usual(of_output)]
+    able = [each for each in product(inputs, dict.fromkeys(outputs)) if _agree(shape, output, *each)]
+    if not able and rank != of_output:
+        raise RequestError(f"the input has {rank} axes and the output {of_output}; pooling keeps the number of axes")
+    if not able:
+        raise RequestError(
+            f"input {named_shape(inputs[0], shape)} and output {named_shape(outputs[0], output)} differ along N or C"
+            + ("" if layout else f"; name the axes with {field('layout')} if these are wrong")
+        )
+    return able
+
+
+def _usual(rank: int) -> list[str]:
+    """Layouts that arrays of so many axes usually have."""
+    if rank < 3:
+        return {1: ["W"], 2: ["HW", "CW"]}.get(rank, [])
+    first = default_layout(rank)
+    return [first, f"N{first[2:]}C", *(("CHW", "HWC") if rank == 3 else ())]
+
+
+def _agree(shape: Shape, output: Shape, own: str, other: str) -> bool:
+    """Whether an output in the layout `other` can be that of an input in the layout `own`: N and C are kept."""
+    try:
+        converted = converted_shape(output, other, own)
+    except RequestError:
+        return False
+    return all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if letter in "NC")

@@ -21,9 +21,7 @@ from poolcli.system.lazy_imports import Lazy
 from poolcli.windows import Sliding, ceil_div, extent, same_pads
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array
 
 np: Any = Lazy("numpy")
 

@@ -13,9 +13,7 @@ from poolcli.layouts import spatial_axes
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from poolcli.ops.array_interop import Array
 
 np: Any = Lazy("numpy")
 
