@@ -9,10 +9,19 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poolcli.cli import checks
-from poolcli.cli.checks import TERMINAL, TEXT
 from poolcli.cli.messages import complain, complain_of_all, progress, say
-from poolcli.cli.settings import settings_of
+from poolcli.cli.settings import (
+    TERMINAL,
+    TEXT,
+    formats_of,
+    refuse_contradictions,
+    refuse_existing,
+    refuse_preview,
+    refuse_unknown_inputs,
+    refuse_width_by_height,
+    refuse_without_effect,
+    settings_of,
+)
 from poolcli.cli.values import attributes_of, operator_of
 from poolcli.engine import compiled
 from poolcli.errors import RequestError
@@ -40,20 +49,20 @@ SMALLEST, FOUR, NINE = 20, 24, 60  # columns: of a preview at all, and of that w
 def pool(name: str, request: PoolOptions) -> int:
     """Runs an operator over the inputs; returns the exit code."""
     op = operator_of(name, attributes_of(name, request))
-    checks.refuse_unknown_inputs(name, request)
-    checks.refuse_contradictions(request)
+    refuse_unknown_inputs(name, request)
+    refuse_contradictions(request)
     settings = settings_of(request)
     shard = parse_shard(request.shard)
     dataset = request.dataset[0] if len(request.dataset) == 1 else None
     found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output, shard or WHOLE)
     settings = _as_part(settings, shard, found.several, request)
-    checks.refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
-    checks.refuse_preview(request, found.several)
+    refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
+    refuse_preview(request, found.several)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
-    checks.refuse_without_effect(request, jobs)
-    checks.refuse_existing(jobs, settings)
+    refuse_without_effect(request, jobs)
+    refuse_existing(jobs, settings)
     if not request.quiet:
         compiled.announce = say
     reporter = _Reporter(request, op, found.several, found.passed_over)
@@ -109,7 +118,7 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     """The settings of one of several processes that make one array; what else a shard is shares out whole inputs."""
     if shard is None or several:
         return settings
-    (written,) = checks.formats_of([request.output or ""])
+    (written,) = formats_of([request.output or ""])
     if written is None or not written.spreads:
         kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
         raise RequestError(

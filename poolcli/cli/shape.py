@@ -221,8 +221,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     if _is_typed(target):
         dtype = request.input_dtype or OPERATORS[request.op].reducer.usual_dtype
         return parse_numbers("SHAPE", target), dtype, layout, ()
-    from poolcli.cli.checks import NONE_OF_SEVERAL, formats_of, refuse_width_by_height
-    from poolcli.cli.settings import header_options
+    from poolcli.cli.settings import NONE_OF_SEVERAL, formats_of, header_options, refuse_width_by_height
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.recognise import in_subprocess_if_fragile
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import AUTO_PADS, one_of
+from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
 from poolcli.message_fields import field, without_hints
@@ -172,33 +172,26 @@ def _parse(text: str, like: str | None) -> Step:
         values["like"] = "openvino"
     if issubclass(record, BinAttributes):
         values["output_size"] = 1
-    channels = None
+    slides, channels = issubclass(record, SlidingAttributes), None
     for setting in filter(None, rest.split(",")):
         matched = _SETTING.fullmatch(setting)
-        if matched:
-            numbers = tuple(map(int, matched[2].split("x")))
-            value = numbers[0] if len(numbers) == 1 else numbers
-            if matched[1] == "o" and op == "conv" and len(numbers) == 1:
-                channels = numbers[0]
-                continue
-            if not matched[1] and issubclass(record, BinAttributes) and name not in GLOBAL:
-                values["output_size"] = value
-                continue
-            if matched[1] in LETTERS and issubclass(record, SlidingAttributes):
-                values[LETTERS[matched[1]]] = value
-                continue
-        elif issubclass(record, SlidingAttributes) and setting in AUTO_PADS:
+        letter = matched[1] if matched else None
+        numbers = tuple(map(int, matched[2].split("x"))) if matched else ()
+        value = numbers[0] if len(numbers) == 1 else numbers
+        if letter == "o" and op == "conv" and isinstance(value, int):
+            channels = value
+        elif letter == "" and not slides and name not in GLOBAL:
+            values["output_size"] = value
+        elif letter in LETTERS and slides:
+            values[LETTERS[letter]] = value
+        elif slides and setting in AUTO_PADS:
             values["auto_pad"] = setting
-            continue
-        elif issubclass(record, SlidingAttributes) and setting in ("floor", "ceil", "ceil_torch") and op != "conv":
+        elif slides and setting in ROUNDING_TYPES and op != "conv":
             values["rounding_type"] = setting
-            continue
-        raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
-    if issubclass(record, SlidingAttributes):
-        if "kernel" not in values:
-            raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
-        pads = values.pop("pads", 0)
-        values |= {"pads_begin": pads, "pads_end": pads}
+        else:
+            raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
+    if slides and "kernel" not in values:
+        raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
     if op == "conv":  # has the windows of a maximum, whatever the framework
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
     return Step(text, record(**values), channels)

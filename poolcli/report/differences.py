@@ -48,7 +48,8 @@ def where(layout: str, found: Difference) -> str:
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
     """The same facts as JSON; what is no finite number is a word."""
-    finite = {name: value if isfinite(value) else str(value) for name, value in _numbers(found).items()}
+    numbers = {"max_abs": found.max_abs, "mean_abs": found.mean_abs}
+    finite = {name: value if isfinite(value) else str(value) for name, value in numbers.items()}
     return {
         "a": {"path": first, "dtype": found.dtypes[0]},
         "b": {"path": second, "dtype": found.dtypes[1]},
@@ -62,10 +63,6 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
         "where": None if found.where is None else list(found.where),
         "error": None,
     }
-
-
-def _numbers(found: Difference) -> dict[str, float]:
-    return {"max_abs": found.max_abs, "mean_abs": found.mean_abs}
 
 
 def _verdict(found: Difference) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -69,7 +69,7 @@ def _colours(theme: str) -> str:
 
 def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """The data of the script: the rules that can be selected, and the windows of each axis once."""
-    lines: dict[object, int] = {}
+    lines: dict[object, AxisPlan] = {}  # an axis for each of the windows that differ
     shown = [row for row in rows if row.plan is not None or row.refusal]
     rules = [
         _rule(row.title, row.plan, row.refusal and on_command_line(row.refusal), row.causes, lines) for row in shown
@@ -77,18 +77,11 @@ def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     chosen = next((i for i, row in enumerate(shown) if row.chosen), None)
     if chosen is None:
         rules.insert(0, _rule(title(plan).partition(":")[0], plan, None, (), lines))
-    return {"chosen": chosen or 0, "rules": rules, "lines": [_line(axis) for axis in _axes_of(rows, plan, lines)]}
-
-
-def _axes_of(rows: Iterable[Row], plan: Plan, lines: dict[object, int]) -> list[AxisPlan]:
-    """One axis for each line, in their order."""
-    plans = (plan, *(row.plan for row in rows if row.plan is not None))
-    known: dict[object, AxisPlan] = {axis.windows: axis for each in plans for axis in each.axes}
-    return [known[windows] for windows in lines]
+    return {"chosen": chosen or 0, "rules": rules, "lines": [*map(_line, lines.values())]}
 
 
 def _rule(
-    name: str, plan: Plan | None, refusal: str | None, causes: Sequence[str], lines: dict[object, int]
+    name: str, plan: Plan | None, refusal: str | None, causes: Sequence[str], lines: dict[object, AxisPlan]
 ) -> dict[str, Any]:
     if plan is None:
         return {"name": name, "refusal": refusal, "causes": []}
@@ -108,9 +101,10 @@ def _rule(
     return found | {"products": _products(plan)}
 
 
-def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
+def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
     """An axis with the formulas of its length and of where a window starts, `o` being the output."""
     w = axis.windows
+    lines.setdefault(w, axis)
     if isinstance(w, Bins):
         pads, step, starts = (0, 0), 1, f"o * {w.size} // {w.output}"
     else:
@@ -125,7 +119,7 @@ def _axis(axis: AxisPlan, lines: dict[object, int]) -> dict[str, Any]:
         "step": step,
         "formula": axis.formula,
         "starts": starts,
-        "line": lines.setdefault(w, len(lines)),
+        "line": [*lines].index(w),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 from poolcli.system.lazy_imports import Lazy
@@ -145,8 +146,8 @@ class Canvas:
             f"<title>{escape(self.title)}</title>\n<desc>{escape(self.description)}</desc>\n"
             f"{style}"
             '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
-            f'patternTransform="rotate(45)"><path d="M0 0V6" {_stroke("grid", theme)} stroke-width="2"/></pattern>'
-            f'</defs>\n<rect width="100%" height="100%" {_fill("page", theme)}/>\n{body}\n</svg>\n'
+            f'patternTransform="rotate(45)"><path d="M0 0V6" {_paint(theme, stroke="grid")} stroke-width="2"/>'
+            f'</pattern></defs>\n<rect width="100%" height="100%" {_paint(theme, "page")}/>\n{body}\n</svg>\n'
         )
 
     def image(self, theme: str = "light") -> Image:
@@ -168,12 +169,12 @@ def _roles(shape: Shape) -> tuple[Role | None, ...]:
     return getattr(shape, "fill", None), getattr(shape, "stroke", None)
 
 
-def _fill(role: Role | None, theme: str) -> str:
-    return f'class="f-{role}" fill="{colour(role, theme)}"' if role else 'fill="none"'
-
-
-def _stroke(role: Role, theme: str) -> str:
-    return f'class="s-{role}" stroke="{colour(role, theme)}"'
+def _paint(theme: str, fill: Role | None = None, stroke: Role | None = None, hollow: bool = False) -> str:
+    """Fill and line as attributes, with one class attribute for both; of `hollow` shapes no fill."""
+    roles = [(kind, role) for kind, role in (("fill", fill), ("stroke", stroke)) if role]
+    classes = f'class="{" ".join(f"{kind[0]}-{role}" for kind, role in roles)}" ' if roles else ""
+    colours = [f'{kind}="{colour(role, theme)}"' for kind, role in roles]
+    return classes + " ".join(['fill="none"', *colours] if hollow else colours)
 
 
 def _svg(shape: Shape, theme: str) -> str:
@@ -182,30 +183,20 @@ def _svg(shape: Shape, theme: str) -> str:
         anchor = f' text-anchor="{shape.anchor}"' if shape.anchor != "start" else ""
         return (
             f'<text x="{shape.x:g}" y="{shape.y:g}" font-size="{shape.size:g}"{anchor}{weight} '
-            f"{_fill(shape.fill, theme)}>{escape(shape.text)}</text>"
+            f"{_paint(theme, shape.fill)}>{escape(shape.text)}</text>"
         )
     if isinstance(shape, Dot):
-        return f'<circle cx="{shape.x:g}" cy="{shape.y:g}" r="{shape.radius:g}" {_fill(shape.fill, theme)}/>'
+        return f'<circle cx="{shape.x:g}" cy="{shape.y:g}" r="{shape.radius:g}" {_paint(theme, shape.fill)}/>'
     if isinstance(shape, Arrow):
         points = " ".join(f"{x:g},{y:g}" for x, y in _head(shape))
         line = f"M{shape.x:g} {shape.y:g}L{shape.to_x:g} {shape.to_y:g}"
-        point = f'<polygon points="{points}" {_fill(shape.stroke, theme)}/>'
-        return f'<path d="{line}" {_stroke(shape.stroke, theme)}/>{point}'
+        point = f'<polygon points="{points}" {_paint(theme, shape.stroke)}/>'
+        return f'<path d="{line}" {_paint(theme, stroke=shape.stroke)}/>{point}'
     place = f'x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" height="{shape.height:g}"'
-    drawn = f"<rect {place} {_painted(shape, theme)}/>"
+    thick = f' stroke-width="{shape.thickness:g}"' if shape.stroke and shape.thickness != 1 else ""
+    dashes = ' stroke-dasharray="4 3"' if shape.stroke and shape.dashed else ""
+    drawn = f"<rect {place} {_paint(theme, shape.fill, shape.stroke, not shape.fill)}{thick}{dashes}/>"
     return drawn + (f'<rect {place} fill="url(#hatch)"/>' if shape.hatched else "")
-
-
-def _painted(box: Box, theme: str) -> str:
-    """Fill and border of a box, with one class attribute for both."""
-    classes = [f"{kind}-{role}" for kind, role in (("f", box.fill), ("s", box.stroke)) if role]
-    parts = [f'class="{" ".join(classes)}"'] if classes else []
-    parts.append(f'fill="{colour(box.fill, theme)}"' if box.fill else 'fill="none"')
-    if box.stroke:
-        parts.append(f'stroke="{colour(box.stroke, theme)}"')
-        parts += [f'stroke-width="{box.thickness:g}"'] if box.thickness != 1 else []
-        parts += ['stroke-dasharray="4 3"'] if box.dashed else []
-    return " ".join(parts)
 
 
 def _head(arrow: Arrow) -> list[tuple[float, float]]:
@@ -264,13 +255,9 @@ def _paint_box(pen: Any, box: Box, theme: str) -> None:
 def _dashes(line: tuple[float, float, float, float]) -> list[tuple[float, float, float, float]]:
     """An upright or level line in pieces of 4 units with gaps of 3."""
     x0, y0, x1, y1 = line
-    length, on, period = abs(x1 - x0) + abs(y1 - y0), 4 * FINE, 7 * FINE
-    pieces, at = [], 0.0
-    while at < length:
-        a, b = at / length, min(at + on, length) / length
-        pieces.append((x0 + a * (x1 - x0), y0 + a * (y1 - y0), x0 + b * (x1 - x0), y0 + b * (y1 - y0)))
-        at += period
-    return pieces
+    length = abs(x1 - x0) + abs(y1 - y0)
+    parts = [(at / length, min(at + 4 * FINE, length) / length) for at in range(0, ceil(length), 7 * FINE)]
+    return [(x0 + a * (x1 - x0), y0 + a * (y1 - y0), x0 + b * (x1 - x0), y0 + b * (y1 - y0)) for a, b in parts]
 
 
 _PAINTERS: dict[type, Any] = {Box: _paint_box, Dot: _paint_dot, Arrow: _paint_arrow, Words: _paint_words}
