@@ -11,6 +11,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -27,6 +28,7 @@ def hear_signals() -> None:
 
 def pytest_configure() -> None:
     hear_signals()
+    import_module("poolcli.formats.hdf5")  # which poolcli imports in a fork, and each fork of a test would again
     if hasattr(os, "register_at_fork"):  # poolcli forks where a library may crash, and says itself that it did
         os.register_at_fork(after_in_child=faulthandler.disable)
 
@@ -82,9 +84,10 @@ def _load() -> None:
     """Pools a picture once here, so that no fork has to load what that takes."""
     from poolcli.cli import run
 
+    import_module("poolcli.__main__")
     picture = Path(__file__).parents[1] / "samples" / "astronaut.png"
     with TemporaryDirectory() as folder:
-        run(["avg", str(picture), "-o", f"{folder}/y.npy", "-k", "2", "-s", "2", "--engine", "numba", "-q"])
+        run(["avg", str(picture), "-o", f"{folder}/y.npy", "-k", "2", "-s", "2", "--engine", "numpy", "-q"])
 
 
 def _main(folder: Path, arguments: tuple[str, ...]) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.processes import fresh
-from tests.profiles import slow
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space")
 LIMITED = """
@@ -83,7 +82,8 @@ def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
         assert (y[34:66] == 1).all()
 
 
-@pytest.mark.parametrize("limit", [slow("200K"), "1M", slow("1G")])
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["200K", "1M", "1G"])
 def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)

@@ -27,8 +27,7 @@ from poolcli.engine import WORKING_MEMORY, run
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json
 from poolcli.formats.table import FORMATS
-from tests.processes import Run, fresh
-from tests.profiles import slow
+from tests.processes import Run, forked, fresh
 
 LIMIT, MIB = 200, 2**20
 HALVE = ("-k", "2", "-s", "2", "-q", "--engine", "numpy")  # for which nothing is compiled
@@ -188,7 +187,6 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "dds": ("x.dds", picture),
     "tga": ("x.tga", picture),
 }  # fmt: skip
-QUICK = ("hdf5: many chunks",)
 OTHERS = {"matlab": "is read by the module of hdf5"}
 
 
@@ -222,7 +220,8 @@ def test_every_format_that_is_read_has_a_case() -> None:
     assert named == {row.name for row in FORMATS.values() if row.reads}
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
     path, make = CASES[name]
     make(folder / path)
@@ -233,20 +232,7 @@ def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
         assert any(
             word in result.err for word in ("--max-memory", "--dataset", "too large", "is not a readable .npz file")
         )
-    if name not in QUICK:
-        assert_small_files_take_no_gibibyte(path, folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_without_the_option_a_small_file_takes_no_gibibyte(name: str, folder: Path) -> None:
-    path, make = CASES[name]
-    make(folder / path)
-    assert_small_files_take_no_gibibyte(path, folder)
-
-
-def assert_small_files_take_no_gibibyte(path: str, folder: Path) -> None:
-    """Of other files, no bound is promised without the option."""
+    # Without the option, small files take no GiB; of others, no bound is promised.
     if not (folder / path).is_file() or (folder / path).stat().st_size < MIB:
         result, peak = taken(folder, "avg", path, "-o", "y2.npy", *HALVE)
         assert peak <= 1024, (path, result)
@@ -289,7 +275,7 @@ def test_what_engines_take_beside_an_array_is_counted() -> None:
 
 def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
     zarr(folder / "x.zarr", (1, 1, 2**20, 2**20), (1, 1, 1024, 1024))
-    result = own(fresh(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE))
+    result = own(forked(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE))
     assert result.code == 1
     assert result.err.startswith("poolcli: x.zarr: expands from ")
     assert result.err.endswith("to allow it, use --max-memory\n")

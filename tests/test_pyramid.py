@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Cli
-from tests.profiles import slow
+from tests.profiles import sized, slow
 from tests.pyramids import REFERENCE, X, attributes, levels, multiscale, pooled, stored
 
 
@@ -19,9 +20,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("edge", ["ceil", "floor"])
-@pytest.mark.parametrize("base", ["previous", "source"])
-@pytest.mark.parametrize("op", REFERENCE)
+@pytest.mark.parametrize(
+    ("op", "base", "edge"), [*product(REFERENCE, ("previous", "source"), ("ceil", "floor"))][:: sized(3, 1)]
+)
 def test_every_level_is_what_the_definition_says(op: str, base: str, edge: str, cli: Cli) -> None:
     x = X // 32 if op == "mode" else X
     stored("x.zarr", x, chunks=(4, 4, 4))

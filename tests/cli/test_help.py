@@ -10,12 +10,13 @@ import pytest
 
 from poolcli.cli.program import COMMANDS, made
 from tests.conftest import SAMPLES, Cli
+from tests.profiles import slow
 
 MADE = {name: made(name) for name in COMMANDS}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", [slow(40), 80, slow(120)])
 def test_help_fits_the_terminal_and_a_page(cli: Cli, arguments: list[str], columns: int) -> None:
     shown = cli(*arguments, columns=columns).out.splitlines()
     assert max(map(len, shown)) <= columns

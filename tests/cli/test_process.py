@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import Cli
 from tests.profiles import sized, slow
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
@@ -209,14 +210,12 @@ def test_a_full_standard_output_is_one_line_and_exit_code_1(folder: Path) -> Non
     assert (done.returncode, done.stderr) == (1, "poolcli: standard output: No space left on device\n")
 
 
-def test_the_traceback_is_shown_with_debug_only(folder: Path) -> None:
-    plain = subprocess.run([*POOLCLI, "shape", "avg", "1,1,9", "-k", "99"], capture_output=True, text=True)
-    debug = subprocess.run([*POOLCLI, "shape", "avg", "1,1,9", "-k", "99", "--debug"], capture_output=True, text=True)
-    assert "Traceback" not in plain.stderr
-    assert "Traceback" in debug.stderr
-    assert plain.stderr.removeprefix("poolcli: ") in debug.stderr
-    command = [*POOLCLI, "avg", "bad.npy", "-o", "y.npy", "-k", "2", "--debug"]
-    debug = subprocess.run(command, capture_output=True, text=True)
+def test_the_traceback_is_shown_with_debug_only(folder: Path, cli: Cli) -> None:
+    command = ["avg", "bad.npy", "-o", "y.npy", "-k", "2"]
+    plain = cli(*command)
+    debug = subprocess.run([*POOLCLI, *command, "--debug"], capture_output=True, text=True)
+    assert "Traceback" not in plain.err
+    assert plain.err.removeprefix("poolcli: ") in debug.stderr
     assert "Traceback" in debug.stderr
     assert debug.stderr.endswith("bad.npy: is not a .npy file (its first bytes are not those of one)\n")
 

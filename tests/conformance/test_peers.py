@@ -12,7 +12,7 @@ from tests.conformance.exclusions import excluded
 from tests.conformance.peers import OPENVINO, PEERS, Peer
 from tests.profiles import sized
 
-CASES = {"numpy": sized(50, 700), "numba": sized(12, 150)}  # drawn; what is drawn twice or refused does not count
+CASES = {"numpy": sized(50, 700), "numba": sized(6, 150)}  # drawn; what is drawn twice or refused does not count
 BATCH = 50  # questions in one model
 ON_ENGINES = [
     pytest.param(peer, op, engine, id=f"{peer.framework}-{peer.like}-{op}-{engine}", marks=marks)

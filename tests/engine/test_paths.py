@@ -45,15 +45,15 @@ def _types(name: str, path: Path, reducer: str) -> tuple[str, ...]:
 
 
 def _in_turn(number: int, path: Path, reducer: str, types: tuple[str, ...]) -> list[str]:
-    """All types in full runs. Otherwise one of those the path names, for means and maxima by turns, and a sixteenth of
-    the others, since building kernels takes most of the time.
+    """All types in full runs. Otherwise one of those the path names, for means and maxima by turns, and a 48th of the
+    others, since building kernels takes most of the time.
     """
     if sized(False, True):
         return list(types)
     named = path.quick or types
     has_turn = reducer == path.reducers[number // 2 % len(path.reducers)]
     own = named[number % len(named)] if has_turn else None
-    return [dtype for i, dtype in enumerate(types) if (number + i) % 16 == 0 or dtype == own]
+    return [dtype for i, dtype in enumerate(types) if (number + i) % 48 == 0 or dtype == own]
 
 
 ROWS = [

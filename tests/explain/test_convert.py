@@ -91,7 +91,7 @@ def test_a_conversion_is_found_wherever_there_is_one(shape: tuple[int, ...]) -> 
         found = (plan for plan in _every_plan(like, shape) if not plan.empty_windows)
         have[like] = {_behaviour(plan): plan for plan in found if dialect.cannot_write(plan) is None}
     every = {key: plan for plans in have.values() for key, plan in plans.items()}
-    for behaviour, plan in list(every.items())[:: sized(60, 10)]:
+    for behaviour, plan in list(every.items())[:: sized(120, 10)]:
         for like in DIALECTS:
             op: Any = in_one_operator(plan, like)
             assert op is not None or behaviour not in have[like], (plan.attributes, have[like][behaviour].attributes)

@@ -201,7 +201,7 @@ def test_axes_of_which_single_elements_are_taken_are_found_among_three(
     x = _random(shape)
     made = MaxPool(kernel, strides, like="onnx")
     ((y, _),) = ONNX.ask([(made, x)])
-    held: tuple[dict[str, Any], ...] = ({"strides": strides}, {"op": "max"}, {"kernel": kernel})
+    held: tuple[dict[str, Any], ...] = ({"op": "max"}, {"strides": strides}, {"kernel": kernel})
     for each in held[: sized(1, 3)]:
         first = identify(x, y, **each)[0]
         assert (first.deviation.exact, same(first.plan, made.plan(shape))) == (True, True)
@@ -472,7 +472,7 @@ def test_programs_that_shrink_images_in_the_same_way_are_named(
     plan = op.plan(x.shape, "uint8")
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", run(plan, x, engine="numpy")[0])
-    line = ("identify", str(tmp_path / "x.npy"), str(tmp_path / "y.npy"))
+    line = ("identify", str(tmp_path / "x.npy"), str(tmp_path / "y.npy"), "--op", op.name)
     also = [f"up to rounding also {', '.join(expected)}"] if expected else []
     assert [told for told in cli(*line).out.splitlines() if "also" in told] == also
     assert cli(*line, "--json").json["programs"] == expected

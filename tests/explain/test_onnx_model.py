@@ -24,6 +24,7 @@ from poolcli import (
 from poolcli.engine import run
 from poolcli.explain.convert import convert
 from poolcli.plan import Plan, make_plan
+from tests.profiles import sized
 
 
 def _run(model: Any, x: Any) -> Any:
@@ -137,8 +138,10 @@ EXPORTED: dict[str, tuple[Any, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the exporters
-@pytest.mark.parametrize("dynamo", [False, True], ids=["traced", "dynamo"])
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize(
+    ("name", "dynamo"),
+    [*((name, False) for name in EXPORTED), *((name, True) for name in sized(["counted", "bins"], [*EXPORTED]))],
+)
 def test_what_is_written_for_pytorch_is_the_same_after_export_to_onnx(name: str, dynamo: bool, tmp_path: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     if dynamo:

@@ -6,7 +6,7 @@ import errno
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -276,6 +276,7 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
     assert sorted(os.listdir()) == sorted(["other.npy", path_of(name)])
 
 
+@cache
 def owner_that_is_gone() -> str:
     code = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -223,7 +223,7 @@ def test_names_of_files_stay_inside_the_output(
 
 @pytest.mark.parametrize("suffix", SEVERAL)
 def test_writers_themselves_refuse_names_before_the_first_byte(suffix: str, around: Path) -> None:
-    for kind, name in named(around):
+    for kind, name in [*named(around)][:: sized(2, 1)]:
         before = tree(around)
         at_once = partial(write, f"out{suffix}", X, "NCHW", key=name)
         by_region = partial(write_by_sink, f"out{suffix}", Spec(X.shape, "float32", "NCHW", name))
@@ -294,7 +294,7 @@ def test_ordinary_names_are_kept(suffix: str) -> None:
 @pytest.mark.parametrize("suffix", [slow(suffix) if suffix == ".h5" else suffix for suffix in SEVERAL])
 def test_names_that_are_typed_stay_inside_the_output(suffix: str, around: Path, cli: Cli) -> None:
     np.save("x.npy", X)
-    for kind, name in [*named(around), ("as it was found", "/../../n")]:
+    for kind, name in [("as it was found", "/../../n"), *named(around)][:: sized(2, 1)]:
         if "\0" in name or "\ud800" in name:
             continue  # which no command line holds
         before = outside(around, "out")
