@@ -15,7 +15,6 @@ from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import as_typed, field, marked_message
 from poolcli.models.layer import (
     Layer,
-    Shape,
     Whole,
     in_words_of,
     is_number,
@@ -144,44 +143,25 @@ class Written:
 
 def written(layer: Layer, like: str) -> Written:
     """`layer` for the framework `like`; with dynamic axes a text that holds for every length."""
-    if layer.op is None or layer.invalid:
+    op, shape = layer.op, layer.input_shape
+    if op is None or layer.invalid:
         return Written(like, None, in_words_of(layer.framework, layer.invalid) if layer.invalid else layer.problem)
     if layer.shape_only:
         return Written(like, None, layer.shape_only)
-    if layer.input_shape is None:
+    if shape is None:
         return Written(like, None, "the rank of its input is not known")
-    shape, layout = layer.input_shape, layer.layout or default_layout(len(layer.input_shape))
+    layout, length = layer.layout or default_layout(len(shape)), _least_length(op)
     places = [place for place in spatial_axes(layout) if not is_number(shape[place])]
-    length = _least_length(layer)
-    made = _at(layer, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout, like)
-    if places and made.only_this_size:
-        why = f"the call depends on dynamic lengths; set them with {field('input_shape')}"
-        return Written(like, None, marked_message(why))
-    return made
-
-
-def _least_length(layer: Layer) -> int:
-    """A length on which every window fits."""
-    op = layer.op
-    if not isinstance(op, SlidingAttributes):
-        return 7
-    numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))
-               for name in ("kernel", "dilations", "pads_begin", "pads_end")}  # fmt: skip
-    return int((numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"])
-
-
-def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
-    """The layer on a shape whose spatial lengths are known."""
-    op = layer.op
-    if op is None:
-        return Written(like, None, layer.problem)
     try:
-        made = pooled(op, shape, layout)
+        made = pooled(op, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout)
     except RequestError as error:
         return Written(like, None, in_words_of(layer.framework, error.message))
     if made.plan is None:
         return Written(like, None, "its windows are longer than its padded input")
     done = convert(made.plan, like)
+    if places and done.only_this_size:
+        why = f"the call depends on dynamic lengths; set them with {field('input_shape')}"
+        return Written(like, None, marked_message(why))
     notes = []
     if layout.endswith("C") and like != "tensorflow":
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
@@ -191,3 +171,12 @@ def _at(layer: Layer, shape: Shape, layout: str, like: str) -> Written:
         notes.append(ONLY_THIS_SIZE)
     note = "; ".join(notes) or None if done.text else None
     return Written(like, done.text, done.reason, note, done.only_this_size)
+
+
+def _least_length(op: Attributes | Whole) -> int:
+    """A length on which every window fits."""
+    if not isinstance(op, SlidingAttributes):
+        return 7
+    numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))
+               for name in ("kernel", "dilations", "pads_begin", "pads_end")}  # fmt: skip
+    return int((numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"])

@@ -80,10 +80,7 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     if found[0].file_size > LARGEST:
         raise RequestError(f"{path}: {found[0].file_size:,} bytes of JSON; programs of up to {LARGEST:,} are read")
     text = archive.read(found[0])
-    try:
-        check_json(path, text, limit, limit)
-    except FileError as error:
-        raise RequestError(error.message) from error
+    check_json(path, text, limit, limit)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
