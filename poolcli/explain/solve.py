@@ -242,18 +242,12 @@ def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
 
 def plainness(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
     """Plainest first, as an engineer would choose: a sum of what makes attributes unusual, then small numbers."""
-    rank = len(sizes)
-    numbers = [_spread(n, rank) for n in (op.kernel, op.strides, op.pads_begin, op.pads_end, op.dilations)]
-    axes = list(zip(sizes, *numbers, strict=True))
+    names = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+    axes = list(zip(sizes, *(per_axis(name, getattr(op, name), "?" * len(sizes)) for name in names), strict=True))
     words = {"floor": 0, "ceil": 2, "ceil_torch": 5}[op.rounding_type] + 3 * (op.auto_pad != "explicit")
     unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
-    total = words + unlike + sum(unusual(*axis) for axis in axes) / rank
+    total = words + unlike + sum(unusual(*axis) for axis in axes) / len(sizes)
     return total, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
-
-
-def _spread(numbers: Any, rank: int) -> tuple[int, ...]:
-    found = (numbers,) if isinstance(numbers, int) else tuple(numbers)
-    return found * rank if len(found) == 1 else found
 
 
 def searched_for(given: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -18,9 +19,10 @@ from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
 from poolcli.report.as_json import chain_document
-from poolcli.report.console import grid, plain_table
+from poolcli.report.console import Sheet, grid, plain_table
 from poolcli.report.explain import chain_view
 
+SHORT = ("verdict", "type", "version")  # columns that are never folded
 WHOLE = 20  # characters of a shape that is shown on one line
 NAMES: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}  # of layers beside remarks
 LONGEST_NAME = 16  # characters of a dynamic length in the table
@@ -72,27 +74,30 @@ def findings_view(
     return Group(*parts)
 
 
-def _table(findings: Sequence[Finding]) -> Table:
+def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet:
     """One row for each; where there is no room, what all have alike, or is declared as it is computed, is left out."""
-    table = plain_table()
-    alike = len({finding.layer.version for finding in findings}) == 1
-    for heading in ("verdict", "type", "version"):
-        table.add_column(heading, no_wrap=True)
-    rows = [
-        tuple(map(_shape, (finding.layer.input_shape, finding.layer.declared_shape, finding.computed)))
-        for finding in findings
-    ]
-    right = all(declared in ("-", computed) for _, declared, computed in rows)
-    table.spare = (*(("version",) if alike else ()), *(("declared",) if right else ()))
-    for heading, cells in zip(("input", "declared", "computed"), zip(*rows, strict=True), strict=True):
-        table.add_column(heading, overflow="fold", no_wrap=max(map(len, cells)) <= WHOLE)
-    table.add_column("layer", overflow="fold")
-    for finding, shapes in zip(findings, rows, strict=True):
-        layer = finding.layer
-        table.add_row(
-            Text(finding.verdict, style=STYLES[finding.verdict]), layer.type, printable(layer.version),
-            *map(Text, shapes), Text(printable(layer.name)),
-        )  # fmt: skip
+    shapes = [(each.layer.input_shape, each.layer.declared_shape, each.computed) for each in findings]
+    inputs, declared, computed = ([*map(_shape, each)] for each in zip(*shapes, strict=True))
+    columns = {
+        "verdict": [Text(each.verdict, style=STYLES[each.verdict]) for each in findings],
+        "type": [Text(each.layer.type) for each in findings],
+        "version": [Text(printable(each.layer.version)) for each in findings],
+        "input": [*map(Text, inputs)],
+        "declared": [*map(Text, declared)],
+        "computed": [*map(Text, computed)],
+        "layer": [Text(printable(each.layer.name)) for each in findings],
+    }
+    alike = {"version"} if len({each.layer.version for each in findings}) == 1 else set[str]()
+    alike |= {"declared"} if all(a in ("-", b) for a, b in zip(declared, computed, strict=True)) else set()
+    kept, table = [heading for heading in columns if heading not in left_out], plain_table()
+    for heading in kept:
+        widest = max(map(len, columns[heading]))
+        whole = heading != "layer" and (heading in SHORT or widest <= WHOLE)
+        table.add_column(heading, overflow="fold", no_wrap=whole)
+    for row in zip(*(columns[heading] for heading in kept), strict=True):
+        table.add_row(*row)
+    spare = next((heading for heading in kept if heading in alike), None)
+    table.narrower = partial(_table, findings, (*left_out, spare)) if spare else None
     return table
 
 

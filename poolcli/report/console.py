@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.color import Color
@@ -88,30 +88,17 @@ def notes_view(notes: Iterable[str]) -> Table:
 class Sheet(Table):
     """Rows beside headings; below so many columns of the screen as they need, each row as a list of its cells.
 
-    Columns whose headings are `spare` say nothing that is not said elsewhere, and are left out before that.
+    `narrower` makes, where there is one, the same without a column that says nothing that is not said elsewhere.
     """
 
-    spare: tuple[str, ...] = ()
+    narrower: Callable[[], Sheet] | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         needed = sum(_least(column) + 2 for column in self.columns) - 2
         if needed <= options.max_width:
             yield from super().__rich_console__(console, options)
-        elif self.spare:
-            yield self._without(self.spare[0])
         else:
-            yield self._stood_up()
-
-    def _without(self, heading: str) -> Sheet:
-        """The same without the column of this heading, which is spare."""
-        sheet = Sheet(box=self.box, pad_edge=self.pad_edge, padding=self.padding, header_style=self.header_style)
-        sheet.spare = tuple(each for each in self.spare if each != heading)
-        kept = [column for column in self.columns if column.header != heading]
-        for column in kept:
-            sheet.add_column(column.header, no_wrap=column.no_wrap, overflow=column.overflow, justify=column.justify)
-        for index, row in enumerate(self.rows):
-            sheet.add_row(*(list(column.cells)[index] for column in kept), style=row.style)
-        return sheet
+            yield self.narrower() if self.narrower else self._stood_up()
 
     def _stood_up(self) -> RenderableType:
         parts: list[RenderableType] = []
