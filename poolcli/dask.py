@@ -31,10 +31,11 @@ from poolcli.coordinates import are_longitudes, means
 from poolcli.dtypes import numpy_dtype
 from poolcli.errors import RequestError
 from poolcli.layouts import layout_of_dimensions
-from poolcli.ops.api import unknown_keyword, warn_of_layout
+from poolcli.ops.api import warn_of_layout
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Region, whole
+from poolcli.suggestions import unknown_keyword
 from poolcli.system.lazy_imports import Lazy, need
 
 if TYPE_CHECKING:

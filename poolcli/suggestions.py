@@ -5,7 +5,7 @@ table of what other programs call a field, an option or a command.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 MIN_RATIO = 0.7  # of difflib's ratio, 1 for the same word
@@ -219,3 +219,35 @@ OPPOSITES = (
 
 # Options whose values people write as width by height.
 WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-size", "resize-to")
+
+
+def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
+    """The message about an unknown keyword, with the one of the function's `names` that is meant.
+
+    >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
+    'avg_pool() has no kernel_size; use kernel'
+    >>> unknown_keyword("avg_pool", "ceil_mode", True, ["kernel", "rounding_type"])
+    "avg_pool() has no ceil_mode; use rounding_type='ceil'"
+    >>> unknown_keyword("adaptive_avg_pool", "kernel_size", 3, ["x", "output_size"])
+    'adaptive_avg_pool() has no kernel_size; it takes x and output_size'
+    """
+    plain, words = name.lower().replace("_", "-"), str(value).lower()
+    flag = FLAGS.get(plain)
+    if name in ("padding", "auto_pad") and words in ("same", "valid") and "auto_pad" in names:
+        use = f"; use auto_pad={'same_upper' if words == 'same' else 'valid'!r}"
+    elif flag and flag[0] in names:
+        use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
+    elif meant := _field_meant(plain, names):
+        use = f"; use {meant}"
+    else:
+        use = did_you_mean(name, names) or f"; it takes {listed(names, 'and')}"
+    return f"{function}() has no {name}{use}"
+
+
+def _field_meant(word: str, names: Collection[str]) -> str | None:
+    """The one of `names` that other libraries, or people on the command line, call `word`; None if there is none."""
+    found = [own for rows in (OTHER_NAMES, KEYWORDS) for own, others in rows.items() if word in others]
+    for template in SETTINGS.get(word, ()):
+        option = template.split()[0].strip("-@").replace("-", "_")
+        found.append({"indices": "return_indices"}.get(option, option))
+    return next((own for own in found if own in names), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from inspect import cleandoc, signature
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
@@ -19,7 +19,7 @@ from poolcli.ops.array_interop import as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import whole
-from poolcli.suggestions import FLAGS, KEYWORDS, OTHER_NAMES, SETTINGS, did_you_mean, listed
+from poolcli.suggestions import unknown_keyword
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call
@@ -261,38 +261,6 @@ def _entries(section: str) -> dict[str, str]:
     """The entries of the section Parameters by name."""
     entries = re.findall(r"^\w.* : .*(?:\n .*)*", section, re.MULTILINE)
     return {name: entry for entry in entries for name in entry.partition(" : ")[0].split(", ")}
-
-
-def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
-    """The message about an unknown keyword, with the one of the function's `names` that is meant.
-
-    >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
-    'avg_pool() has no kernel_size; use kernel'
-    >>> unknown_keyword("avg_pool", "ceil_mode", True, ["kernel", "rounding_type"])
-    "avg_pool() has no ceil_mode; use rounding_type='ceil'"
-    >>> unknown_keyword("adaptive_avg_pool", "kernel_size", 3, ["x", "output_size"])
-    'adaptive_avg_pool() has no kernel_size; it takes x and output_size'
-    """
-    plain, words = name.lower().replace("_", "-"), str(value).lower()
-    flag = FLAGS.get(plain)
-    if name in ("padding", "auto_pad") and words in ("same", "valid") and "auto_pad" in names:
-        use = f"; use auto_pad={'same_upper' if words == 'same' else 'valid'!r}"
-    elif flag and flag[0] in names:
-        use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
-    elif meant := _field_meant(plain, names):
-        use = f"; use {meant}"
-    else:
-        use = did_you_mean(name, names) or f"; it takes {listed(names, 'and')}"
-    return f"{function}() has no {name}{use}"
-
-
-def _field_meant(word: str, names: Collection[str]) -> str | None:
-    """The one of `names` that other libraries, or people on the command line, call `word`; None if there is none."""
-    found = [own for rows in (OTHER_NAMES, KEYWORDS) for own, others in rows.items() if word in others]
-    for template in SETTINGS.get(word, ()):
-        option = template.split()[0].strip("-@").replace("-", "_")
-        found.append({"indices": "return_indices"}.get(option, option))
-    return next((own for own in found if own in names), None)
 
 
 def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
