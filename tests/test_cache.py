@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.profiles import sized
+
 CHEAP = "int64"  # its two kernels compile in 2 seconds
 
 # Pools one array of each named type with numba and prints the results, which numpy can tell to be right.
@@ -81,8 +83,9 @@ def test_a_kernel_is_built_once_and_then_loaded_without_numba(warm: Path) -> Non
 @pytest.mark.slow
 def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(tmp_path: Path) -> None:
     types = ["float32", "float64", "uint8", "int16"]
-    with ThreadPoolExecutor(16) as pool:
-        runs = [pool.submit(run, tmp_path, types[i % 4], types[(i + 1) % 4]) for i in range(16)]
+    count = sized(4, 16)
+    with ThreadPoolExecutor(count) as pool:
+        runs = [pool.submit(run, tmp_path, types[i % 4], types[(i + 1) % 4]) for i in range(count)]
     for i, done in enumerate(runs):
         both = types[i % 4], types[(i + 1) % 4]
         assert_right(done.result(), *both, said=done.result().stderr)

@@ -139,7 +139,7 @@ CASES = [
     (name, when)
     for number, name in enumerate(USER)
     for place, when in enumerate(WHEN)
-    if sized(number % len(WHEN) == place, True)  # each code at one of the times; with --full at all
+    if sized(number % 2 == 0 and number % len(WHEN) == place, True)  # half at one of the times; with --full all at all
 ]
 
 

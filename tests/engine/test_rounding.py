@@ -15,7 +15,7 @@ from poolcli.arguments import DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine.rounding import storable
 from tests.engine.exact import nearest
-from tests.profiles import by_engine
+from tests.profiles import by_engine, sized
 
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 SHORT = FLOATS[:3]
@@ -84,7 +84,7 @@ def test_one_integer_as_a_float_is_rounded_once(source: str, target: DTypeName, 
     assert [float(v) for v in y.ravel()] == [nearest(Fraction(v), y.dtype) for v in values]
 
 
-DIVISORS = (None, 3, -7, 2**24 + 1, 2**31 - 1, -(2**30 + 7))
+DIVISORS = sized((None, -7, 2**24 + 1), (None, 3, -7, 2**24 + 1, 2**31 - 1, -(2**30 + 7)))
 
 
 @pytest.mark.parametrize("divisor", DIVISORS)
@@ -130,7 +130,7 @@ def test_averages_of_floats_are_the_exact_ones_rounded_once(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("divisor", [None, 7, -3])
+@pytest.mark.parametrize("divisor", [None, -3])
 def test_means_near_the_largest_float64_are_rounded_once(engine: Engine, divisor: int | None) -> None:
     rng = np.random.default_rng(5)
     x = rng.uniform(-1.0, 1.0, (1, 1, 3000)) * 1.79e308 * 2.0 ** rng.integers(-40, 1, 3000)
