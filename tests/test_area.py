@@ -119,6 +119,7 @@ def test_missing_elements_leave_their_weights_out_of_the_divisor() -> None:
     assert area_pool(x.astype("int16"), 2, missing=(-9, 5, 1)).tolist() == [[[-9, 7]]]
 
 
+@pytest.mark.compiles
 def test_whole_ratios_are_those_of_pillows_box() -> None:
     x = np.random.default_rng(0).random((60, 84)).astype("float32")
     box = np.asarray(Image.fromarray(x).resize((12, 20), Image.Resampling.BOX))

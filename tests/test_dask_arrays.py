@@ -72,6 +72,7 @@ def test_any_chunks_give_the_bits_of_the_whole(name: str, chunked: Any) -> None:
         assert [block.shape for block in blocks] == list(product(*parts.chunks))
 
 
+@pytest.mark.compiles
 def test_windows_that_do_not_overlap_are_fused_with_what_surrounds_them() -> None:
     x = da.ones((1, 1, 256, 256), chunks=(1, 1, 64, 64), dtype="float32")
     y = poolcli.dask.avg_pool(x + 1, 2, strides=2) * 3

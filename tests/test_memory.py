@@ -413,6 +413,7 @@ def test_what_is_no_size_is_refused(value: Any, message: str) -> None:
     assert str(refused.value) == message
 
 
+@pytest.mark.compiles
 def test_the_calls_that_are_kept_of_long_arrays_hold_little_together() -> None:
     op, x = AvgPool(3, 2), np.zeros((1, 1, 2**18 + 12), np.float32)
     op(x, layout="NCW")

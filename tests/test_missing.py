@@ -135,6 +135,7 @@ def test_windows_without_missing_elements_are_those_of_a_slow_loop(
         assert at.ravel().tolist() == places
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("op", [OPERATORS[0], OPERATORS[5], *map(slow, OPERATORS[1:5] + OPERATORS[6:])], ids=str)
 def test_no_bit_depends_on_the_engine_or_the_cut(op: Any) -> None:
     rng = np.random.default_rng(4)

@@ -97,6 +97,7 @@ def test_modes_of_long_rows_are_taken_in_pieces(engine: Engine) -> None:
     assert poolcli.mode_pool(x, 2, strides=2, engine=engine).tolist() == [[[expected]]]
 
 
+@pytest.mark.compiles
 def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     x = np.array([[[2, 200, 200, 7]]], np.uint8)
     dtypes: tuple[DTypeName, ...] = ("uint16", "int64", "float32")

@@ -197,6 +197,7 @@ def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
                 assert at[place] % 64 == place[2] * 4 + plan.windows[1].span(place[3])[0]
 
 
+@pytest.mark.compiles
 def test_nan_wins_over_every_number_in_minima_too() -> None:
     x = np.array([1.0, np.nan, -np.inf, np.inf, 3, 2], np.float32).reshape(1, 1, 6)
     for engine in ENGINES:
@@ -291,6 +292,7 @@ def test_float64_means_of_float32_keep_every_digit(engine: Engine) -> None:
     assert units_from(y[0, 0, 0], exact) <= 0.5001
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("dtype", ["float32", *(pytest.param(dtype, marks=slow) for dtype in ("float16", "float64"))])
 @pytest.mark.parametrize("kind", ["wide", "zeros"])
 def test_the_engines_give_the_same_bits(kind: str, dtype: DTypeName) -> None:
@@ -305,6 +307,7 @@ def test_the_engines_give_the_same_bits(kind: str, dtype: DTypeName) -> None:
         np.testing.assert_array_equal(a.view(f"i{a.itemsize}"), b.view(f"i{b.itemsize}"))
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(("kernel", "stride"), [(7, 2), (5, 1), (3, 2), (2, 2)])
 def test_float32_means_are_the_same_bits_in_both_engines_and_ties_are_even(kernel: int, stride: int) -> None:
     x = np.random.default_rng(11).random((1, 1, 67, 67)).astype(np.float32)

@@ -94,6 +94,7 @@ def test_every_cut_gives_the_bits_of_the_whole(name: str, engine: str, dtype: st
         np.testing.assert_array_equal(found, places)
 
 
+@pytest.mark.compiles
 def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
     x = np.random.default_rng(1).normal(size=(1, 1, 100_000)).astype(np.float32)
     ops: tuple[Any, ...] = (AvgPool(7, 3, 2, 2), AvgPool(400, 1), AvgPool(400, 400), AdaptiveAvgPool(9))

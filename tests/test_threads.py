@@ -85,6 +85,7 @@ def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bo
     assert len(seen) < 1_000_000
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

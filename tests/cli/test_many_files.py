@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -40,14 +41,14 @@ def test_a_list_of_files_keeps_the_tree(cli: Cli, many: Path) -> None:
     assert set(tree("out")) == {MANIFEST, "in/03.npy", "in/deep/10.npy", "04.npy"}
 
 
-def test_a_list_from_stdin_may_be_ended_by_nul(many: Path) -> None:
+def test_a_list_from_stdin_may_be_ended_by_nul(cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = os.fsencode("in/new\nline.npy"), b"in/\xff.npy", b"in/-k.npy"
     for name in names:
         with open(name, "wb") as stream:
             np.save(stream, np.zeros((1, 1, 4, 4), np.float32))
-    command = [sys.executable, "-m", "poolcli", "avg", "--files-from", "-", "-o", "out/", *HALVE]
-    result = subprocess.run(command, input=b"\0".join(names) + b"\0", capture_output=True, check=False)
-    assert (result.returncode, result.stderr) == (0, b"")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\0".join(names) + b"\0")))
+    result = cli("avg", "--files-from", "-", "-o", "out/", *HALVE)
+    assert (result.code, result.err) == (0, "")
     assert sorted(os.listdir(b"out/in")) == [b"-k.npy", b"new\nline.npy", b"\xff.npy"]
 
 

@@ -25,7 +25,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("suffix", ["npy", "h5", "png", slow("npz"), slow("tiff"), slow("jpg")])
+@pytest.mark.parametrize("suffix", ["npy", "h5", slow("png"), slow("npz"), slow("tiff"), slow("jpg")])
 def test_a_disk_that_is_full_costs_the_output_and_a_line(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

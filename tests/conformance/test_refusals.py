@@ -16,7 +16,7 @@ from tests.conformance.differences import DIFFERENCES, Unchecked
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, TENSORFLOW, Array, Peer, spread
 from tests.profiles import sized
 
-ASKED = sized(100, 400)
+ASKED = sized(60, 400)
 NAMES = {row.name for row in DIFFERENCES}
 
 

@@ -15,6 +15,7 @@ from poolcli.ops import AvgPool, MaxPool
 PLAN = AvgPool(2, strides=2).plan((1, 1, 8, 8), "int64")
 
 
+@pytest.mark.compiles
 def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(64).reshape(1, 1, 8, 8)
     run(PLAN, x, engine="numba")  # which keeps it

@@ -21,7 +21,7 @@ HUGE = 2**62
 SOURCES = {
     steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
     compare_dialects: ("sentences", "_causes", "_rounding_rule"),
-    convert: ("_never", "_nothing"),
+    convert: ("_never", "convert"),
     conversion_search: ("told", "_numbers_text"),
     solve: ("searched_for",),
     explain: (
@@ -199,12 +199,23 @@ def test_every_sentence_has_a_case() -> None:
     assert {text for text in templates if not re.search(text, said)} == NO_PAIR_YET
 
 
+OF_VERSIONS = {"OVERHANG", "WHOLE", "DEVIATIONS"}  # what old versions of a framework do, held against them elsewhere
+
+
+def _names(node: ast.Assign) -> set[str]:
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
 def _templates(module: ModuleType, names: tuple[str, ...]) -> Iterator[str]:
     """The sentences, and parts of them, that the functions are written with: patterns of what can be printed."""
     tree = ast.parse(getsource(module))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     assert len(functions) == len(names)
-    tops = [node for node in tree.body if isinstance(node, ast.Assign) and module in (compare_dialects, solve)]
+    tops = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and module in (compare_dialects, solve) and not OF_VERSIONS & _names(node)
+    ]
     for part in [*functions, *tops]:
         docs = {id(node.value) for node in ast.walk(part) if isinstance(node, ast.Expr)}
         inner = {id(value) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for value in node.values}

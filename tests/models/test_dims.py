@@ -21,7 +21,7 @@ NUMBERS = {
 
 
 @given(st.fixed_dictionaries(NUMBERS), st.integers(1, 40), st.booleans())
-@settings(max_examples=sized(200, 1000))
+@settings(max_examples=sized(100, 1000))
 def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], size: int, average: bool) -> None:
     try:
         op = AvgPool(**attributes, exclude_pad=False) if average else MaxPool(**attributes)
