@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,8 +18,11 @@ from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query as in signed URLs
-S3_TRIES = 4  # of s3fs, each of which is AWS_MAX_ATTEMPTS (or five) tries of botocore, in seconds
 HTTP_WAITS = (0.5, 1, 2, 4, 8)  # seconds before a request to a web server is repeated
+TRIES = len(HTTP_WAITS) + 1  # of each request; botocore waits about as long between them
+SILENCE = 15.0  # seconds without a byte that end a try, as in s3fs
+PATIENCE = 60.0  # seconds in which requests are repeated whose answers break off
+BROKEN_OFF = ("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError")  # of aiohttp and botocore
 BUSY = (429, 500, 502, 503, 504)  # what it answers if it may answer later
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
@@ -76,7 +80,7 @@ def exists(path: str) -> bool:
     except MemoryError:
         raise
     except Exception as error:  # every store raises types of its own
-        raise unreachable(path, error) from error
+        raise FileError(f"{path}: {not_reached(error)}") from error
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -93,19 +97,50 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def patient(system: Any) -> Any:
-    """The same file system, which gives up within a minute or so if a store keeps asking for fewer requests: by default
-    s3fs repeats each request five times, after botocore has repeated it. An object is read by one request: s3fs would
-    ask for its size before, to read parts of more than 50 MB at once. Requests to a web server are not repeated at all
-    by default.
+    """The same file system, which repeats a request for some seconds if a store is too busy or breaks off, and gives up
+    within two minutes if there is no answer.
+
+    By default s3fs repeats what botocore has repeated already, reads even thrice over, so that 20 minutes pass without
+    an answer; and it asks for the size of an object before, to read parts of more than 50 MB at once. Requests to a web
+    server are not repeated at all by default.
     """
     if "s3" in system.protocol:
-        system.retries, system.max_concurrency = S3_TRIES, 1
-    if "https" in system.protocol and "middlewares" not in system.client_kwargs:
+        system.retries = system.max_concurrency = 1
+        asked = {} if "AWS_MAX_ATTEMPTS" in os.environ else {"total_max_attempts": TRIES}
+        retries = {"mode": os.environ.get("AWS_RETRY_MODE", "standard"), **asked}
+        system.config_kwargs = {"retries": retries, **system.config_kwargs}  # when it connects
+    if "https" in system.protocol and "timeout" not in system.client_kwargs:
         import aiohttp
 
-        if hasattr(aiohttp, "ClientMiddlewareType"):  # from 3.12 on
-            system.client_kwargs = {**system.client_kwargs, "middlewares": (repeated,)}  # of the session to come
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
+        more = {"middlewares": (repeated,)} if hasattr(aiohttp, "ClientMiddlewareType") else {}  # from 3.12 on
+        system.client_kwargs = {"timeout": timeout, **more, **system.client_kwargs}  # of the session to come
     return system
+
+
+async def unbroken(read: Callable[..., Awaitable[Any]], *asked: Any) -> Any:
+    """What a store answers; if an answer breaks off, or goes silent, that of a later request."""
+    import asyncio
+
+    begun = time.monotonic()
+    for wait in HTTP_WAITS:
+        try:
+            return await read(*asked)
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and type(error).__name__ not in BROKEN_OFF:
+                raise
+            if time.monotonic() - begun > PATIENCE:
+                raise
+        await asyncio.sleep(wait)
+    return await read(*asked)
+
+
+def content_of(system: Any, place: str) -> bytes:
+    """The content of an object."""
+    if not getattr(system, "async_impl", False):
+        return bytes(system.cat_file(place))
+    (asyn,) = need("fsspec.asyn", why=f"{place}: reading URLs needs fsspec")
+    return bytes(asyn.sync(system.loop, unbroken, system._cat_file, place))
 
 
 async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -129,9 +164,9 @@ async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any
     return await answer(request)
 
 
-def unreachable(path: str, error: BaseException) -> FileError:
-    """The error for whatever an object store raised."""
-    return FileError(f"{path}: cannot be reached: {said_by(error).strip(QUOTES)}")
+def not_reached(error: Exception) -> str:
+    """What a message says of whatever an object store raised."""
+    return f"cannot be reached: {said_by(error).strip(QUOTES)}"
 
 
 BLOCK = 2**18  # bytes of one read

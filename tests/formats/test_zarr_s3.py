@@ -9,10 +9,12 @@ import struct
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from threading import Event
 from time import sleep
 from typing import Any
 from urllib.request import Request, urlopen
@@ -234,13 +236,40 @@ def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
         if body:
             yield body
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets it
-        connection.close()
+        connection.shutdown(socket.SHUT_RD)  # or else the server would wait for another request
         raise ConnectionResetError
 
     server.app = faulty
     assert cli("avg", "s3://bucket/x.zarr", "-o", "y.npy", *HALVE, "-q").err == ""
     np.testing.assert_array_equal(np.load("y.npy"), AvgPool(2, 2)(X, layout="DHW"))
     assert next(requests) > 60
+
+
+@pytest.mark.parametrize(
+    "words", [("avg", "s3://bucket/x.zarr", "-o", "y.npy"), ("avg", "x.npy", "-o", "s3://bucket/y.zarr")]
+)
+def test_each_request_to_a_store_that_goes_silent_is_made_a_few_times(
+    words: tuple[str, ...], cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    monkeypatch.setattr(s3fs.S3FileSystem, "read_timeout", 1.0)
+    stored("s3://bucket/x.zarr")
+    np.save("x.npy", X)
+    own, asked, ends = bucket.server.app, Counter[tuple[str, str]](), Event()
+
+    def silent(environ: dict[str, Any], start: Any) -> Any:
+        if "/c/" in environ["PATH_INFO"]:
+            asked[environ["REQUEST_METHOD"], environ["PATH_INFO"]] += 1
+            ends.wait(30)
+        return own(environ, start)
+
+    bucket.server.app = silent
+    result = cli(*words, *HALVE, "--layout", "DHW", "-q")
+    ends.set()
+    assert (result.code, result.err.count("\n"), "timeout" in result.err.lower()) == (1, 1, True)
+    assert max(asked.values()) <= 2 * 2  # what cannot be read is read again, to name the chunk
 
 
 def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:

@@ -78,7 +78,7 @@ def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
 
 
 class _Busy(_WithoutRanges):
-    """Asks for patience twice for each file, then closes the connection without an answer, and then answers."""
+    """Asks for patience twice for each file, then gives no answer, then the first half of it, and then all of it."""
 
     asked: ClassVar[Counter[str]] = Counter()
 
@@ -89,7 +89,12 @@ class _Busy(_WithoutRanges):
         elif self.asked[self.path] == 3:
             self.close_connection = True
         else:
-            return super().send_head()
+            found = super().send_head()
+            if not found or self.asked[self.path] > 4:
+                return found
+            with found:
+                content = found.read()
+            self.wfile.write(content[: len(content) // 2])
         return None
 
 

@@ -21,7 +21,7 @@ from poolcli.formats.checks import (
     most_of_json,
     one_line,
 )
-from poolcli.formats.files import filesystem, is_url, patient, states_in
+from poolcli.formats.files import filesystem, is_url, patient, states_in, unbroken
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
 from poolcli.formats.table import FORMATS
@@ -115,7 +115,7 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
     """The store at a path or URL; when it is read, its documents are limited in size."""
     if is_url(path):
         filesystem(path)  # refuses protocols whose package is missing
-        store = (_of_objects() if read_only else zarr.storage.FsspecStore).from_url(path, read_only=read_only)
+        store = _of_objects().from_url(path, read_only=read_only)
         store.options = options
         patient(store.fs)
         return store
@@ -166,11 +166,12 @@ def _of_objects() -> Any:
 
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
             if byte_range is not None:
-                return _asked_of(await super().get(key, prototype, byte_range), byte_range)
+                return _asked_of(await unbroken(super().get, key, prototype, byte_range), byte_range)
             if not key.endswith(DOCUMENTS):
-                return await super().get(key, prototype)
+                return await unbroken(super().get, key, prototype)
             most = most_of_json(self.options.limit, self.options.allowed)
-            found = await super().get(key, prototype, zarr.abc.store.RangeByteRequest(0, most + 1))
+            first = zarr.abc.store.RangeByteRequest(0, most + 1)
+            found = await unbroken(super().get, key, prototype, first)
             if found is not None and len(found) > most:
                 raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
             return _checked(key, found, self.options)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from poolcli.errors import FileError, RequestError, said_by
-from poolcli.formats.files import filesystem, unreachable
+from poolcli.formats.checks import one_line
+from poolcli.formats.files import content_of, filesystem, not_reached
 from poolcli.formats.names import below
 from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, only_work
 from poolcli.formats.table import FORMATS
@@ -65,7 +66,7 @@ class RemoteJournal(Journal):
                 self._system.rm_file(self.path)
 
     def _load(self) -> bytes:
-        return bytes(self._system.cat_file(self.path))
+        return content_of(self._system, self.path)
 
     def _store(self, note: bytes) -> None:
         self._system.pipe_file(self.path, note)
@@ -133,7 +134,7 @@ def finish_store(path: str) -> tuple[int, int]:
             return 0, 1
         note = f"{notes}/{ended[0]}"
         try:
-            content = json.loads(system.cat_file(note))
+            content = json.loads(content_of(system, note))
             documents = {below(name): text.encode() for name, text in content.items()}
         except (ValueError, AttributeError) as error:
             raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
@@ -168,11 +169,6 @@ def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
     return None if not found and is_store else only_work(path, found)
 
 
-@contextmanager
-def _reached(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise unreachable(path, error) from error
+def _reached(path: str) -> AbstractContextManager[None]:
+    # Object stores raise types of their own.
+    return one_line(path, lambda error: isinstance(error, OSError) or type(error).__module__ != "builtins", not_reached)
