@@ -182,8 +182,6 @@ def _carried(
             notes.append("left out: the source in image-label, as the image is not in this store")
         label.pop("version", None)
         beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
-    if known.get("consolidated"):
-        notes.append("left out: consolidated metadata")
     if not request.groups:
         notes += known.get("others", ())
     if lost:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
-from posixpath import basename, join
+from posixpath import basename, dirname, join
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
@@ -15,6 +15,7 @@ from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
 from poolcli.formats.checks import named
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
+from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHUFFLES, compressor_of
 from poolcli.formats.zarr.coordinates import TEXT
 from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
@@ -34,6 +35,7 @@ OF_INTEGERS = ("delta",)  # lossless for integers of the type that they name
 OF_BOOL = ("packbits",)
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+OWN = FORMATS["zarr"].naming.own
 INDEX: dict[str, Any] = {
     "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
     "index_location": "end",
@@ -74,7 +76,7 @@ def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
     """The storage of an array as another version of Zarr writes it; zstd replaces compressors that it does not have."""
     if not kept or kept["version"] == version:
         return dict(kept)
-    names = ("chunks", "dtype", "fill_value") + (("shards",) if version == 3 else ())
+    names = ("chunks", "dtype", "fill_value", "consolidated") + (("shards",) if version == 3 else ())
     common = {name: kept[name] for name in names if kept.get(name) is not None} | {"version": version}
     if version == 2:
         found = (_compressor_2(codec) for codec in kept["codecs"] if codec["name"] in ("blosc", "gzip", "zstd"))
@@ -146,6 +148,7 @@ class NewArray:
     grid: Grid
     scales: Mapping[str, NDArray[Any]]
     notes: tuple[str, ...]
+    consolidates: bool  # whether the root of the store has the metadata of everything in it
 
 
 def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[NewArray]:
@@ -198,13 +201,29 @@ def _made(
         notes.append(f"stored without the codec {named(without)}")
     if lost:
         notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
-    return NewArray(key, documents, grid, scales, tuple(notes))
+    return NewArray(key, documents, grid, scales, tuple(notes), bool(spec.metadata.store.get("consolidated")))
 
 
 def encoded(arrays: Sequence[NewArray], beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """The documents of the arrays of a store as JSON, and what stands `beside` them."""
     documents = {name: content for each in arrays for name, content in each.documents.items()}
+    if any(each.consolidates for each in arrays):
+        more = {name: json.loads(content) for name, content in beside.items() if name.endswith(OWN)}
+        together = _consolidated(documents | more)
+        documents = together | documents | together  # written before the others of the root
     return _as_json(documents) | dict(beside)
+
+
+def _consolidated(documents: Documents) -> Documents:
+    """The metadata of a whole store: a document of v2, or the root of v3 with all others; none for a single array."""
+    root = documents.get("zarr.json", {})
+    if root.get("node_type") == "group":
+        found = {dirname(name): content for name, content in sorted(documents.items()) if dirname(name)}
+        inline = {"kind": "inline", "must_understand": False, "metadata": found}
+        return {"zarr.json": root | {"consolidated_metadata": inline}}
+    if ".zgroup" in documents:
+        return {".zmetadata": {"zarr_consolidated_format": 1, "metadata": documents}}
+    return {}
 
 
 def _as_json(documents: Documents) -> dict[str, bytes]:

@@ -144,8 +144,8 @@ def first_level(root: Any, key: str | None) -> str | None:
 
 
 def of_image(root: Any, key: str | None) -> dict[str, Any]:
-    """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; whether its
-    metadata is `consolidated`; and notes on what describes it with `others`.
+    """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; and notes
+    on what describes it with `others`.
     """
     if key is None:
         return {}
@@ -157,8 +157,7 @@ def of_image(root: Any, key: str | None) -> dict[str, Any]:
             labels[str(name)] = ""
             with suppress(*KNOWN):
                 labels[str(name)] = _levels(group[below(name)])[_levels(image).index(key)]
-    consolidated = image.metadata.consolidated_metadata is not None
-    return {"labels": labels, "consolidated": consolidated, "others": _outer(root, key)}
+    return {"labels": labels, "others": _outer(root, key)}
 
 
 def _outer(root: Any, key: str | None) -> list[str]:
@@ -313,7 +312,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     return Metadata(
         ome=ome,
         axes=tuple(map(Axis, letters, array.shape, ome.get("scale", ()), units)),
-        store=stored(array),
+        store=stored(array) | {"consolidated": is_group(root) and root.metadata.consolidated_metadata is not None},
         attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=tuple(Dimension(name or "", {}) for name in axes),
