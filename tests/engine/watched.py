@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from poolcli.engine.compiled import pool as engine
 from poolcli.engine.compiled.choose import Choice
 from poolcli.engine.compiled.geometry import RowWindows, Taps
+from poolcli.engine.compiled.launch import LINE, Buffers, address
 from poolcli.engine.compiled.view import View
 
 
@@ -42,7 +45,7 @@ class Taken:
 
 @contextmanager
 def watched() -> Iterator[list[Taken]]:
-    """What the compiled engine does meanwhile."""
+    """What the compiled engine does meanwhile, in buffers that kernels keep to."""
     taken: list[Taken] = []
 
     def seen(choice: Choice, *arguments: Any) -> None:
@@ -50,5 +53,24 @@ def watched() -> Iterator[list[Taken]]:
         pooled(choice, *arguments)
 
     pooled = engine.run
-    with patch.object(engine, "run", seen):
+    with patch.object(engine, "run", seen), guarded():
         yield taken
+
+
+GUARD, MARK = 1 << 12, 0xA5  # bytes, each of this value, behind a buffer
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Buffers of just the size that a kernel asks for meanwhile, behind which it writes nothing."""
+    given: list[tuple[Any, int]] = []
+
+    def of(self: Buffers, size: int) -> tuple[Any, int]:
+        buffer = np.full(size + LINE + GUARD, MARK, np.uint8)
+        buffer = buffer[-address(buffer) % LINE :]
+        given.append((buffer, size))
+        return buffer, address(buffer)
+
+    with patch.object(Buffers, "of", of):
+        yield
+    assert [size for buffer, size in given if (buffer[size:] != MARK).any()] == []
