@@ -125,9 +125,8 @@ class Sliding:
     @property
     def interior(self) -> range:
         """The outputs whose windows lie entirely inside the input."""
-        low = ceil_div(self.pad_begin, self.stride)
+        low = min(ceil_div(self.pad_begin, self.stride), self.output)
         high = (self.size + self.pad_begin - self.extent) // self.stride + 1
-        low = min(low, self.output)
         return range(low, max(low, min(high, self.output)))
 
     @property

@@ -82,6 +82,7 @@ def test_empty_windows_unused_rows_and_interior_match_a_count(w: Sliding) -> Non
     assert w.unused == len(set(range(w.size)) - {t for o in everything for t in inside(w, o)})
     whole = [o for o in everything if taps(w, o)[0] >= 0 and taps(w, o)[-1] < w.size]
     assert list(w.interior) == whole
+    assert 0 <= w.interior.start <= w.interior.stop <= w.output
 
 
 @given(sliding(), st.data())

@@ -228,7 +228,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
 
 def largest_block(plan: Plan, at_url: bool) -> int:
     """The bytes of a block of a plan if memory does not limit it: less if it is `at_url`, to be continued there."""
-    return max(1, min(LARGEST, bytes_of(plan) // STEPS)) if at_url else LARGEST
+    return min(LARGEST, bytes_of(plan) // STEPS) if at_url else LARGEST
 
 
 def bytes_of(plan: Plan) -> int:

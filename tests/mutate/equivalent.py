@@ -8,7 +8,6 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::_at_most: comparison: a > high -> a >= high": "at the limit itself the difference that is taken is 0",
     f"{WINDOWS}::_floor_sum: number: 0 -> 1": "only differences of such sums are used",
     f"{WINDOWS}::_floor_sum: number: 0 -> -1": "only differences of such sums are used",
-    f"{WINDOWS}::Sliding.interior: statement: low = min(low, self.output) -> pass": "empty, wherever it begins",
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",
     "poolcli/plan/resolve.py::_check_pads: number: 0 -> -1": "pads that are needed are at least 1",
@@ -21,6 +20,7 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/numbers.py::functions_of: comparison: steps.total == 'sum' -> steps.total != 'sum'": (
         "the general way adds the same, only slower"
     ),
+    "poolcli/engine/compiled/arithmetic.py::_integer_mean: number: 0 -> -1": "sums of the size of the limit still fit",
     "poolcli/engine/compiled/results.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
     "poolcli/engine/compiled/results.py::_root_of.newton: arithmetic: "
     "near - near * (near ** power / value - 1) / power -> near + near * (near ** power / value - 1) / power": (

@@ -323,9 +323,8 @@ def constant_taps(view: View, limits: Limits) -> Taps | None:
 def is_halving(view: View) -> bool:
     """Whether windows along W are pairs side by side, all of them inside the input."""
     w = view.axes[2].windows
-    if w is None or view.inner not in (1, 3):
-        return False
-    return (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
+    pair = w is not None and (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
+    return pair and view.inner in (1, 3)
 
 
 def across(view: View, limits: Limits) -> RowWindows | None:

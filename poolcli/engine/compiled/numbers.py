@@ -211,7 +211,7 @@ def _middle(steps, made):
 
     @inlined
     def of_floats(a, b, is_known):
-        low, high = np.float64(a) + 0.0, np.float64(b) + 0.0
+        low, high = np.float64(a) + 0.0, np.float64(b)
         total = low + high
         back = total - low
         error = (low - (total - back)) + (high - back)

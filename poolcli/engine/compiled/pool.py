@@ -91,7 +91,7 @@ def _can_overflow(choice: Choice) -> bool:
 
 def _fits(x: Array, longest: int) -> bool:
     """Whether no sum of that many of its integers leaves 64 bits."""
-    most = LARGEST_SUM // max(longest, 1)
+    most = LARGEST_SUM // longest
     return x.size == 0 or (-most <= int(x.min()) and int(x.max()) <= most)
 
 

@@ -75,7 +75,7 @@ def mode(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
     ordered, places = _ordered(elements, inside), np.arange(elements.shape[1])
     starts = np.ones(ordered.shape, bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    lengths = places - np.maximum.accumulate(np.where(starts, places, 0), axis=1)
+    lengths = places - np.maximum.accumulate(places * starts, axis=1)
     longest = np.where(places < inside.sum(axis=1)[:, None], lengths, -1).argmax(axis=1)
     return np.asarray(ordered[np.arange(len(ordered)), longest])
 
@@ -86,7 +86,7 @@ def median(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Arra
     low, high = ordered[rows, np.maximum(counts - 1, 0) // 2], ordered[rows, counts // 2]
     if elements.dtype.kind == "f":
         is_nan = (np.isnan(elements) & inside).any(axis=1) | (counts == 0)
-        low, high = low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
+        low, high = low.astype(np.float64) + 0.0, high.astype(np.float64)
         return np.where(is_nan, np.nan, _mean_of_two(low, high, dtype))
     if low.dtype == np.bool_:
         low, high = low.astype(np.uint8), high.astype(np.uint8)
