@@ -59,12 +59,21 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "positions in windows of a constant size": (
         MaxPool(3, 2), "slide_at", {"indices": True, "shape": (1, 1, 1100, 1100)}
     ),
+    "positions in as many rows as int32 counts": (
+        MaxPool((1, 1, 3), (1, 1, 2)), "slide_at", {"indices": True, "shape": (1, 1, 2**16 - 1, 2**15, 5)}
+    ),
+    "positions in more rows": (
+        MaxPool((1, 1, 3), (1, 1, 2)), "best_at", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
+    ),
     "small maps": (AvgPool(3, 1, 1, 1), "slide_maps", {"shape": (100, 100, 7, 7)}),
     "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_maps", {"shape": (100, 100, 7, 7)}),
     "lines": (AvgPool(8, 4, 2, 2), "slide_line", {"shape": (1, 3, 400_000)}),
     "lines in planes": (MaxPool((1, 3), (1, 3)), "slide_line", {"shape": (1, 1, 900, 1000)}),
     "lines that share more than half": (AvgPool(8, 3), "slide", {"shape": (1, 3, 400_000)}),
     "short lines": (AvgPool(8, 4), "slide", {"shape": (1, 3, 4000)}),
+    "lines of the longest windows that have a kernel": (AvgPool(9, 8), "slide_line", {"shape": (1, 3, 600_000)}),
+    "lines of longer windows": (AvgPool(10, 5), "slide", {"shape": (1, 3, 400_000)}),
+    "lines of windows further apart": (AvgPool(9, 9), "slide", {"shape": (1, 3, 600_000)}),
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
     "maps with long rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 65)}),
@@ -97,9 +106,62 @@ def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are
     assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).loops.taps == taps
 
 
+DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
+    "by 4": (AvgPool(2, 2), "uint8", None, ["int16", "shift", "bits2"]),
+    "by 256": (AvgPool(16, 16), "uint8", None, ["int32", "shift", "bits8"]),
+    "by 1": (AvgPool(1, 2), "uint8", None, ["int16"]),
+    "by 9": (AvgPool(3, 2), "uint8", None, ["int16", "halfeven"]),
+    "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, ["int16", "halfeven"]),
+    "as sums": (SumPool(2, 2), "uint8", None, ["int16"]),
+    "to floats by 4": (AvgPool(2, 2), "uint8", "float32", ["int16", "scaled"]),
+    "to floats by 3": (AvgPool(2, 2, divisor_override=3), "uint8", "float32", ["int16", "byreciprocal"]),
+    "of floats by 9": (AvgPool(3, 2), "float32", None, ["float64", "byreciprocal"]),
+    "of floats by -4": (AvgPool(2, 2, divisor_override=-4), "float32", None, ["float64", "quotient"]),
+    "of float64": (AvgPool(2, 2), "float64", None, ["complex128", "byreciprocal"]),
+    "of float64 to a shorter type": (AvgPool(2, 2), "float64", "float32", ["complex128", "odd"]),
+    "of sums that float64 holds": (AvgPool(3, 2), "int32", "float64", ["int64", "byreciprocal"]),
+    "of longer sums": (AvgPool(3, 2), "int64", "float64", ["int64", "nearest"]),
+    "of longer sums to a shorter type": (AvgPool(3, 2), "int64", "float32", ["int64", "odd"]),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str) -> None:
+    op, dtype, output_dtype, words = DIVISIONS[name]
+    plan = op.plan(WIDE, dtype, output_dtype=output_dtype)
+    assert choose_kernel(whole(plan)).how.words[1:] == words
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "shape", "fetched"),
+    [
+        (3, 2, (1, 64, 112, 112), (14, 16)),
+        (3, 2, (1, 8, 112, 112), (0, 0)),
+        (3, 2, (1, 1, 1100, 1100), (0, 0)),
+        ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16)),
+        ((2, 3), (3, 2), (1, 64, 112, 112), (0, 0)),
+        ((1, 3, 3), (1, 2, 2), (1, 32, 2, 112, 112), (0, 0)),
+    ],
+    ids=[
+        "short rows",
+        "a short input",
+        "long rows",
+        "rows side by side",
+        "rows that no window reads",
+        "several planes",
+    ],
+)
+def test_short_rows_of_large_planes_are_fetched_ahead(
+    kernel: Any, strides: Any, shape: tuple[int, ...], fetched: tuple[int, int]
+) -> None:
+    loops = choose_kernel(whole(AvgPool(kernel, strides).plan(shape))).loops
+    assert (loops.kernel, loops.more[-2:]) == ("slide", fetched)
+
+
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
     large = np.array([-(2**61), 2**61 - 1])
     assert [_fits(large, longest) for longest in (2, 4)] == [True, False]
+    assert [_fits(np.array([number]), 4) for number in (-(2**60), -(2**60) - 1, 2**60, 2**60 + 1)] == [True, False] * 2
     assert _fits(large[:0], 2**30)
 
 
@@ -147,6 +209,7 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
         Under(AvgPool(1), power(3)).plan(HUGE, output_dtype="float64"),
         "numba computes norms with p up to 6, of types of up to 32 bits",
     ),
+    "sizes to float64": (Under(AvgPool(1), power(1)).plan(HUGE, output_dtype="float64"), None),
     "a square to float64": (Under(AvgPool(1), power(2)).plan(HUGE, output_dtype="float64"), None),
     "a sum": (SumPool(1).plan(HUGE), None),
     "a sum of 2**31": (
@@ -214,6 +277,8 @@ def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine(AvgPool(1).plan((1, 1, 30_001))).name == "numba"
     assert prepare(AvgPool(1).plan((1, 1, 1_000_000))) == "numpy"
     assert prepare(AvgPool(1).plan((1, 1, 1_000_001))) == "numba"
+    assert choose_engine(MedianPool(3).plan((1, 1, 59, 60))).name == "numpy"  # 57 * 58 * 9 elements are taken at once
+    assert choose_engine(MedianPool(3).plan((1, 1, 60, 60))).name == "numba"
     small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
     for loaded in (False, True, False):
         for module in ("numba", "poolcli.engine.compiled.pool"):

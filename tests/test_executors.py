@@ -372,9 +372,9 @@ def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
     smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
-    assert next(iter(parts_for(plan, 2 * smallest, None, None))).nbytes == smallest
+    assert next(iter(parts_for(plan, 2 * smallest + 999, None, None, 999))).nbytes == smallest
     with pytest.raises(RequestError) as caught:
-        parts_for(plan, 2 * smallest - 1, None, None)
+        parts_for(plan, 2 * smallest + 998, None, None, 999)
     assert str(caught.value) == (
         "the smallest part that can be pooled by itself needs 2 MiB, but the limit is 2 MiB; raise max_memory"
     )

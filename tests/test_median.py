@@ -13,6 +13,7 @@ import pytest
 from poolcli import MedianPool, RequestError, median_pool
 from poolcli.arguments import DType, DTypeName
 from poolcli.engine import run
+from poolcli.engine.numpy import statistics
 from tests.engine.watched import watched
 from tests.test_std import of_all_kinds
 from tests.test_sum import numbers
@@ -59,17 +60,34 @@ def test_medians_are_those_of_exact_fractions(dtype: DTypeName) -> None:
         (np.array([1, 1 + 2**-23 + 2**-52]), "float32", 1 + 2**-23),
         (np.array([-np.inf, 1, np.inf]), None, 1),
         (np.array([np.nan, 1, 2]), None, np.nan),
+        (np.array([-0.0, -0.0]), None, 0.0),
     ],
 )
 def test_the_middle_two_are_averaged_exactly_and_rounded_once(x: Any, dtype: DType | None, expected: float) -> None:
     found = median_pool(x[None, None], x.size, dtype=dtype)
     np.testing.assert_array_equal(found, np.array([[[expected]]], found.dtype))
+    assert not np.signbit(found[found == 0]).any()
 
 
 def test_missing_elements_and_padding_have_no_part_in_a_median() -> None:
     x = np.array([[[9, -9, 4, 1, -9, -9, -9, -9]]], "int16")
     assert median_pool(x, 3, strides=3, pads_begin=1, missing=-9).tolist() == [[[9, 2, -9]]]
     assert median_pool(x.astype("float32"), 2, strides=2, missing=-9).tolist()[0][0][:2] == [9, 2.5]
+
+
+def test_windows_are_taken_in_blocks_of_so_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def seen(elements: Any, *rest: Any) -> Any:
+        sizes.append(elements.size)
+        return statistics.median(elements, *rest)
+
+    monkeypatch.setattr(statistics, "ELEMENTS", 1000)
+    monkeypatch.setitem(statistics.STATISTICS, "median", seen)
+    x = np.random.default_rng(0).random((1, 1, 30, 30))
+    expected = np.median(np.lib.stride_tricks.sliding_window_view(x[0, 0], (3, 3)), axis=(2, 3))
+    np.testing.assert_array_equal(median_pool(x, 3, engine="numpy")[0, 0], expected)
+    assert sizes == [999] * 7 + [9 * (28 * 28 - 7 * 111)]
 
 
 @pytest.mark.compiles

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, ModePool, RequestError
-from poolcli.engine import run, run_region
+from poolcli.engine import _pieces_of, call_of, run, run_region
+from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
@@ -131,6 +132,21 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
     region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
     with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), but the plan reads \(1, 1, 4, 8\)$"):
         run_region(region, np.ones((1, 1, 8, 8), np.float32))
+
+
+def test_long_tables_are_cut_into_pieces_of_whole_grains() -> None:
+    pieces = _pieces_of(whole(AvgPool((1, 3), 1).plan((1, 1, 1, 400_000))), NUMBA)
+    assert {len(piece.outputs[3]) for piece in pieces[:-1]} == {2**21 // 96 // 3 * 3}
+    assert [piece.outputs[3].stop for piece in pieces[:-1]] == [piece.outputs[3].start for piece in pieces[1:]]
+
+
+@pytest.mark.parametrize(
+    ("op", "padding"), [(AdaptiveMaxPool(1), 0), (MaxPool(9, 2**61, 3, 5), 8)], ids=["bins", "windows with pads"]
+)
+def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
+    call_of(whole(op.plan((1, 1, 2**62 - 1 - padding), "uint8")), engine="numpy")
+    with pytest.raises(RequestError, match=r"^axis W with its pads is 2\*\*62 or longer; only `shape` can answer"):
+        call_of(whole(op.plan((1, 1, 2**62 - padding), "uint8")), engine="numpy")
 
 
 @pytest.mark.parametrize("beside", [0, 1000, 10**6])

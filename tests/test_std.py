@@ -107,6 +107,12 @@ def far_from_one(x: Any) -> bool:
     return bool(x.dtype == np.float64 and (sizes.max() > 1e150 or sizes.min() < 1e-150))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float32"])
+def test_windows_of_no_more_elements_than_ddof_have_no_deviation(dtype: DTypeName) -> None:
+    found = std_pool(np.array([[[1, 2, 9]]], dtype), 3, pads_begin=1, ddof=2, strides=1)
+    np.testing.assert_allclose(found, [[[np.nan, 38**0.5]]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("plan", [StdPool(2).plan((1, 1, 7), "int64"), StdPool(2**15).plan((1, 1, 2**15), "uint8")])
 def test_what_no_kernel_has_exactly_is_computed_by_numpy(plan: Any) -> None:
     what = "deviations of floats, 32-bit integers, and fewer than 32768 shorter ones in a window"

@@ -119,12 +119,34 @@ def test_a_thread_keeps_its_buffer_for_the_next_call_unless_it_is_large() -> Non
     assert buffers.of(900)[0] is kept
 
 
-@pytest.mark.parametrize(("size", "threads"), [(512, 1), (1500, 2), (4000, 8)])
-def test_no_more_threads_work_than_the_work_is_worth(size: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("size", "tasks", "asked", "threads"),
+    [(512, 512, None, 1), (1500, 1500, None, 2), (4000, 4000, None, 8), (4000, 4000, 1, 1), (4000, 1, None, 1)],
+)
+def test_no_more_threads_work_than_the_work_is_worth(
+    size: int, tasks: int, asked: int | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from poolcli.engine.compiled import launch
 
     shared: list[int] = []
     monkeypatch.setattr(launch, "allowed_threads", lambda: 8)
     monkeypatch.setattr(launch, "share", lambda call, tiles, count: shared.append(count))
-    launch.share_out(lambda first, last: None, size, size * size, None)
+    launch.share_out(lambda first, last: None, tasks, size * size, asked)
     assert shared == ([threads] if threads > 1 else [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="which cores a thread may run on")
+def test_helpers_keep_to_the_cores_that_their_caller_may_use() -> None:
+    from poolcli.engine.compiled import launch
+
+    every = os.sched_getaffinity(0)
+    with ThreadPoolExecutor(1) as helpers:
+        number = helpers.submit(threading.get_native_id).result()
+        os.sched_setaffinity(0, {min(every)})
+        try:
+            launch._keep_off_this_core(helpers)
+        finally:
+            os.sched_setaffinity(0, every)
+        assert os.sched_getaffinity(number) == {min(every)}
+        launch._keep_off_this_core(helpers)
+        assert len(os.sched_getaffinity(number)) == max(1, len(every) - 1)
