@@ -211,6 +211,7 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
     try:
         write(path_of(name), x, layout)
         assert os.stat(path_of(name)).st_mode & 0o777 == (0o750 if FORMATS[name].is_folder else 0o640)
+        assert os.umask(0o027) == 0o027
         os.chmod(path_of(name), 0o704)
         write(path_of(name), x, layout, overwrite=True)
         assert os.stat(path_of(name)).st_mode & 0o777 == 0o704

