@@ -141,7 +141,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> N
 def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
     os.mkfifo("pipe.npy")
-    command = [sys.executable, "-m", "poolcli", "avg", "long.npy", "-o", "pipe.npy", *HALVE, "--resume", "-q"]
+    words = ["avg", "long.npy", "-o", "pipe.npy", *HALVE, "--resume", "-q", "--engine", "numpy"]
+    command = [sys.executable, "-m", "poolcli", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     read = subprocess.run(["cat", "pipe.npy"], capture_output=True, timeout=20)  # which may never come
     assert len(read.stdout) == 128 + 4 * 1024 * 1024
