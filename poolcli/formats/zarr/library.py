@@ -7,7 +7,7 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, is_raised, said_by
@@ -116,7 +116,7 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
     if is_url(path):
         filesystem(path)  # refuses protocols whose package is missing
         store = _of_objects().from_url(path, read_only=read_only)
-        store.options = options
+        store.url, store.options = path, options
         patient(store.fs)
         return store
     if not read_only:
@@ -162,7 +162,10 @@ def _of_objects() -> Any:
     """zarr's store at a URL, which reads no more of a document than the limit and a byte."""
 
     class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
-        options = DEFAULTS
+        options, url = DEFAULTS, ""
+
+        def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
+            return partial(store_of, self.url, read_only=self.read_only, options=self.options), ()
 
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
             if byte_range is not None:
