@@ -188,7 +188,7 @@ def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     assert cli(*run, "s3://bucket/cut/y.zarr", "-q").err == ""
     assert objects("cut") == objects("whole")
     kept = sum(when < first for when in objects("cut", "LastModified").values())
-    assert kept
+    assert kept or regions == 1  # the first region is written before the journal names it
     assert [name for name in bucket.find("bucket/cut") if ".kept.at" in name] == []
 
 
