@@ -108,12 +108,14 @@ def _by_word(rows: Mapping[T, str]) -> dict[str, T]:
     return {word: meaning for meaning, words in rows.items() for word in words.split()}
 
 
-# Of several settings the first whose option the command has is meant; one with @ is another command's.
+# Of several settings the first whose option the command has is meant; one with @ is another command's: of the sliding
+# operator for an adaptive one, and the reverse.
 SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--output-size 1", "@adaptive-avg --output-size 1"): "global global-pool",
     ("--overwrite",): "force replace clobber yes f y overwrite-existing",
     ("--skip-existing",): "no-clobber no-overwrite keep-existing ignore-existing skip",
     ("--resume",): "continue restart",
+    ("--threads {4}",): "t nthreads n-threads",
     ("--jobs {4}", "--threads {4}"): "j workers num-workers n-jobs nproc processes parallel cores num-threads",
     ("--quiet",): "silent no-progress no-report",
     ("--rounding-type ceil", "--edge ceil"): "ceil",
@@ -122,11 +124,14 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--output-size {7}", "--kernel {2}", "--solve {28}", "--input-shape NAME={1,3,640,640}"):
         "size shape output-dim out-size",
     ("--output-size {7}", "--solve {28}", "@adaptive-avg --output-size {7}"):
-        "target-size target new-size resize-to output-height output-width width height",
+        "target-size target new-size resize-to output-shape output-dims",
+    ("--fit {100}", "@adaptive-avg --fit {100}"):
+        "width height output-height output-width max-size max-width max-height longest-side long-side",
+    ("--kernel {2} --strides {2}", "--kernel {2}", "@avg --kernel {2} --strides {2}"):
+        "factor scale-factor scale scale-by scale-down rescale-factor resize-factor downsample downsampling shrink "
+        "reduce ratio zoom bin binning bin-size block block-size",
     ("--kernel {2} --strides {2}", "--kernel {2}", "--output-size {7}"):
-        "block-size block factor scale-factor downsample downsampling shrink reduce ratio vf filter "
-        "resize downscale geometry scale-down zoom "
-        "rescale-factor thumbnail",
+        "vf filter resize downscale geometry thumbnail",
     ("--kernel {2}",): "filter-size window-shape window win win-size kernel-width kernel-height ks",
     ("--strides {2}",): "step steps subsample hop hop-length window-strides",
     ("--pads {1}",): "pad-width padding-size pad-size pads-both",
@@ -134,7 +139,7 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--pads-end {1}",): "padding-end pad-after pad-end",
     ("--dilations {2}",): "rate dilation-rate atrous window-dilation window-dilations",
     ("--auto-pad {same_upper}",): "padding-type pad-mode pad-type autopad",
-    ("--p {2}",): "norm power ord order pnorm exponent",
+    ("--p {2.0}",): "norm power ord order pnorm exponent",
     ("--divisor-override {4}",): "divisor",
     ("--exclude-pad",): "exclusive ignore-pad no-pad-count no-include-pad no-count-include-pad",
     ("--include-pad",): "count-pad pad-included no-exclude-pad",
@@ -144,6 +149,9 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--layout NCHW",): "channels-first channel-first nchw",
     ("--output-layout {NCHW}",): "layout-out out-layout",
     ("--dtype {float32}",): "type output-type out-dtype out-type astype cast precision",
+    ("--dtype float16",): "half half-precision",
+    ("--ddof 1",): "unbiased bessel sample-std",
+    ("--ddof {1}",): "correction delta-ddof",
     ("--input-dtype {float32}",): "input-type in-dtype",
     ("--dataset {/data}",): "key array variable var dataset-name name group",
     ("--pages {1}",): "page frame frames",
@@ -185,6 +193,8 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
 COMMANDS_MEANT = _by_word({
     "avg INPUT -k 2 -s 2":
         "resize scale downscale downsample halve thumbnail shrink bin reduce pool pooling",
+    "adaptive-avg INPUT --output-size 1": "gap",
+    "adaptive-max INPUT --output-size 1": "gmp",
     "shape OP SHAPE -k 2 --to pytorch": "convert",
     "shape OP SHAPE -k 2 --explain": "explain",
     "shape OP SHAPE -k 2 --windows": "windows",
@@ -216,6 +226,19 @@ OPPOSITES = (
     ("input", "output"), ("in", "out"), ("begin", "end"), ("start", "end"), ("before", "after"), ("include", "exclude"),
     ("min", "max"), ("upper", "lower"), ("atol", "rtol"), ("width", "height"),
 )  # fmt: skip
+
+# What a fraction of the length is given to: 0.5 is a factor of 2.
+FACTORS = (
+    "factor",
+    "scale-factor",
+    "scale",
+    "scale-by",
+    "scale-down",
+    "rescale-factor",
+    "resize-factor",
+    "ratio",
+    "zoom",
+)
 
 # Options whose values people write as width by height.
 WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-size", "resize-to")

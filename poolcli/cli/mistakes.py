@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named
+from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named, sliding
 from poolcli.cli.program import COMMANDS, OF_THE_PROGRAM, Parameter, made, settings
 from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.suggestions import COMMANDS_MEANT, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST, did_you_mean, listed
+from poolcli.suggestions import COMMANDS_MEANT, FACTORS, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST, did_you_mean, listed
 
 GLOBAL = "global"
 OUTPUT, WINDOW = ("-o", "--output", "-n", "--dry-run"), ("-k", "--kernel", "--kernel-size", "--output-size")
@@ -145,11 +145,15 @@ def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) ->
     size = re.fullmatch(r"(\d+)[xX](\d+)", typed or "")
     if size and plain in WIDTH_FIRST:
         templates, typed = SETTINGS["target-size"], f"{size[2]},{size[1]}"
+    if plain in FACTORS and typed and re.fullmatch(r"0?\.\d*[1-9]\d*", typed):
+        typed = str(max(2, round(1 / float(typed))))
     for template in templates:
-        setting = template.partition(" ")[2]
-        if template.startswith("@") and command in OPERATOR_WORDS and not command.startswith("adaptive"):
+        other, _, setting = template.removeprefix("@").partition(" ")
+        takes_size = _takes(command, "--output-size")
+        if other != template.split()[0] and command in OPERATOR_WORDS and takes_size != other.startswith("adaptive"):
             rest = shlex.join(_without(words, plain, *OF_WINDOWS))
-            return f"poolcli {adaptive(command)} {rest} {_filled(setting, typed)}"
+            pools = adaptive(command) if other.startswith("adaptive") else sliding(command)
+            return f"poolcli {pools} {rest} {_filled(setting, typed)}"
         options = [word for word in template.split() if word.startswith("--")]
         if options and all(_takes(command, each) for each in options):
             return _filled(template, typed if _reads(command, options[0], typed) else None)
@@ -168,7 +172,8 @@ def _filled(template: str, typed: str | None) -> str:
     """The template with what was typed in the place of its examples, where that is a value of the same kind."""
 
     def value(found: re.Match[str]) -> str:
-        return found[1] if typed is None or _is_number(found[1]) != _is_number(typed) else shlex.quote(typed)
+        is_kind = is_number_list if is_number_list(found[1]) else _is_number
+        return found[1] if typed is None or is_kind(found[1]) != is_kind(typed) else shlex.quote(typed)
 
     return re.sub(r"\{(.*?)\}", value, template)
 

@@ -146,6 +146,11 @@ def adaptive(word: str) -> str:
     return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
 
 
+def sliding(op: str) -> str:
+    """The operator with a kernel that is nearest to an adaptive one, or to `area`."""
+    return "max" if "max" in op else "avg"
+
+
 def operator_named(word: str) -> str | None:
     """The same; None for what is no operator."""
     plain = _BEHIND.sub("", _joined(word.rpartition(".")[2]))

@@ -1,13 +1,14 @@
 """The commands `shape` and `chain`: what comes out of one operator and why, and of a sequence of layers."""
 
 import os
+import re
 from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli.operators import OPERATOR_WORDS, operator_called
+from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_named
 from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
 from poolcli.cli.values import attributes_of, is_number_list, operator_of, parse_numbers, refuse_shape
@@ -262,9 +263,25 @@ def chain(request: ChainOptions) -> int:
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
     from poolcli.explain.chain import chain as follow
 
-    found = follow(parse_numbers("SHAPE", request.shape), request.layers, like=request.like, layout=request.layout)
+    layers = [_layer(text) for text in request.layers]
+    found = follow(parse_numbers("SHAPE", request.shape), layers, like=request.like, layout=request.layout)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))
     request.answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), last)
     return 0
+
+
+def _layer(text: str) -> str:
+    """A layer under its own name: `MaxPool2d:k3` is max:k3, `conv2d:k3` conv:k3, `global_avg_pool` global-avg.
+
+    >>> [_layer(text) for text in ("MaxPool2d:k3,s2", "conv2d:k3", "GlobalAveragePool", "dense")]
+    ['max:k3,s2', 'conv:k3', 'global-avg', 'dense']
+    """
+    name, colon, rest = text.partition(":")
+    word = name.lower()
+    if word.startswith("global"):
+        name = "global-max" if "max" in word else "global-avg"
+    else:
+        name = "conv" if re.fullmatch(r"conv[123]?d?", word) else operator_named(name) or name
+    return name + colon + rest
