@@ -18,7 +18,7 @@ from poolcli.formats.zarr.documents import new_arrays
 from poolcli.formats.zarr.library import store_of
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.pooling.tiles import Blocks, FileReading, Parts, Work
+from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work
 from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
@@ -114,7 +114,7 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
     words = ("avg", "-k", "9", "in.zarr")
     assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
     monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
-    monkeypatch.setattr("poolcli.pooling.tiles.TILE", 0)
+    monkeypatch.setattr("poolcli.pooling.tiles.TILE_BYTES", 0)
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
 
     def parts(output: str, most: int) -> int:
@@ -148,8 +148,8 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
         store_of("s3://bucket/y.zarr", read_only=False),
         new_arrays("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
-    reading = FileReading(Source("s3://bucket/x.zarr"), ReadOptions())
-    parts = Parts(reading, Work(plan, False, "numba", 1), Blocks(plan, (1, 1, 8, 8)), (writer,))
+    reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())
+    parts = RemoteBlocks(reading, Work(plan, False, "numba", 1), Blocks(plan, (1, 1, 8, 8)), (writer,))
     sent = pickle.dumps(parts)
     assert b"bucket" in sent
     assert b"SECRET" not in sent

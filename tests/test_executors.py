@@ -25,7 +25,7 @@ from poolcli.formats import Source
 from poolcli.formats.atomic import reported
 from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
-from poolcli.pooling.tiles import Progress, parts_for
+from poolcli.pooling.tiles import Progress, divide
 from poolcli.runs import _in_order, run_all
 from poolcli.runs.executors import EXECUTORS, Runner, Task, executor_of, workers
 from poolcli.runs.executors.workers import Workers
@@ -364,7 +364,7 @@ def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) 
 @pytest.mark.parametrize("unit", [None, (1, 1, 2, 2)])
 def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...] | None) -> None:
     plan = AvgPool(2, strides=2).plan((1, 1, 256, 256))
-    sizes = [part.aligned.nbytes for part in parts_for(plan, 60_000, unit, None, 12_000)]
+    sizes = [part.aligned.nbytes for part in divide(plan, 60_000, unit, None, 12_000)]
     assert len(sizes) > 1
     assert 48_000 // 6 // 2 < max(sizes) <= 48_000 // 6
 
@@ -372,9 +372,9 @@ def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
     smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
-    assert next(iter(parts_for(plan, 2 * smallest + 999, None, None, 999))).nbytes == smallest
+    assert next(iter(divide(plan, 2 * smallest + 999, None, None, 999))).nbytes == smallest
     with pytest.raises(RequestError) as caught:
-        parts_for(plan, 2 * smallest + 998, None, None, 999)
+        divide(plan, 2 * smallest + 998, None, None, 999)
     assert str(caught.value) == (
         "the smallest part that can be pooled by itself needs 2 MiB, but the limit is 2 MiB; raise max_memory"
     )

@@ -17,7 +17,7 @@ from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, whole
-from poolcli.pooling.tiles import tile_for
+from poolcli.pooling.tiles import bytes_of_tile
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -152,7 +152,8 @@ def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
 @pytest.mark.parametrize("beside", [0, 1000, 10**6])
 @pytest.mark.parametrize("limit", [10**7, 10**8, 10**9])
 def test_as_many_tiles_as_are_in_memory_at_once_stay_below_the_limit(limit: int, beside: int) -> None:
-    assert 6 * tile_for(limit, beside) + beside <= limit  # one read ahead, one in work with its buffers, one written
+    # One tile is read ahead, one is in work with its buffers, and one is written.
+    assert 6 * bytes_of_tile(limit, beside) + beside <= limit
 
 
 @pytest.mark.parametrize(("name", "engine"), by_engine(*((name,) for name in OPS), compiled=()))

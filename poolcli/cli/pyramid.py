@@ -19,10 +19,10 @@ from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
-from poolcli.pooling.pyramid import Made, is_made, make, prepare, prepare_all
+from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, plan_all_images, plan_with_labels, write_pyramid
 from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
 from poolcli.pooling.pyramid_plan import Pyramid, Request
-from poolcli.runs.executors.dask import spreading
+from poolcli.runs.executors.dask import distributor
 
 _STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
@@ -109,7 +109,7 @@ def pyramid(request: PyramidOptions) -> int:
 
 def _made(
     request: PyramidOptions, asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
-) -> tuple[Pyramid, Made | None]:
+) -> tuple[Pyramid, PyramidResult | None]:
     """What was planned, and how it was made: None where nothing had to be."""
     options, images = replace(settings.read_options, first_level=True, masks=False), None
     if request.all:
@@ -117,16 +117,18 @@ def _made(
         source = replace(source, key=next(iter(images.keys.values())))
     with open_array(source, options) as file:
         if images:
-            found = prepare_all(asked, source, images, output, settings)
+            found = plan_all_images(asked, source, images, output, settings)
         else:
-            found = prepare(asked, source, file.header, file.metadata if file.streams else None, output, settings)
-        if settings.dry_run or (settings.resume and is_made(found)):
+            found = plan_with_labels(
+                asked, source, file.header, file.metadata if file.streams else None, output, settings
+            )
+        if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
         continued = settings.resume and is_url(found.output) and not is_finished(found.output)
         if not settings.overwrite and not continued and exists(found.output):
             raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
-        with spreading(request.cluster, settings.resume) as spread:
-            return found, make(found, file, settings, bytes_done, spread)
+        with distributor(request.cluster, settings.resume) as distribute:
+            return found, write_pyramid(found, file, settings, bytes_done, distribute)
 
 
 def _images(source: Source, options: ReadOptions, ngff: str) -> Images:

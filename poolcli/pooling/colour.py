@@ -19,7 +19,7 @@ from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, parts_of, whole
-from poolcli.pooling.tiles import TILE
+from poolcli.pooling.tiles import TILE_BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
     out = np.empty(plan.output_shape, plan.output_dtype)
-    for region in parts_of(whole(plan), TILE // 4):
+    for region in parts_of(whole(plan), TILE_BYTES // 4):
         slab = x[slices(region.reads)]
         place = out[slices(region.outputs)]
         if colour.votes:

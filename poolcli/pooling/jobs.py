@@ -40,23 +40,24 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
-from poolcli.pooling.tiles import Clock, Progress, Spread, bytes_of, unseen
+from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-HELD = 2  # of a result: itself, and in the file as it is made
+RESULT_COPIES = 2  # of a result: itself, and in the file as it is made
 
 
 def run_job(
     job: Job,
     op: Attributes,
     settings: Settings,
-    progress: Progress = unseen,
-    spread: Spread | None = None,
+    progress: Progress = no_progress,
+    distribute: Distribute | None = None,
 ) -> Outcome:
-    """Runs `job`; what goes wrong is in the outcome's `error`, with the place in its message. With `spread` the parts
-    of an output that several processes can write are computed elsewhere.
+    """Runs a job; an error becomes the outcome's `error`, with the input's name in its message.
+
+    `distribute` computes the parts of an output elsewhere, if several processes can write it.
     """
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
@@ -74,7 +75,7 @@ def run_job(
             if isinstance(file, InMemoryReader) and file.again and file.header.apart:
                 return run_pages(job, op, settings, file.header.apart, file.again)
             outcome = prepare_job(outcome, op, settings, file.header)
-            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, spread)
+            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
             raise  # standard output itself, which is no fault of the input
@@ -98,7 +99,7 @@ def run_pages(
     for pages in runs:
         first, _, last = pages.partition("-")
         name = f"page {first}" if first == last else f"pages {pages}"
-        room = None if settings.max_memory is None else max(0, settings.max_memory - HELD * held)
+        room = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
         own = replace(settings, pages=pages, max_memory=room)
         try:
             limit = memory_limit_of(path, own.max_memory, settings.allowed)
@@ -181,7 +182,7 @@ def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], se
     headers = [*(part.header for part in parts if part.header), *copied]
     held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
     check_expansion(path, os.path.getsize(path), held, settings.allowed)
-    needed = max(held, sum(bytes_of(part.plan) for part in parts if part.plan))
+    needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
     what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
     check_memory(what, needed, settings.max_memory, " together", fewer)
 

@@ -1,7 +1,7 @@
-"""Pyramids: of an image with its labels, or of every image of a plate or of series; planned, and made block by block.
+"""Plans pyramids of images with their labels, of plates and of series, and writes them block by block.
 
-The source is read once, block by block: each block is written to the first level, and what is pooled from it to the
-second. Further levels are read from what was written, or from the source again where they are computed from that.
+The source is read once: each block is copied to the first level and pooled into the second. Further levels are pooled
+from the level before, or from the source again (`--from source`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from poolcli.plan import Plan
 from poolcli.plan.region import Ranges
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings, failure
-from poolcli.pooling.pyramid_plan import Pyramid, Request, planned
+from poolcli.pooling.pyramid_plan import Pyramid, Request, plan_pyramid
 from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-def prepare(
+def plan_with_labels(
     request: Request, source: Source, header: Header, metadata: Metadata | None, output: str, settings: Settings
 ) -> Pyramid:
-    """The pyramid of an input and of its labels; every refusal of the input is a RequestError."""
+    """Plans the pyramid of an input and of its labels; raises RequestError for inputs that cannot be pooled."""
     metadata = metadata or Metadata()
-    image = planned(request, source, header, metadata, output, settings)
+    image = plan_pyramid(request, source, header, metadata, output, settings)
     labels: Mapping[str, str] = metadata.ome.get("labels", {})
     return _with_labels(request, image, labels, settings) if labels else image
 
 
-def prepare_all(request: Request, source: Source, images: Images, output: str, settings: Settings) -> Pyramid:
-    """The pyramid of the first of several images, which has those of the others."""
+def plan_all_images(request: Request, source: Source, images: Images, output: str, settings: Settings) -> Pyramid:
+    """Plans the pyramids of several images; returns the first, with the others in its `others`."""
     options = replace(settings.read_options, first_level=True)
 
     def each_of() -> Iterator[Pyramid]:
@@ -63,7 +63,7 @@ def prepare_all(request: Request, source: Source, images: Images, output: str, s
             image, asked = replace(source, key=key), replace(request, place=place, groups=images.groups)
             try:
                 with open_array(image, options) as file:
-                    yield prepare(asked, image, file.header, file.metadata, output, settings)
+                    yield plan_with_labels(asked, image, file.header, file.metadata, output, settings)
             except Exception as error:
                 raise failure(error, f"{source.path}:/{key}") from error
 
@@ -79,7 +79,7 @@ def prepare_all(request: Request, source: Source, images: Images, output: str, s
 
 
 def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:
-    """The pyramid with those of its labels, stored as they were; notes name those that cannot be pooled."""
+    """The pyramid with those of its labels, which keep their storage; notes name labels that cannot be pooled."""
     settings = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
     reduction, keys = replace(request.reduction, op="mode"), [spec.key for spec in image.specs]
     found, notes, above = dict[str, Pyramid](), [*image.notes], f"{request.place}labels/"
@@ -91,7 +91,7 @@ def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], se
                 raise RequestError("the store has no such level of them")
             with open_array(source, settings.read_options) as file:
                 place = replace(asked, place=f"{above}{name}/")
-                each = planned(place, source, file.header, file.metadata, image.output, settings)
+                each = plan_pyramid(place, source, file.header, file.metadata, image.output, settings)
             array_names(image.output, [*keys, *(spec.key for spec in each.specs)])
         except PoolError as error:
             notes.append(f"left out: the labels {name}: {error}")
@@ -115,13 +115,13 @@ def _in_groups(specs: Sequence[Spec], groups: Mapping[str, Any]) -> tuple[Spec, 
 
 
 @dataclass(frozen=True, slots=True)
-class LevelReading:
-    """Opens what a level is pooled from, in any process: `base`, a level that is written, or the source `file`.
+class LevelOpener:
+    """Opens what a level is pooled from, in any process: the level `base`, or the source `file`.
 
-    `copy` is the first level, which blocks of the source are written to on the way.
+    If `copy` is given, blocks of the source are also written to it, the first level.
     """
 
-    file: tiles.FileReading
+    file: tiles.FileOpener
     read_layout: str
     layout: str
     plan: Plan
@@ -140,7 +140,7 @@ class LevelReading:
 
 
 def transposed(read: tiles.Read, own: str, wanted: str) -> tiles.Read:
-    """Reads regions of the source in the order of axes that the levels have."""
+    """A reader of the source with its axes in the order `wanted`."""
 
     def read_transposed(region: Ranges) -> Array:
         return convert_layout(read(tuple(region[wanted.index(letter)] for letter in own)), own, wanted)
@@ -149,7 +149,9 @@ def transposed(read: tiles.Read, own: str, wanted: str) -> tiles.Read:
 
 
 def copying(read: tiles.Read, copy: Callable[[Ranges, Array], None], plan: Plan) -> tiles.Read:
-    """Reads what a block needs; the first level has it by then, with what no window reads at the end of an axis."""
+    """A reader that also writes what it reads to the first level, with the elements at the end of an axis that no
+    window reads.
+    """
 
     def read_and_copy(reads: Ranges) -> Array:
         ends = zip(reads, plan.input_shape, kernels_of(plan), strict=True)
@@ -162,7 +164,7 @@ def copying(read: tiles.Read, copy: Callable[[Ranges, Array], None], plan: Plan)
 
 
 def kernels_of(plan: Plan) -> tuple[int, ...]:
-    """How many elements a window has along each axis of the array."""
+    """The length of a window along each axis of the array; 1 along axes that are not pooled."""
     found = [1] * len(plan.input_shape)
     for axis in plan.axes:
         found[axis.position] = axis.windows.longest
@@ -170,93 +172,92 @@ def kernels_of(plan: Plan) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """How a pyramid was made, and why numpy computed where no kernel could be built."""
+class PyramidResult:
+    """The engine and the seconds of a pyramid that was written, and notes."""
 
     engine: str
     seconds: dict[str, float]
     notes: tuple[str, ...] = ()
 
 
-def make(
+def write_pyramid(
     pyramid: Pyramid,
     file: ArrayReader,
     settings: Settings,
     progress: tiles.Progress,
-    spread: tiles.Spread | None = None,
-) -> Made:
-    """Writes the store, whole or not at all. With `spread` blocks of levels are made elsewhere: all of those that are
-    pooled from what can be read in parts.
-    """
-    path, every, engine, notes = pyramid.source.path, pyramid.every, "none", dict[str, None]()
-    before, clock = fingerprint_of(path), tiles.Clock()
+    distribute: tiles.Distribute | None = None,
+) -> PyramidResult:
+    """Writes the store atomically; `distribute` computes the blocks whose source can be read in parts elsewhere."""
+    path, every, engine, notes = pyramid.source.path, pyramid.all_pyramids, "none", dict[str, None]()
+    before, clock = fingerprint_of(path), tiles.Clock()  # the source must not change meanwhile
     identity = _identity(pyramid, before) if settings.resume else None
-    finished, total = 0, sum(tiles.bytes_of(level.plan) for each in every for level in each.levels if level.plan)
+    finished, total = 0, sum(tiles.bytes_of_plan(level.plan) for each in every for level in each.levels if level.plan)
 
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
 
-    with open_writers(pyramid.output, pyramid.every_spec, pyramid.options(settings.overwrite, identity)) as writers:
+    with open_writers(pyramid.output, pyramid.all_specs, pyramid.options(settings.overwrite, identity)) as writers:
         left = iter(writers)
         for each in every:
             own = list(islice(left, len(each.levels)))
             source = replace(each.source, key=each.header.key)
             with nullcontext(file) if each is pyramid else open_array(source, settings.read_options) as opened:
-                for work in _make_levels(each, opened, own, settings, clock, step, spread):
-                    finished += tiles.bytes_of(work.plan)
+                for work in _write_levels(each, opened, own, settings, clock, step, distribute):
+                    finished += tiles.bytes_of_plan(work.plan)
                     notes |= dict.fromkeys(work.notes)
                     if each is pyramid:
                         engine = "numpy" if work.reasons else work.engine
         check_unchanged(path, before)
-    return Made(engine, clock.seconds, tuple(notes))
+    return PyramidResult(engine, clock.seconds, tuple(notes))
 
 
-def _make_levels(
+def _write_levels(
     pyramid: Pyramid,
     file: ArrayReader,
     levels: Sequence[ZarrWriter],
     settings: Settings,
     clock: tiles.Clock,
     progress: tiles.Progress,
-    spread: tiles.Spread | None,
+    distribute: tiles.Distribute | None,
 ) -> Iterator[tiles.Work]:
-    """Writes the levels of the image or of one of its labels; yields the work of each that is done."""
+    """Writes the levels of one image or label image; yields the work of each level when it is done."""
     room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
-    most = tiles.LARGEST if room is None else max(1, min(tiles.LARGEST, room // tiles.HELD))
+    most = tiles.bytes_of_block(room)
     if not file.streams:
         held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
         tiles.check_fits(held, settings.max_memory)
     at_url = settings.resume and is_url(pyramid.output)
-    opening = tiles.FileReading(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
+    opening = tiles.FileOpener(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
     for number, level in enumerate(pyramid.levels):
         if level.plan is None:
             continue
-        work = tiles.work_of(level.plan, settings.engine, settings.threads, clock, progress)
+        work = tiles.make_work(level.plan, settings.engine, settings.threads, clock, progress)
         copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
-        chunks = pyramid.grid.chunks if base else _chunks(pyramid, file)
+        chunks = pyramid.grid.chunks if base else _chunks_of_source(pyramid, file)
         largest = min(most, tiles.largest_block(level.plan, at_url))
         blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
-        room = max(most, blocks.largest.aligned.nbytes) if copy else most  # what is copied must not be cut
-        if spread is not None and (base or file.streams):
+        # A block that is copied to the first level must not be pooled in pieces, which may read elements twice.
+        room = max(most, blocks.largest.aligned.nbytes) if copy else most
+        if distribute is not None and (base or file.streams):
             below, first = (each.writer if each else None for each in (base, copy))
             for each in (levels[number], *([copy] if copy else [])):
                 each.is_shared = True
-            reading = LevelReading(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
-            tiles.pool_spread(spread, work, reading, [levels[number]], blocks, room)
+            reading = LevelOpener(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
+            tiles.pool_distributed(distribute, work, reading, [levels[number]], blocks, room)
         else:
             source = base.read if base else copying(read, copy, level.plan) if copy else read
-            _pool(work, source, levels[number], blocks, room)
+            _pool_blocks(work, source, levels[number], blocks, room)
         yield work
     if len(pyramid.levels) == 1:
-        _copy(pyramid, read, levels[0], most, at_url)
+        _copy_source(pyramid, read, levels[0], most, at_url)
 
 
-def is_made(pyramid: Pyramid) -> bool:
-    """Whether the output is this very pyramid, and the source has not changed since it was made."""
+def is_up_to_date(pyramid: Pyramid) -> bool:
+    """Whether the output is this pyramid, made after the last change of the source."""
     if is_url(pyramid.output) or is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
         return False
-    wanted = _documents(pyramid)
+    wanted = _metadata_files(pyramid)
     try:
         alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
         newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)
@@ -266,16 +267,16 @@ def is_made(pyramid: Pyramid) -> bool:
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    levels = [(each.source, each.grid, each.levels) for each in pyramid.every]
-    text = repr((__version__, state[:2], _documents(pyramid), levels))
+    levels = [(each.source, each.grid, each.levels) for each in pyramid.all_pyramids]
+    text = repr((__version__, state[:2], _metadata_files(pyramid), levels))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _documents(pyramid: Pyramid) -> dict[str, bytes]:
-    return encoded(new_arrays(pyramid.output, pyramid.every_spec, WriteOptions()), pyramid.beside)
+def _metadata_files(pyramid: Pyramid) -> dict[str, bytes]:
+    return encoded(new_arrays(pyramid.output, pyramid.all_specs, WriteOptions()), pyramid.beside)
 
 
-def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
+def _chunks_of_source(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
     found = file.chunks
     return None if found is None else tuple(found[pyramid.read_layout.index(letter)] for letter in pyramid.layout)
 
@@ -283,7 +284,7 @@ def _chunks(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:
 def _blocks(
     plan: Plan, sink: ZarrWriter, copy: ZarrWriter | None, chunks: tuple[int, ...] | None, most: int
 ) -> tiles.Blocks:
-    """The blocks of a level, of whole units; where the first level is copied on the way, of whole ones of that, too."""
+    """The blocks of a level: whole units of it, and also of the first level if that is copied on the way."""
     unit = sink.unit
     if copy is not None:
         own = zip(copy.unit, sink.unit, kernels_of(plan), strict=True)
@@ -291,8 +292,8 @@ def _blocks(
     return tiles.blocks_of(plan, unit, chunks, most)
 
 
-def _pool(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Blocks, most: int) -> None:
-    """The blocks of a level that are not there yet."""
+def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Blocks, most: int) -> None:
+    """Pools the blocks of a level that are not written yet."""
     if blocks.largest.nbytes <= most:
         tiles.pool_in_tiles(work, read, [sink], blocks)
         return
@@ -302,8 +303,8 @@ def _pool(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Bl
         check_stopped()
 
 
-def _copy(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
-    """The source alone."""
+def _copy_source(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
+    """Copies the source, for a pyramid of one level."""
     from poolcli.ops import MaxPool
 
     same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)

@@ -1,4 +1,4 @@
-"""The levels of a pyramid: their shapes, and the plan of each from the one before or from the source."""
+"""The levels of a pyramid: the shape and the plan of each one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from poolcli.windows import ceil_div
 
 BASES = ("previous", "source")
 EDGES = ("ceil", "floor")
-MOST_LEVELS = 64  # of which each is at least half as long as the one before: 2**63 to 1
+MOST_LEVELS = 64  # each level is at most half as long as the one before, and lengths are below 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level: its shape, how many elements of the source one of its own stands for along each axis, and its plan.
+    """One level: its shape, its downsampling factor along each axis, and its plan, which reads level `base`.
 
-    The plan of the first level is None: it is the source. Others are planned from level `base`.
+    The first level is the source and has no plan.
     """
 
     shape: tuple[int, ...]
@@ -34,12 +34,13 @@ class Level:
     base: int = 0
 
     def scale(self, first: Sequence[float]) -> list[float]:
-        """The distance of its elements along each axis, where that of the source is `first`."""
+        """The spacing of its elements along each axis, from the spacing `first` of the source."""
         return [step * factor for step, factor in zip(first, self.factors, strict=True)]
 
     def translation(self, first: Sequence[float], origin: Sequence[float]) -> list[float]:
-        """Where the middle of its first element is, which is the middle of the elements that it stands for: half of
-        `factor - 1` of the source's steps behind that of the source.
+        """The position of the centre of its first element along each axis, from spacing and origin of the source.
+
+        That element covers `factor` elements of the source, so its centre is (factor - 1) / 2 spacings further.
         """
         places = zip(first, origin, self.factors, strict=True)
         return [start + step * (factor - 1) / 2 for step, start, factor in places]
@@ -47,12 +48,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How each level comes from the one before: an operator, and its kernel, which is the stride, for each spatial
-    axis; or, of each level in turn, `factors` by the names of axes.
+    """How levels are computed.
 
-    From the `source`, every level is computed from the first, with the whole factor as its kernel; so it is rounded
-    once. At an end of which a window finds only a part, `ceil` keeps the window, of what there is, and `floor` drops
-    it.
+    op: the operator
+    kernel: kernel and stride for each spatial axis, the same for every level
+    factors: kernel and stride of each level in turn, by the names of axes, in place of `kernel`
+    base: "previous" pools each level from the one before; "source" from the first level, so that it is rounded once
+    edge: "ceil" keeps a partial window at the end of an axis, "floor" drops it
     """
 
     op: str
@@ -80,14 +82,14 @@ def levels_of(
     layout: str,
     *,
     count: int | None,
-    enough: int,
+    smallest: int,
     missing: Missing = (),
     min_count: MinCount | None = None,
 ) -> tuple[Level, ...]:
-    """`count` levels, the first of which is the source; without a number, until no spatial axis is longer than
-    `enough`. Factors of each level are a number of levels, too.
+    """The source and the levels below it: `count` in all, as many as the reduction has factors for, or until no
+    spatial axis is longer than `smallest`.
 
-    An axis that is shorter than the kernel stays as it is. A RequestError where there are not so many levels.
+    An axis that is shorter than the kernel is not pooled. Raises RequestError if that many levels are not possible.
     """
     if count is not None and count < 1:
         raise RequestError(f"{field('levels')} is {count}; it must be at least 1")
@@ -99,7 +101,7 @@ def levels_of(
     levels = [Level(shape, (1,) * len(shape))]
     while len(levels) < (count or MOST_LEVELS):
         last = levels[-1]
-        if count is None and max(last.shape[i] for i in spatial) <= enough:
+        if count is None and max(last.shape[i] for i in spatial) <= smallest:
             break
         steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernels[len(levels) - 1], strict=True))
         if max(steps) == 1:

@@ -1,4 +1,4 @@
-"""The plan of a pyramid, from the header of its source: levels, where their elements lie, and every refusal."""
+"""Plans a pyramid from the header of its source: levels, axes, spacing, units and storage; refuses bad requests."""
 
 from __future__ import annotations
 
@@ -28,15 +28,21 @@ from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_levels import Level, Reduction, levels_of
 
-GUESSED = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # of arrays that say nothing: microscopes give t, c, z, y, x
-ENOUGH = 256  # the longest spatial axis of the smallest level, where their number is not given
+ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
+SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the number of levels is not given
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a pyramid: how many `levels` (None: until the smallest is small), how each is computed, where
-    the elements of the first lie (`scale` by the axis' name, and `unit`; what the input says otherwise), and the
-    version of OME-NGFF. `place` is the group in the output, `groups` are attributes of the groups above it.
+    """The request for a pyramid.
+
+    reduction: how levels are computed
+    levels: how many; None for as many as SMALLEST_LEVEL needs
+    scale, unit: the spacing of the source by the names of axes, and its unit; default what the input says
+    ngff: version of OME-NGFF
+    place: the group in the output
+    groups: the attributes of the groups above it, by their paths
+    of_labels: whether the source is a label image of another one
     """
 
     reduction: Reduction
@@ -51,8 +57,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """What is made: the levels, where their elements lie, how they are stored, the pyramids of its labels, and those of
-    the other images of a plate or of series, with what stands beside those.
+    """The plan of a pyramid: its levels, their spacing and origin, and how they are stored.
+
+    labels: the pyramids of its label images
+    others: the pyramids of the other images of a plate or series
+    beside: further files of the store, by their paths
     """
 
     source: Source
@@ -72,18 +81,18 @@ class Pyramid:
     beside: Mapping[str, bytes] = default(default_factory=dict)
 
     @property
-    def every(self) -> tuple[Pyramid, ...]:
-        """The pyramids of the store: of each image and, after it, of its labels."""
-        return (self, *self.labels, *(each for other in self.others for each in other.every))
+    def all_pyramids(self) -> tuple[Pyramid, ...]:
+        """All pyramids of the store: each image, followed by its labels."""
+        return (self, *self.labels, *(each for other in self.others for each in other.all_pyramids))
 
     @property
-    def every_spec(self) -> tuple[Spec, ...]:
-        """The arrays of the store."""
-        return tuple(spec for each in self.every for spec in each.specs)
+    def all_specs(self) -> tuple[Spec, ...]:
+        """All arrays of the store."""
+        return tuple(spec for each in self.all_pyramids for spec in each.specs)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What OME-Zarr calls the axes."""
+        """The names of the axes in OME-Zarr."""
         return ome.names_of_axes(self.layout)
 
     def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
@@ -91,20 +100,20 @@ class Pyramid:
         return WriteOptions(overwrite, identity=identity, beside=self.beside)
 
 
-def planned(
+def plan_pyramid(
     request: Request, source: Source, header: Header, metadata: Metadata, output: str, settings: Settings
 ) -> Pyramid:
-    """The pyramid of one image or of its labels."""
+    """Plans the pyramid of one image or of one label image."""
     version = ome.VERSIONS[one_of("ngff", request.ngff, tuple(ome.VERSIONS))]
     _refuse_output(output, settings, version)
     _refuse_type(request.reduction.op, header)
     check_apart(source.path, output)
     given = settings.layout or header.layout
-    read_layout = given.strip().upper() if given else _guessed(header)
+    read_layout = given.strip().upper() if given else _assumed_layout(header)
     layout = ome.ordered(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
-    if not request.of_labels:  # which need not have every axis
+    if not request.of_labels:  # labels may lack some axes of their image
         _refuse_unknown_axes(request, layout)
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(
@@ -113,23 +122,25 @@ def planned(
         header.dtype,
         layout,
         count=request.levels,
-        enough=ENOUGH,
+        smallest=SMALLEST_LEVEL,
         missing=missing,
         min_count=settings.min_count,
     )
-    known = metadata.ome or _described(header.axes)
+    known = metadata.ome or _ome_from_axes(header.axes)
     scale = _scale(request, layout, read_layout, known)
-    origin = _turned(known.get("translation") or [0.0] * len(layout), read_layout, layout)
+    origin = _reordered(known.get("translation") or [0.0] * len(layout), read_layout, layout)
     scales = tuple(tuple(level.scale(scale)) for level in levels)
     translations = tuple(tuple(level.translation(scale, origin)) for level in levels)
     units = _units(request, layout, read_layout, known)
-    kept = _kept(metadata, read_layout, layout, version)
-    most = _most(levels, header.dtype, settings.max_memory)
+    kept = _storage_of_input(metadata, read_layout, layout, version)
+    most = _most_elements(levels, header.dtype, settings.max_memory)
     grid = grid_of(shape, layout, asked=settings.chunks, asked_shards=settings.shards, kept=kept, most=most)
-    store = kept or {"version": version, **_fresh(header.dtype, version)}
+    store = kept or {"version": version, **_new_storage(header.dtype, version)}
     made = Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, (), grid, ())
     specs, lost = _specs(made, request, metadata, known, store, missing)
-    return replace(made, specs=specs, notes=(*header.notes, *_said(given, layout, header), *grid.notes, *lost))
+    others = f"{field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)"
+    assumed = [] if given else [f"assuming axes {','.join(made.names)}; {others}"]
+    return replace(made, specs=specs, notes=(*header.notes, *assumed, *grid.notes, *lost))
 
 
 def _specs(
@@ -140,11 +151,11 @@ def _specs(
     store: Mapping[str, Any],
     missing: Sequence[object],
 ) -> tuple[tuple[Spec, ...], list[str]]:
-    """The arrays of the levels with what is known of their group, and notes on what is lost of that."""
+    """The arrays of the levels with the metadata of their group, and notes on metadata that are lost."""
     dtype, layout = pyramid.header.dtype, pyramid.layout
     highest = DTYPES[dtype].limits[1] if DTYPES[dtype].is_integer else None
     omero = known.get("omero") or ome.colours(pyramid.header.mode, highest)
-    beside, own, attributes, lost = _carried(request, metadata, omero)
+    beside, own, attributes, lost = _carried_attributes(request, metadata, omero)
     group = own | ome.multiscale(
         layout,
         pyramid.units,
@@ -164,10 +175,10 @@ def _specs(
     return tuple(specs), lost
 
 
-def _carried(
+def _carried_attributes(
     request: Request, metadata: Metadata, omero: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
-    """What stands beside `multiscales`, other attributes of the group and of the levels, and notes on what is lost."""
+    """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and notes."""
     known, notes, lost = metadata.ome, list[str](), list[str]()
     beside = dict(known.get("beside", {})) | ({"omero": dict(omero)} if omero else {})
     nearest = list(metadata.groups)[-1:]
@@ -216,8 +227,8 @@ def _refuse_others(option: str, found: Iterable[str], names: Sequence[str]) -> N
             raise RequestError(f"{field(option)} names {name}; the axes are {', '.join(names)}")
 
 
-def _guessed(header: Header) -> str:
-    found = GUESSED.get(len(header.shape))
+def _assumed_layout(header: Header) -> str:
+    found = ASSUMED_LAYOUTS.get(len(header.shape))
     if found is None:
         raise RequestError(
             f"the input has {len(header.shape)} axes, but OME-Zarr has 2 to 5 (t, c, z, y, x); "
@@ -226,17 +237,8 @@ def _guessed(header: Header) -> str:
     return found
 
 
-def _said(given: str | None, layout: str, header: Header) -> tuple[str, ...]:
-    if given:
-        return ()
-    names = ",".join(ome.names_of_axes(layout))
-    return (
-        f"assuming axes {names}; {field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)",
-    )
-
-
-def _described(axes: Sequence[Axis]) -> dict[str, Any]:
-    """Axes, distances and units that the stack itself names, as OME-Zarr has them; without units that it lacks."""
+def _ome_from_axes(axes: Sequence[Axis]) -> dict[str, Any]:
+    """Axes, spacing and units that a TIFF stack names, in the form of OME-Zarr, less units that OME-Zarr lacks."""
     found, scale = [], []
     for axis in axes:
         name, unit = ome.AXES[axis.letter][0], axis.unit
@@ -248,13 +250,13 @@ def _described(axes: Sequence[Axis]) -> dict[str, Any]:
     return {"axes": found, "scale": scale} if found else {}
 
 
-def _turned(values: Sequence[Any], source: str, target: str) -> list[Any]:
-    """Values for each axis in the order of another layout."""
+def _reordered(values: Sequence[Any], source: str, target: str) -> list[Any]:
+    """The values of each axis in the order of another layout."""
     return [values[source.index(letter)] for letter in target]
 
 
 def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, Any]) -> list[float]:
-    found = _turned(known.get("scale") or [1.0] * len(layout), read_layout, layout)
+    found = _reordered(known.get("scale") or [1.0] * len(layout), read_layout, layout)
     names = ome.names_of_axes(layout)
     for name, step in request.scale.items():
         if name in names:
@@ -263,7 +265,7 @@ def _scale(request: Request, layout: str, read_layout: str, known: Mapping[str, 
 
 
 def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, Any]) -> dict[str, str]:
-    axes = _turned(known.get("axes") or [{}] * len(layout), read_layout, layout)
+    axes = _reordered(known.get("axes") or [{}] * len(layout), read_layout, layout)
     found = {name: axis["unit"] for name, axis in zip(ome.names_of_axes(layout), axes, strict=True) if "unit" in axis}
     if request.unit is not None:
         unit = ome.unit_of(request.unit)
@@ -273,32 +275,33 @@ def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, 
     return found
 
 
-def _kept(metadata: Metadata, read_layout: str, layout: str, version: int) -> dict[str, Any]:
+def _storage_of_input(metadata: Metadata, read_layout: str, layout: str, version: int) -> dict[str, Any]:
+    """How the input is stored, if it is a Zarr array."""
     kept = for_version(metadata.store, version)
     for name in ("chunks", "shards"):
         if kept.get(name):
-            kept[name] = tuple(_turned(kept[name], read_layout, layout))
+            kept[name] = tuple(_reordered(kept[name], read_layout, layout))
     if version == 2 and kept:
-        kept["dimension_separator"] = "/"  # which OME-NGFF 0.4 wants
+        kept["dimension_separator"] = "/"  # as OME-NGFF 0.4 requires
     return kept
 
 
-def _fresh(dtype: str, version: int) -> dict[str, Any]:
-    """How an array is stored that was not stored in Zarr before."""
+def _new_storage(dtype: str, version: int) -> dict[str, Any]:
+    """How the levels are stored if the input is not a Zarr array."""
     from poolcli.formats.zarr.documents import ZSTD_2
 
     common = {"dtype": dtype, "fill_value": False if dtype == "bool" else 0}
     return common | ({"compressor": ZSTD_2, "dimension_separator": "/"} if version == 2 else {})
 
 
-def _most(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
-    """The elements of one unit, so that it and what it is pooled from fit into memory."""
+def _most_elements(levels: Sequence[Level], dtype: str, limit: int | None) -> int:
+    """The most elements of a chunk or shard, so that it and what it is pooled from fit into memory."""
     window = prod(levels[1].factors) if len(levels) > 1 else 1
-    room = tiles.LARGEST if limit is None else min(tiles.LARGEST, limit // tiles.HELD)
-    return max(1, room // (lookup(dtype).itemsize * (window + 1)))
+    return max(1, tiles.bytes_of_block(limit) // (lookup(dtype).itemsize * (window + 1)))
 
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
+    """The type and metadata of `multiscales`, which say how the levels were computed."""
     reduction = request.reduction
     sizes = {"factors": list(map(dict, reduction.factors))} if reduction.factors else {"kernel": list(reduction.kernel)}
     kwargs = {**sizes, "from": reduction.base, "edge": reduction.edge}

@@ -155,18 +155,18 @@ def pool_file(
     file: ArrayReader,
     clock: tiles.Clock,
     progress: tiles.Progress,
-    spread: tiles.Spread | None = None,
+    distribute: tiles.Distribute | None = None,
 ) -> Outcome:
     """Reads, pools and writes what the outcome has been prepared for."""
     work = _work(outcome, settings, file.streams, clock, progress)
-    return _ran(outcome, work, _read_pool_write(work, outcome, settings, file, spread))
+    return _ran(outcome, work, _read_pool_write(work, outcome, settings, file, distribute))
 
 
 def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
     """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
-    work = _work(outcome, settings, False, clock, tiles.unseen)
+    work = _work(outcome, settings, False, clock, tiles.no_progress)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
     values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
@@ -192,7 +192,7 @@ def _work(
     assert plan is not None  # noqa: S101  # set by prepare_job
     if not streams:
         tiles.check_fits(_memory_at_once(outcome), settings.max_memory)
-    return tiles.work_of(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
+    return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
 
 def _memory_at_once(outcome: Outcome) -> int:
@@ -207,13 +207,13 @@ def _memory_at_once(outcome: Outcome) -> int:
     turned = output is not None and output.layout != plan.layout
     encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
-    positions = tiles.POSITION * (1 + turned) if outcome.indices else 0
-    needed = tiles.bytes_of(plan) + header.beside + count * (copies + positions)
+    positions = tiles.POSITION_BYTES * (1 + turned) if outcome.indices else 0
+    needed = tiles.bytes_of_plan(plan) + header.beside + count * (copies + positions)
     return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
 
 
 def _read_pool_write(
-    work: tiles.Work, outcome: Outcome, settings: Settings, file: ArrayReader, spread: tiles.Spread | None
+    work: tiles.Work, outcome: Outcome, settings: Settings, file: ArrayReader, distribute: tiles.Distribute | None
 ) -> list[str]:
     """Reads, pools and writes; returns notes on what could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
@@ -226,7 +226,7 @@ def _read_pool_write(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
         )
     at_url = settings.resume and any(is_url(target.path) for target in targets)
-    small = tiles.bytes_of(work.plan) <= tiles.tile_for(settings.max_memory, beside) and not at_url
+    small = tiles.bytes_of_plan(work.plan) <= tiles.bytes_of_tile(settings.max_memory, beside) and not at_url
     if settings.part is None and (small or not file.streams):
         results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
@@ -238,15 +238,17 @@ def _read_pool_write(
         units = [sink.unit for sink in sinks if sink.unit]
         unit = tuple(map(lcm, *units)) if units else None
         to_stream = any(target.path == "-" for target in targets)
-        parts = tiles.parts_for(
+        parts = tiles.divide(
             work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices,
             largest=tiles.largest_block(work.plan, at_url),
         )  # fmt: skip
         if settings.part is not None:
             parts = _own(parts, sinks, settings.part, writer.notes)
-        shared = [sink for sink in sinks if isinstance(sink, tiles.Shared)]
-        if spread is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
-            tiles.pool_spread(spread, work, tiles.FileReading(outcome.job.source, settings.read_options), shared, parts)
+        shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
+        if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
+            tiles.pool_distributed(
+                distribute, work, tiles.FileOpener(outcome.job.source, settings.read_options), shared, parts
+            )
         else:
             tiles.pool_in_tiles(work, file.read, sinks, parts)
         check_unchanged(path, before)
@@ -257,7 +259,7 @@ def _own(
     parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
 ) -> Iterable[Region]:
     """The consecutive parts of one shard."""
-    if not isinstance(parts, Sequence) or not all(isinstance(sink, tiles.Shared) for sink in sinks):
+    if not isinstance(parts, Sequence) or not all(isinstance(sink, tiles.SharedWriter) for sink in sinks):
         raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
     (number, count), regions = part, len(parts)
     first, stop = regions * (number - 1) // count, regions * number // count
@@ -345,9 +347,8 @@ class Writer:
 
     def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
         asked = self.settings
-        each = self.plan.output_shape and tiles.bytes_of(self.plan) // max(1, prod(self.plan.output_shape))
-        room = tiles.LARGEST if asked.max_memory is None else min(tiles.LARGEST, asked.max_memory // tiles.HELD)
-        most = max(1, room // max(1, each or 1))
+        bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
+        most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         return WriteOptions(
             asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most, asked.part, asked.resume
         )
@@ -362,7 +363,7 @@ class Writer:
         asked = self.settings
         if asked.part is None and not (asked.resume and format_of(path).resumable):
             return None
-        if asked.part is None and tiles.bytes_of(self.plan) <= tiles.TILE and not is_url(path):
+        if asked.part is None and tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # which takes no longer than to continue it
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))

@@ -1,4 +1,6 @@
-"""Computes a plan in tiles, so that memory does not grow with the input; tiles may be computed by other processes."""
+"""Pools in tiles, so that memory does not grow with the input: how the output is divided, and the loop over its parts,
+in this process or in others.
+"""
 
 from __future__ import annotations
 
@@ -34,27 +36,26 @@ Write = Callable[[Ranges, "Array"], None]
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 Unit = tuple[int, ...] | None
 
-TILE = 16 * 2**20  # bytes of input and output together; larger ones were not faster
-POSITION = 16  # bytes of an index, and of the position in a plane that it is made from
-HELD = 6  # tiles in memory at once: one read ahead, one in work with its buffers, one being written
-LARGEST = 128 * 2**20  # bytes of input and output of a block that grows to spare decoding
-STEPS = 32  # blocks, at least, of a run that continues at a URL, where one of the largest may take minutes
-ENOUGH = 16 * 2**20  # bytes up to which any block grows
-WORTH = 0.97  # of what was decoded before; less must be decoded for a block to grow beyond
+# Sizes are bytes of input and output together.
+TILE_BYTES = 16 * 2**20  # larger tiles were not faster
+BLOCK_BYTES = 16 * 2**20  # blocks grow to this size in any case, and beyond it only to decode less
+MAX_BLOCK_BYTES = 128 * 2**20
+MAX_DECODED = 0.97  # the share of the decoded elements that a block beyond BLOCK_BYTES may still decode to grow
+MIN_BLOCKS_AT_URL = 32  # of a run that can be resumed at a URL, where writing one of the largest may take minutes
+TILES_IN_MEMORY = 6  # one read ahead, one in work with its buffers, one being written; input and output of each
+POSITION_BYTES = 16  # of an index, and of the position in a plane that it is computed from
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks(Sequence[Region]):
-    """The regions of one shape that a plan's output is made of, numbered in C order; the last along an axis may be
-    shorter.
-    """
+    """A plan's output divided into regions of one shape, in C order; the last one along an axis may be shorter."""
 
     plan: Plan
     shape: tuple[int, ...]
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many there are along each axis."""
+        """The number of blocks along each axis."""
         return tuple(ceil_div(n, length) for n, length in zip(self.plan.output_shape, self.shape, strict=True))
 
     def __len__(self) -> int:
@@ -71,7 +72,9 @@ class Blocks(Sequence[Region]):
 
     @property
     def largest(self) -> Region:
-        """The one that takes the most memory, as far as that is known: one that has others on every side."""
+        """The block that takes the most memory: the first one, or the second one along every axis, which may read more
+        because it has neighbours on both sides.
+        """
         found = (self._at(tuple(min(i, count - 1) for count in self.counts)) for i in (0, 1) if all(self.counts))
         return max(found, key=lambda region: region.aligned.nbytes, default=Region(self.plan, (range(0),) * 0))
 
@@ -81,8 +84,10 @@ class Blocks(Sequence[Region]):
 
 
 def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, most: int) -> Blocks:
-    """Blocks of whole units whose input and output have at most `most` bytes together, if a unit has; `chunks` are what
-    of the input is decoded as one.
+    """Divides a plan into blocks of whole units and of at most `most` bytes, unless one unit is larger.
+
+    `chunks` are those of the input. A chunk is decoded whole whenever a block reads a part of it, so blocks grow as
+    long as that decodes less for each output.
     """
     found = Blocks(plan, tuple(max(1, min(length, n)) for length, n in zip(unit, plan.output_shape, strict=True)))
     if not len(found):
@@ -91,28 +96,29 @@ def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, mos
         grown = [each for each in _grown(found, unit) if each.largest.aligned.nbytes <= most]
         if not grown:
             return found
-        best = min(grown, key=lambda each: _decoded(each, chunks))
-        if found.largest.nbytes > ENOUGH // 2 and _decoded(best, chunks) > WORTH * _decoded(found, chunks):
+        best = min(grown, key=lambda each: _decoded_per_output(each, chunks))
+        decodes_less = _decoded_per_output(best, chunks) <= MAX_DECODED * _decoded_per_output(found, chunks)
+        if found.largest.nbytes > BLOCK_BYTES // 2 and not decodes_less:
             return found
         found = best
 
 
-def unit_for(plan: Plan, chunks: Sequence[int]) -> tuple[int, ...]:
-    """The outputs of about one chunk of the input: what is cut along, where the output does not care."""
+def unit_from_chunks(plan: Plan, chunks: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the output of about one chunk of the input."""
     sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
     return tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
 
 
 def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
-    """Blocks of twice the length along one axis, the last axes first: those lie side by side in files."""
+    """Blocks of twice the length along one axis; the last axes come first, because they are contiguous in files."""
     for axis in reversed(range(len(blocks.shape))):
         length = min(2 * blocks.shape[axis], unit[axis] * ceil_div(blocks.plan.output_shape[axis], unit[axis]))
         if blocks.shape[axis] < blocks.plan.output_shape[axis]:
             yield Blocks(blocks.plan, (*blocks.shape[:axis], length, *blocks.shape[axis + 1 :]))
 
 
-def _decoded(blocks: Blocks, chunks: Sequence[int] | None) -> float:
-    """The elements that are decoded for each output."""
+def _decoded_per_output(blocks: Blocks, chunks: Sequence[int] | None) -> float:
+    """The number of input elements that are decoded for each output of the largest block."""
     region = blocks.largest
     total = 1.0
     for span, n, chunk in zip(region.aligned.reads, region.plan.input_shape, chunks or region.input_shape, strict=True):
@@ -126,15 +132,16 @@ PHASES = ("load", "read", "compile", "compute", "write")
 
 @dataclass(slots=True)
 class Clock:
-    """What each phase of a job took; where phases overlap, what was waited for. To load is to import packages, which
-    takes its time at the first file of a process.
+    """The seconds of each phase of a job; of phases that overlap, the time that the main thread waited.
+
+    "load" is the import of packages, which takes long for the first file of a process only.
     """
 
     seconds: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Books the time inside on `name`, and what of it went into loading on that."""
+        """Adds the time inside the block to phase `name`, less the time of imports, which is added to "load"."""
         start, loaded = time.perf_counter(), seconds_loading()
         try:
             yield
@@ -144,19 +151,20 @@ class Clock:
             self.seconds[name] += time.perf_counter() - start - loading
 
     def move(self, source: str, target: str, seconds: float) -> None:
-        """Books seconds of one phase on another."""
+        """Moves seconds from one phase to another."""
         self.seconds[source] -= seconds
         self.seconds[target] += seconds
 
 
-def unseen(done: int, total: int) -> None:
-    """The progress of work that nobody watches."""
+def no_progress(done: int, total: int) -> None:
+    """A progress callback that shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be computed: values, and positions where `indices` is true, by `engine` on `threads` threads; by numpy
-    where `may_fall_back` and no kernel can be built, for which `reasons` then has the reason.
+    """A plan with how it is computed: with or without indices, by which engine, on how many threads.
+
+    If `may_fall_back`, numpy computes what no kernel can be built for, and `reasons` says why.
     """
 
     plan: Plan
@@ -164,31 +172,31 @@ class Work:
     engine: str
     threads: int | None
     clock: Clock = dataclasses.field(default_factory=Clock)
-    progress: Progress = unseen
+    progress: Progress = no_progress
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
 
     def note(self, reason: str | None) -> None:
-        """Notes why numpy computes a part, here or in another process; each reason once."""
+        """Keeps the reason why numpy computed a part, here or in another process; each reason once."""
         if reason is not None and reason not in self.reasons:
             self.reasons.append(reason)
 
     @property
     def notes(self) -> list[str]:
-        """What the user is told where no kernel can be built."""
+        """The notes for the user."""
         return [f"computed by numpy: {reason}" for reason in self.reasons]
 
 
 def check_fits(needed: int, limit: int | None) -> None:
-    """Refuses what is held in memory whole and needs more bytes than the limit."""
+    """Refuses an array that must be in memory whole and needs more bytes than the limit."""
     in_parts = " (one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
     check_memory("needs", needed, limit, remedy=in_parts)
 
 
-def work_of(
+def make_work(
     plan: Plan, engine: str, threads: int | None, clock: Clock, progress: Progress, indices: bool = False
 ) -> Work:
-    """The work with its engine chosen and loaded."""
+    """Chooses and loads the engine, and returns the work."""
     from poolcli.engine import prepare
 
     with clock.phase("compute"):
@@ -197,12 +205,13 @@ def work_of(
 
 
 def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: Iterable[Region]) -> None:
-    """Hands the values to the first sink and the positions to the second, part by part, without those that the sinks
-    hold already.
+    """Pools part by part: values go to the first sink, indices to the second. Parts that all sinks hold are skipped.
+
+    One thread reads the next part and another one writes the last, while this one computes.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    total, done = bytes_of(work.plan), 0
+    total, done = bytes_of_plan(work.plan), 0
     waiting = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     first = next(waiting, None)
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
@@ -218,7 +227,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
             with work.clock.phase("write"):
                 if written:
                     written.result()
-                written = writer.submit(_append, sinks, part.outputs, results)
+                written = writer.submit(_write_results, sinks, part.outputs, results)
             done += part.nbytes
             work.progress(min(done, total), total)
         with work.clock.phase("write"):
@@ -227,12 +236,12 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
 
 
 def largest_block(plan: Plan, at_url: bool) -> int:
-    """The bytes of a block of a plan if memory does not limit it: less if it is `at_url`, to be continued there."""
-    return min(LARGEST, bytes_of(plan) // STEPS) if at_url else LARGEST
+    """The most bytes of a block if memory does not limit it; fewer if the output is at a URL and can be resumed."""
+    return min(MAX_BLOCK_BYTES, bytes_of_plan(plan) // MIN_BLOCKS_AT_URL) if at_url else MAX_BLOCK_BYTES
 
 
-def bytes_of(plan: Plan) -> int:
-    """The bytes of the input and the output."""
+def bytes_of_plan(plan: Plan) -> int:
+    """The bytes of the input and the output of a plan."""
     return whole(plan).nbytes
 
 
@@ -241,7 +250,7 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
 
 
 def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
-    """The values and positions of a part, or of the whole, from what it reads, of which a mask hides some."""
+    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
     from poolcli.engine import run_region
     from poolcli.engine.compiled import seconds_spent
 
@@ -256,16 +265,20 @@ def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = No
 
 
 def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
-    """As `pool_part`, of any region, from what its aligned one reads: with the bits of the whole."""
-    whole_grains = region.aligned
-    values, places = pool_part(work, whole_grains, slab)
-    starts = zip(region.outputs, whole_grains.outputs, strict=True)
+    """As `pool_part`, for any region and from what its aligned region reads.
+
+    The order of additions, and so the bits, depend on where a region begins: the aligned one begins at a multiple of
+    the grain, as in the whole array, and outputs before the region itself are dropped.
+    """
+    aligned = region.aligned
+    values, indices = pool_part(work, aligned, slab)
+    starts = zip(region.outputs, aligned.outputs, strict=True)
     inside = tuple(slice(own.start - other.start, None) for own, other in starts)
-    return values[inside], None if places is None else places[inside]
+    return values[inside], None if indices is None else indices[inside]
 
 
 def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple[Array, Array | None]:
-    """As `pool_aligned`, with reading; values alone, in pieces, where a block and its input exceed `most` bytes."""
+    """Reads and pools a block; one of more than `most` bytes in pieces, without indices."""
     import numpy as np
 
     if most is None or block.aligned.nbytes <= most:
@@ -279,7 +292,7 @@ def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple
 
 
 def _pieces(region: Region, most: int) -> Iterator[Region]:
-    """The region halved along the axis that it reads most of, until each part is small enough, or one output."""
+    """Halves the region along the longest axis of its input, until each piece is small enough or has one output."""
     if region.aligned.nbytes <= most or max(region.output_shape) <= 1:
         yield region
         return
@@ -291,18 +304,23 @@ def _pieces(region: Region, most: int) -> Iterator[Region]:
     yield from _pieces(region.cut(axis, range(middle, outputs.stop)), most)
 
 
-def _append(writers: Sequence[Write], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
+def _write_results(writers: Sequence[Write], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
     for write, array in zip(writers, results, strict=False):
         if array is not None:
             write(outputs, array)
 
 
-def tile_for(limit: int | None, beside: int = 0) -> int:
-    """The bytes of a tile under a limit of memory, of which reading takes so many `beside` the tiles."""
-    return TILE if limit is None else max(1, min(TILE, (limit - beside) // HELD))
+def bytes_of_tile(limit: int | None, beside: int = 0) -> int:
+    """The bytes of a tile under a memory limit, `beside` bytes of which are needed for reading."""
+    return TILE_BYTES if limit is None else max(1, min(TILE_BYTES, (limit - beside) // TILES_IN_MEMORY))
 
 
-def parts_for(
+def bytes_of_block(limit: int | None) -> int:
+    """The most bytes of a block under a memory limit."""
+    return MAX_BLOCK_BYTES if limit is None else max(1, min(MAX_BLOCK_BYTES, limit // TILES_IN_MEMORY))
+
+
+def divide(
     plan: Plan,
     limit: int | None,
     unit: Unit,
@@ -311,21 +329,24 @@ def parts_for(
     *,
     front_to_back: bool = False,
     indices: bool = False,
-    largest: int = LARGEST,
+    largest: int = MAX_BLOCK_BYTES,
 ) -> Iterable[Region]:
-    """The output in parts under a limit of memory: of whole units of what is written, along the chunks of what is read,
-    or one behind the other in C order. `beside` is memory that is taken beside the parts. Refuses a plan whose smallest
-    part is too large.
+    """Divides the output into parts that fit a memory limit, `beside` bytes of which are needed for reading.
+
+    Parts are blocks of whole units of the output file, or along the chunks of the input file; if neither file is
+    chunked, or `front_to_back` for a stream, they follow each other in C order. Refuses a plan whose smallest part
+    is too large.
     """
-    data, positions = bytes_of(plan), POSITION * prod(plan.output_shape) if indices else 0
+    # Indices take memory beside the values, so tiles are smaller by their share.
+    data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
     share = data / (data + positions) if data else 1.0
     if unit is None and (chunks is None or front_to_back):
-        tile = max(1, int(tile_for(limit, beside) * share))
-        first = islice(parts_of(whole(plan), tile), 3)  # the largest is among them
+        tile = max(1, int(bytes_of_tile(limit, beside) * share))
+        first = islice(parts_of(whole(plan), tile), 3)  # the largest part is among the first three
         _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
         return parts_of(whole(plan), tile)
-    most = largest if limit is None else max(1, min(largest, int((limit - beside) // HELD * share)))
-    blocks = blocks_of(plan, unit or unit_for(plan, chunks or plan.input_shape), chunks, most)
+    most = largest if limit is None else max(1, min(largest, int((limit - beside) // TILES_IN_MEMORY * share)))
+    blocks = blocks_of(plan, unit or unit_from_chunks(plan, chunks or plan.input_shape), chunks, most)
     _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
     return blocks
 
@@ -339,19 +360,19 @@ def _check_largest(largest: int, limit: int | None, beside: int) -> None:
 
 
 @runtime_checkable
-class Shared(RegionWriter, Protocol):
-    """A sink to which other processes write: by `writer`, which can be pickled; it is told what they have written."""
+class SharedWriter(RegionWriter, Protocol):
+    """A sink that other processes can write to, by its `writer`, which can be pickled."""
 
     @property
     def writer(self) -> Write: ...
 
     def note(self, region: Ranges) -> None:
-        """Takes note of a region that is written."""
+        """Marks a region as written by another process."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileReading:
-    """Opens a file for reading regions of its array; other processes receive this in place of the open file."""
+class FileOpener:
+    """Opens a file and gives the function that reads its regions; other processes get this instead of an open file."""
 
     source: Source
     options: ReadOptions
@@ -363,10 +384,10 @@ class FileReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Computes any of the blocks of some work in another process, by their numbers; it can be pickled.
+class RemoteBlocks:
+    """Computes blocks of some work in another process; it can be pickled.
 
-    `reading` opens what they are read from, in pieces where a block has more than `most` bytes.
+    `reading` opens the input; a block of more than `most` bytes is computed in pieces.
     """
 
     reading: Callable[[], AbstractContextManager[Read]]
@@ -376,36 +397,37 @@ class Parts:
     most: int | None = None
 
     def __call__(self, numbers: Sequence[int]) -> list[str | None]:
-        """Reads, pools and writes some blocks, one after the other; returns for each why no kernel can be built."""
+        """Reads, pools and writes the blocks with these numbers; returns for each why numpy computed it, or None."""
         with self.reading() as read:
             for number in numbers:
                 block = self.blocks[number]
-                _append(self.writers, block.outputs, pool_block(self.work, read, block, self.most))
+                _write_results(self.writers, block.outputs, pool_block(self.work, read, block, self.most))
         return [next(iter(self.work.reasons), None)] * len(numbers)
 
 
-class Spread(Protocol):
-    """Has parts computed in other processes: those of the `numbers`, of which there are at most `count`; `done` is
-    called with each that is written, and with what `parts` returned for it.
+class Distribute(Protocol):
+    """Runs `parts` on the `numbers`, at most `count` of them, in other processes.
+
+    Calls `done` with each number whose block is written, and with what `parts` returned for it.
     """
 
     def __call__(
-        self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
+        self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
     ) -> None: ...
 
 
-def pool_spread(
-    spread: Spread,
+def pool_distributed(
+    distribute: Distribute,
     work: Work,
     reading: Callable[[], AbstractContextManager[Read]],
-    sinks: Sequence[Shared],
+    sinks: Sequence[SharedWriter],
     blocks: Sequence[Region],
     most: int | None = None,
 ) -> None:
-    """As `pool_in_tiles`, in other processes."""
-    total, written = bytes_of(work.plan), 0
+    """Pools blocks as `pool_in_tiles` does parts, in other processes."""
+    total, written = bytes_of_plan(work.plan), 0
     theirs = Work(work.plan, work.indices, work.engine, threads=1, may_fall_back=work.may_fall_back)
-    parts = Parts(reading, theirs, blocks, tuple(sink.writer for sink in sinks), most)
+    parts = RemoteBlocks(reading, theirs, blocks, tuple(sink.writer for sink in sinks), most)
     missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
 
     def done(number: int, reason: str | None) -> None:
@@ -417,4 +439,4 @@ def pool_spread(
         work.progress(min(written, total), total)
 
     with work.clock.phase("compute"):
-        spread(parts, missing, len(blocks), done)
+        distribute(parts, missing, len(blocks), done)

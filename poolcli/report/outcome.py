@@ -21,7 +21,7 @@ from poolcli.windows import Bins, Cells
 
 if TYPE_CHECKING:  # which the report of a plan alone needs not
     from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
-    from poolcli.pooling.pyramid import Made
+    from poolcli.pooling.pyramid import PyramidResult
     from poolcli.pooling.pyramid_plan import Pyramid
 
 SHOWN = 10  # names in a note
@@ -201,7 +201,7 @@ def _duration(seconds: float) -> str:
 PLACES = 6  # digits of a number in a table
 
 
-def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> RenderableType:
+def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) -> RenderableType:
     """The pyramid for a person."""
     header = pyramid.header
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
@@ -228,7 +228,7 @@ def pyramid_view(pyramid: Pyramid, made: Made | None, dry_run: bool) -> Renderab
     return spaced(*parts)
 
 
-def pyramid_document(pyramid: Pyramid, made: Made | None) -> dict[str, Any]:
+def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, Any]:
     """The pyramid as JSON."""
     header = pyramid.header
     return {

@@ -80,7 +80,7 @@ def test_an_opaque_picture_with_alpha_is_averaged_as_without(cli: Cli) -> None:
 
 
 def test_weights_agree_with_a_slow_loop_also_across_parts(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.pooling.colour.TILE", 4096)
+    monkeypatch.setattr("poolcli.pooling.colour.TILE_BYTES", 4096)
     x = pixels(40, 30, 4)
     Image.fromarray(x).save("x.png")
     assert cli("avg", "x.png", "-o", "y.png", "-k", "3", "-s", "2", "-p", "1", "-q").code == 0

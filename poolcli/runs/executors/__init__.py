@@ -16,7 +16,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Outcome, Record, Settings, failure
-from poolcli.pooling.tiles import Progress, Spread
+from poolcli.pooling.tiles import Distribute, Progress
 from poolcli.system.lazy_imports import need
 from poolcli.system.signals import check_stopped
 
@@ -35,14 +35,14 @@ class Runner:
     """Runs tasks in any process; touches nothing but the outputs of their jobs.
 
     `folder` is the one whose manifest wants a record of each output, made with `options`; None where none is wanted.
-    `spread` has the parts of a job computed elsewhere.
+    `distribute` has the parts of a job computed elsewhere.
     """
 
     op: Attributes
     settings: Settings
     options: str = ""
     folder: str | None = None
-    spread: Spread | None = None
+    distribute: Distribute | None = None
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The job's outcome, with a record where one is wanted; skipped where the known record is still right."""
@@ -56,7 +56,7 @@ class Runner:
             return Outcome(job, error=failure(error, job.source.path))
         if task.retried and (job.output_key or job.indices_key):  # what died may have added the array already
             settings = replace(settings, overwrite=True)
-        outcome = run_job(job, self.op, settings, progress, self.spread)
+        outcome = run_job(job, self.op, settings, progress, self.distribute)
         if self.folder is None or outcome.error or outcome.skipped:
             return outcome
         try:

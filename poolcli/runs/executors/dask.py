@@ -25,7 +25,7 @@ from poolcli.errors import FileError
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, failure, sendable
-from poolcli.pooling.tiles import Parts, Progress, Spread, unseen
+from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
 from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
 from poolcli.system.lazy_imports import Lazy
 from poolcli.system.limits import memory_budget
@@ -53,7 +53,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
     """The outcomes as they come, of workers of `cluster`; without one, of `count` processes of this machine."""
     with connected(cluster or f"local:{count}") as client:
         if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
-            yield 0, replace(runner, spread=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
+            yield 0, replace(runner, distribute=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
             return
         listed = runner.folder is not None
         flow = Flow(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), slots_of(client), listed)
@@ -68,7 +68,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
 
 
 @contextmanager
-def spreading(cluster: str | None, resumable: bool) -> Iterator[Spread | None]:
+def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | None]:
     """What has parts computed by the workers of a cluster; None where there is none."""
     if cluster is None:
         yield None
@@ -98,7 +98,7 @@ class _Jobs:
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
         asked = self.runner.settings
         runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _share()))
-        return [sendable(runner(task, unseen)) for _, task in items]
+        return [sendable(runner(task, no_progress)) for _, task in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Regions:
     resumable: bool
 
     def __call__(
-        self, parts: Parts, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
+        self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
     ) -> None:
         flow = Flow(self.client, parts, numbers, count, slots_of(self.client), self.resumable)
         try:
