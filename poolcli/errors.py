@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Self
 
-from poolcli.message_fields import first_field, hints_for, in_python, on_command_line, one_line, printable
+from poolcli.message_fields import first_field, for_cli, for_python, hints_for, one_line, printable
 
 
 class PoolError(Exception):
@@ -24,7 +24,7 @@ class PoolError(Exception):
 
     def __init__(self, message: str, *, field: str | None = None, pointed: tuple[str, ...] = ()) -> None:
         message, self.pointed = one_line(message), tuple(map(printable, pointed))
-        super().__init__("\n".join((in_python(message), *self.pointed)))
+        super().__init__("\n".join((for_python(message), *self.pointed)))
         self.message = self.bare = message
         self.field = field or first_field(message)
 
@@ -34,16 +34,16 @@ class PoolError(Exception):
         made.place, made.bare = place, self.bare
         return made
 
-    def to(self, names: Collection[str]) -> Self:
+    def for_fields(self, names: Collection[str]) -> Self:
         """The same error for a caller that has only the fields `names`, without hints about others."""
         made = self._saying(hints_for(names, self.message), self.field if self.field in names else None)
         made.place, made.bare = self.place, hints_for(names, self.bare)
         return made
 
     @property
-    def typed(self) -> str:
+    def cli_message(self) -> str:
         """The message as the command line prints it."""
-        return "\n".join((on_command_line(self.message), *self.pointed))
+        return "\n".join((for_cli(self.message), *self.pointed))
 
     def _saying(self, message: str, field: str | None) -> Self:
         made = type(self)(message, field=field, pointed=self.pointed)
@@ -79,10 +79,10 @@ class UnexpectedError(PoolError):
 QUOTES = "'\""  # that a KeyError puts around its message
 
 
-def said_by(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The first line of an error's message, or the name of its class if the message is empty.
 
-    >>> said_by(SyntaxError("bad header checksum in b'IDAT'"))
+    >>> error_text(SyntaxError("bad header checksum in b'IDAT'"))
     "bad header checksum in 'IDAT'"
     """
     try:
@@ -92,7 +92,7 @@ def said_by(error: BaseException) -> str:
     return re.sub(r"\bb(?=['\"])", "", text) or type(error).__name__
 
 
-def is_worded(error: Exception) -> bool:
+def is_for_users(error: Exception) -> bool:
     """Whether a library wrote the message for people: Python's own, such as that of `int("x")`, tell of the program."""
     if isinstance(error, OSError | EOFError | SyntaxError):
         return True
@@ -100,10 +100,10 @@ def is_worded(error: Exception) -> bool:
         return False
     if type(error).__module__ not in ("builtins", "struct"):
         return True
-    return is_raised(error)
+    return is_raised_explicitly(error)
 
 
-def is_raised(error: BaseException) -> bool:
+def is_raised_explicitly(error: BaseException) -> bool:
     """Whether a statement raised the error, and not a call or an operation of Python."""
     from traceback import extract_tb  # slow to import
 
@@ -117,7 +117,7 @@ def unexpected(error: BaseException, place: str) -> PoolError:
         return FileError(f"{place}: not enough memory for this input")
     from traceback import format_exception  # slow to import
 
-    kind, text = type(error).__name__, said_by(error)
+    kind, text = type(error).__name__, error_text(error)
     kind = kind if text == kind else f"{kind}: {text}"
     made = UnexpectedError(f"{place}: failed (unexpected {kind}; --debug shows the traceback)")
     made.add_note("".join(format_exception(error)))

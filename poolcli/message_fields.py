@@ -1,7 +1,7 @@
 """How a message names a field, whoever reads it: `exclude_pad=True` in Python, `--exclude-pad` on the command line.
 
 A message is written once, with `field(...)` where it names one. Both spellings are put there, between marks that no
-text holds (noncharacters of Unicode); `in_python` and `on_command_line` keep the one that the reader can type. What
+text holds (noncharacters of Unicode); `for_python` and `for_cli` keep the one that the reader can type. What
 only some commands have is an `hint(...)`, which is left out for whoever has no such field.
 """
 
@@ -35,11 +35,11 @@ def field(name: str, value: object = None) -> str:
     """The field `name`, or the setting of it to `value`, for a message.
 
     >>> message = f"use {field('kernel', 2)}, {field('pads', 1)} or {field('exclude_pad', False)}"
-    >>> print(in_python(message))
+    >>> print(for_python(message))
     use kernel=2, pads=1 or exclude_pad=False
-    >>> print(on_command_line(message))
+    >>> print(for_cli(message))
     use --kernel 2, --pads 1 or --include-pad
-    >>> print(on_command_line(f"did you mean {field('dataset', 'top level')}?"))
+    >>> print(for_cli(f"did you mean {field('dataset', 'top level')}?"))
     did you mean --dataset 'top level'?
     """
     return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
@@ -50,11 +50,11 @@ def hint(text: str) -> str:
 
     >>> named, whole = field("dataset", "x"), field("all")
     >>> message = f"choose one: a.npz:x{hint(f' or {named}')}{hint(f', or take {whole}')}"
-    >>> print(on_command_line(message))
+    >>> print(for_cli(message))
     choose one: a.npz:x or --dataset x, or take --all
-    >>> print(on_command_line(hints_for(["dataset"], message)))
+    >>> print(for_cli(hints_for(["dataset"], message)))
     choose one: a.npz:x or --dataset x
-    >>> print(in_python(message))
+    >>> print(for_python(message))
     choose one: a.npz:x
     """
     return f"{_OFFER}{text}{_END}"
@@ -64,9 +64,9 @@ def hint_other_dialect() -> str:
     """The end of a message about what a framework lacks; `without_hints` drops it where no framework was chosen.
 
     >>> message = f"PyTorch has no auto_pad same_lower; use explicit{hint_other_dialect()}"
-    >>> print(on_command_line(message))
+    >>> print(for_cli(message))
     PyTorch has no auto_pad same_lower; use explicit, or another --like
-    >>> print(on_command_line(without_hints(message)))
+    >>> print(for_cli(without_hints(message)))
     PyTorch has no auto_pad same_lower; use explicit
     """
     return hint(f", or another {field('like')}")
@@ -90,13 +90,13 @@ class MarkedMessage(str):
 
 
 def marked_message(message: str) -> str:
-    """The message as a text for Python; `on_command_line` still finds its fields.
+    """The message as a text for Python; `for_cli` still finds its fields.
 
     >>> text = marked_message(f"use {field('kernel', 2)}")
-    >>> print(text, "or", on_command_line(text))
+    >>> print(text, "or", for_cli(text))
     use kernel=2 or use --kernel 2
     """
-    text = MarkedMessage(in_python(message))
+    text = MarkedMessage(for_python(message))
     text.marked = marked(message)
     return text
 
@@ -106,22 +106,22 @@ def marked(message: str) -> str:
     return message.marked if isinstance(message, MarkedMessage) else message
 
 
-def in_python(message: str) -> str:
+def for_python(message: str) -> str:
     """The message with its fields as keywords, printable."""
     offered = _OFFERED.sub(lambda found: "" if _named(found[1]) & OF_FILES else found[1], message)
     return printable(_MARKED.sub(r"\2", offered))
 
 
-def on_command_line(message: str) -> str:
+def for_cli(message: str) -> str:
     """The message with its fields as options, printable."""
     return printable(_OFFERED.sub(r"\1", _MARKED.sub(r"\3", marked(message))))
 
 
-def in_words(message: str, words: Mapping[str, str]) -> str:
+def for_model_file(message: str, words: Mapping[str, str]) -> str:
     """The message with its fields as a model file has them: `words` by the name of a field, or by a whole setting.
 
     >>> message = f"use {field('pads', 1)} or {field('exclude_pad', False)}"
-    >>> print(in_words(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
+    >>> print(for_model_file(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
     use padding=1 or count_include_pad=True
     """
 
@@ -193,14 +193,14 @@ def _option(name: str, value: object) -> str:
     option = BY_PLACE.get(name) or SHORT.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
-    typed = as_typed(value)
+    typed = option_value(value)
     return f"{option} {_unmarked(shlex.quote(typed) if isinstance(value, str) else typed)}"
 
 
-def as_typed(value: object) -> str:
+def option_value(value: object) -> str:
     """A value as it is typed: several numbers with commas between them.
 
-    >>> as_typed((2, 3)), as_typed("ceil")
+    >>> option_value((2, 3)), option_value("ceil")
     ('2,3', 'ceil')
     """
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

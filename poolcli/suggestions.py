@@ -37,7 +37,7 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     '; did you mean same_upper or same_lower?'
     """
     found = tuple(dict.fromkeys(short.get(each, each) for each in closest(word, (*known, *short))))
-    return f"; did you mean {listed(found)}?" if found else ""
+    return f"; did you mean {join_words(found)}?" if found else ""
 
 
 def did_you_mean_file(path: str) -> str:
@@ -51,13 +51,13 @@ def did_you_mean_file(path: str) -> str:
     except OSError:
         return ""
     alike = {each: os.path.join(folder, each) for each in closest(name, names)} if name else {}
-    return f"; did you mean {listed(alike.values())}?" if alike else ""
+    return f"; did you mean {join_words(alike.values())}?" if alike else ""
 
 
-def listed(words: Iterable[str], joint: str = "or") -> str:
+def join_words(words: Iterable[str], joint: str = "or") -> str:
     """The words in a sentence.
 
-    >>> listed(["avg", "max", "adaptive-avg"]), listed(["avg", "max"], "and"), listed(["avg"])
+    >>> join_words(["avg", "max", "adaptive-avg"]), join_words(["avg", "max"], "and"), join_words(["avg"])
     ('avg, max or adaptive-avg', 'avg and max', 'avg')
     """
     *others, last = words
@@ -263,7 +263,7 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     elif meant := _field_meant(plain, names):
         use = f"; use {meant}"
     else:
-        use = did_you_mean(name, names) or f"; it takes {listed(names, 'and')}"
+        use = did_you_mean(name, names) or f"; it takes {join_words(names, 'and')}"
     return f"{function}() has no {name}{use}"
 
 

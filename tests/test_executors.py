@@ -27,7 +27,7 @@ from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.tiles import Progress, divide
 from poolcli.runs import _in_order, run_all
-from poolcli.runs.executors import EXECUTORS, Runner, Task, executor_of, workers
+from poolcli.runs.executors import EXECUTORS, Runner, Task, load_executor, workers
 from poolcli.runs.executors.workers import Workers
 from poolcli.runs.manifest import Manifest
 from poolcli.system.signals import Stopped
@@ -53,7 +53,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_each_outcome_comes_once_with_the_place_of_its_task(name: str, jobs: list[Job]) -> None:
-    found = dict(executor_of(name)([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
+    found = dict(load_executor(name)([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
     assert [found[i].job for i in range(4)] == jobs
     assert [found[i].error is None for i in range(4)] == [True, True, False, True]
     assert sorted(os.listdir("out")) == ["0.npy", "1.npy", "3.npy"]
@@ -68,13 +68,13 @@ def test_workers_that_no_task_can_be_sent_to_are_not_started_for_ever(
 
     monkeypatch.setattr(Connection, "send", full)
     with pytest.raises(FileError, match=r"^no worker can be given a file: No space left on device$"):
-        list(executor_of("workers")([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
+        list(load_executor("workers")([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing))
     assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -> None:
-    with closing(executor_of(name)([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing)) as outcomes:
+    with closing(load_executor(name)([Task(job) for job in jobs], Runner(OP, Settings()), 2, nothing)) as outcomes:
         next(outcomes)
     assert multiprocessing.active_children() == []
     assert not [name for name in os.listdir("out") if name.endswith(".part")]
@@ -97,7 +97,7 @@ def test_what_workers_had_done_when_the_run_was_stopped_is_not_lost(
     monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     heard = []
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
-        for number, _ in executor_of("workers")([Task(job) for job in jobs[:2]], Runner(OP, Settings()), 2, stop):
+        for number, _ in load_executor("workers")([Task(job) for job in jobs[:2]], Runner(OP, Settings()), 2, stop):
             heard.append(number)
     assert heard == [1]
     assert multiprocessing.active_children() == []
@@ -128,7 +128,7 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
         return replace(Outcome(job), engine=lambda: None)  # type: ignore[arg-type]  # what cannot be sent
 
     monkeypatch.setattr("poolcli.runs.executors.run_job", run)
-    ((_, outcome),) = executor_of("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
+    ((_, outcome),) = load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     assert str(outcome.error).startswith("0.npy: failed (unexpected ")
 
 
@@ -152,7 +152,7 @@ def test_an_error_goes_without_its_cause_from_process_to_process_whatever_pickle
     monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     pickling.install(FileError, MadeOfTwoError)
     try:
-        ((_, outcome),) = executor_of("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
+        ((_, outcome),) = load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     finally:
         for kind in (FileError, MadeOfTwoError):
             copyreg.dispatch_table.pop(kind, None)
@@ -184,7 +184,7 @@ def test_a_task_that_cannot_be_handed_to_a_worker_goes_to_another(
         return worker
 
     monkeypatch.setattr(Workers, "_start", starting)
-    ((_, outcome),) = executor_of("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
+    ((_, outcome),) = load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing)
     assert (outcome.error, len(started)) == (None, 2)
 
 
@@ -206,7 +206,7 @@ class DiesOnce(Runner):
 @pytest.mark.parametrize("name", [name for name in ROWS if name != "here"])
 def test_a_retried_task_recognises_the_output_of_its_predecessor(name: str, output: str, jobs: list[Job]) -> None:
     tasks = [Task(replace(job, output=f"out/{number}.{output}")) for number, job in enumerate(jobs) if number != 2]
-    found = dict(executor_of(name)(tasks, DiesOnce(OP, Settings()), 2, nothing))
+    found = dict(load_executor(name)(tasks, DiesOnce(OP, Settings()), 2, nothing))
     assert Path("died").exists()
     assert [found[number].error for number in range(3)] == [None] * 3
     assert len(os.listdir("out")) == 3
@@ -224,7 +224,7 @@ def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_costs_nothing
             os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(os, "link", link_and_die)
-    found = dict(executor_of("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing))
+    found = dict(load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing))
     assert (found[0].error, os.listdir("out")) == (None, ["0.npy"])
 
 
@@ -239,7 +239,7 @@ def test_an_output_of_others_that_appears_meanwhile_is_refused(jobs: list[Job]) 
         progress(0, 1)
         return work(task, report)
 
-    ((_, outcome),) = executor_of("workers")([Task(jobs[0])], runner, 1, nothing)  # type: ignore[arg-type]
+    ((_, outcome),) = load_executor("workers")([Task(jobs[0])], runner, 1, nothing)  # type: ignore[arg-type]
     assert str(outcome.error).endswith("out/0.npy: exists; it was created during this run")
     assert Path("out/0.npy").read_bytes() == b"somebody's own"
 
@@ -248,7 +248,7 @@ def test_an_array_that_a_killed_worker_has_added_to_a_file_is_recognised(jobs: l
     with h5py.File("all.h5", "w") as file:
         file["first"] = np.zeros(1, np.float32)
     job = replace(jobs[0], output="all.h5", output_key="second")
-    found = dict(executor_of("workers")([Task(job)], DiesOnce(OP, Settings()), 1, nothing))
+    found = dict(load_executor("workers")([Task(job)], DiesOnce(OP, Settings()), 1, nothing))
     assert found[0].error is None
     with h5py.File("all.h5") as file:
         assert sorted(file) == ["first", "second"]
@@ -324,7 +324,7 @@ def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
     counted: list[str | None] = []
     monkeypatch.setattr(workers, "_send", noted)
     tasks = [Task(job) for job in jobs[:2]]
-    outcomes = executor_of("workers")(tasks, runner, 2, stop)  # type: ignore[arg-type]
+    outcomes = load_executor("workers")(tasks, runner, 2, stop)  # type: ignore[arg-type]
     with pytest.raises(Stopped):
         counted.extend(outcome.job.output for _, outcome in outcomes)
     assert sorted(map(str, counted)) == ["out/0.npy", "out/1.npy"]

@@ -11,7 +11,7 @@ import pytest
 from poolcli import AvgPool
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.layouts import default_layout
-from poolcli.message_fields import field, first_field, in_python, on_command_line
+from poolcli.message_fields import field, first_field, for_cli, for_python
 from poolcli.system.limits import allowed_threads
 from tests.conftest import Cli
 
@@ -35,14 +35,14 @@ def test_a_field_is_a_keyword_in_python_and_an_option_on_the_command_line(
     name: str, value: object, keyword: str, option: str
 ) -> None:
     message = f"use {field(name, value)} here"
-    assert in_python(message) == f"use {keyword} here"
-    assert on_command_line(message) == f"use {option} here"
+    assert for_python(message) == f"use {keyword} here"
+    assert for_cli(message) == f"use {option} here"
     assert first_field(message) == name
 
 
 def test_a_value_that_holds_the_marks_of_a_field_does_not_pass_for_one() -> None:
     message = field("layout", field("kernel", 2))
-    assert on_command_line(message) == "--layout '\ufffdkernel\ufffdkernel=2\ufffd--kernel 2\ufffd'"
+    assert for_cli(message) == "--layout '\ufffdkernel\ufffdkernel=2\ufffd--kernel 2\ufffd'"
     assert first_field(message) == "layout"
 
 
@@ -60,7 +60,7 @@ def test_an_error_keeps_its_fields_through_a_pipe_and_a_place(kind: type[PoolErr
         assert type(each) is kind
         assert str(each) == f"{place}kernel is 0; leave out pads"
         assert repr(each) == f"{kind.__name__}({str(each)!r})"
-        assert on_command_line(each.message) == f"{place}--kernel is 0; leave out --pads"
+        assert for_cli(each.message) == f"{place}--kernel is 0; leave out --pads"
         assert (each.field, each.__notes__) == ("kernel", ["where it was raised"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AvgPool
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import for_cli
 from tests.conftest import Cli
 
 PLAN = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6))
@@ -24,7 +24,7 @@ MODEL = "samples/backbone.xml"
 def _compared() -> list[Any]:
     """With refusals as the command line has them."""
     return [
-        (row.title, row.plan.output_shape if row.plan else None, row.refusal and on_command_line(row.refusal))
+        (row.title, row.plan.output_shape if row.plan else None, row.refusal and for_cli(row.refusal))
         for row in PLAN.compare()
     ]
 

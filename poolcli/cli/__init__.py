@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
         return _run(_expanded(arguments))
     except PoolError as error:
         if "--debug" in arguments:
-            error.args = (error.typed,)  # what the traceback ends in
+            error.args = (error.cli_message,)  # what the traceback ends in
             raise
         from poolcli.cli.messages import refuse
 
@@ -36,15 +36,15 @@ def _run(words: Sequence[str]) -> int:
     if words in (["--version"], ["-V"]):  # scripts ask for it: nothing is loaded for it
         print(f"poolcli {__version__}")
         return 0
-    from poolcli.cli.program import OF_THE_PROGRAM, command_named, made, program
+    from poolcli.cli.program import PROGRAM_OPTIONS, find_command, made, program
 
-    name = command_named(words[0]) if words else None
+    name = find_command(words[0]) if words else None
     if name:
         from poolcli.cli.spelling import spelt
 
         command = made(name)
         return _main(command, spelt(command, words[1:]), f"poolcli {name}")
-    if words and words[0] not in OF_THE_PROGRAM:
+    if words and words[0] not in PROGRAM_OPTIONS:
         from poolcli.cli.mistakes import no_command
 
         raise no_command(words)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from poolcli.cli.messages import complain
-from poolcli.cli.operators import OPERATOR_WORDS
+from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, USUAL, argument, command, option
 from poolcli.cli.settings import array_options, as_tensor, header_options
@@ -21,7 +21,7 @@ from poolcli.formats.checks import choose
 from poolcli.formats.files import shown
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
-from poolcli.message_fields import field, on_command_line, printable
+from poolcli.message_fields import field, for_cli, printable
 
 if TYPE_CHECKING:
     from poolcli.explain.diff_arrays import Difference
@@ -66,7 +66,7 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
         "OUTPUT", complete=complete_inputs, example="y.npy", help="The output of the pooling, read in the same way.",
     )]
     pooling: Annotated[str | None, option(
-        "--pooling", "--op", metavar="OP", panel=USUAL, words=tuple(OPERATOR_WORDS),
+        "--pooling", "--op", metavar="OP", panel=USUAL, words=tuple(OPERATOR_HELP),
         help="The operator, if it is known.",
     )] = None
     also: Annotated[list[str], option(
@@ -216,7 +216,7 @@ def _swapped(which: Sequence[bool], name: str, request: IdentifyOptions) -> Requ
     for own in fields(IdentifyOptions):
         value = getattr(request, own.name)
         if own.name not in ("x", "y", "also") and value not in (None, own.default):
-            words += [on_command_line(field(own.name, value if value is False else None))]
+            words += [for_cli(field(own.name, value if value is False else None))]
             words += [] if isinstance(value, bool) else [str(value)]
     return RequestError(f"no pooling turns {wrong}, but {name} turns {right}: {shlex.join(words)}")
 
@@ -239,7 +239,7 @@ def info(request: InfoOptions) -> int:
         except PoolError as error:
             if request.debug:
                 raise
-            failed, error = True, error.to([each.name for each in fields(InfoOptions)])
+            failed, error = True, error.for_fields([each.name for each in fields(InfoOptions)])
             if request.json:
                 _print_json(shown(path), [], error)
             complain(error)
@@ -267,7 +267,7 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
             "shape": list(header.shape),
             "dtype": header.dtype,
             "layout": header.layout,
-            "notes": list(map(on_command_line, header.notes)),
+            "notes": list(map(for_cli, header.notes)),
         }
         for header in headers
     ]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from poolcli.errors import PoolError
-from poolcli.message_fields import on_command_line, printable
+from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
     from poolcli.pooling.outcome import Outcome
@@ -27,7 +27,7 @@ Bytes = Callable[[int, int], None]
 
 def complain(error: PoolError) -> None:
     """Writes the error, after whatever standard output holds."""
-    _complain(error.typed)
+    _complain(error.cli_message)
 
 
 def complain_of_all(errors: Iterable[PoolError]) -> None:
@@ -41,15 +41,15 @@ def complain_of_all(errors: Iterable[PoolError]) -> None:
         alike[same] = first, count, places
     for bare, (first, count, places) in alike.items():
         more = f" and {count - NAMED} more" if count > NAMED else ""
-        _complain(on_command_line(first if count < 2 else f"{', '.join(places)}{more}: {bare}"))
+        _complain(for_cli(first if count < 2 else f"{', '.join(places)}{more}: {bare}"))
 
 
 def refuse(error: PoolError, arguments: Sequence[str]) -> None:
     """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
-    from poolcli.cli.program import command_named, made
+    from poolcli.cli.program import find_command, made
 
-    name = command_named(arguments[0]) if arguments else None
-    error = error.to([each.name for each in made(name).taken]) if name else error  # offers what the command has
+    name = find_command(arguments[0]) if arguments else None
+    error = error.for_fields([each.name for each in made(name).taken]) if name else error  # offers what the command has
     if "--json" in arguments:
         from poolcli.report.as_json import error_document, to_json
 

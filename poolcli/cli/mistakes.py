@@ -9,12 +9,21 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from poolcli.cli.operators import OPERATOR_WORDS, adaptive, operator_called, operator_named, sliding
-from poolcli.cli.program import COMMANDS, OF_THE_PROGRAM, Parameter, made, settings
+from poolcli.cli.operators import OPERATOR_HELP, adaptive, find_operator, parse_operator, sliding
+from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, Parameter, made, settings
 from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.suggestions import COMMANDS_MEANT, FACTORS, OPPOSITES, REASONS, SETTINGS, WIDTH_FIRST, did_you_mean, listed
+from poolcli.suggestions import (
+    COMMANDS_MEANT,
+    FACTORS,
+    OPPOSITES,
+    REASONS,
+    SETTINGS,
+    WIDTH_FIRST,
+    did_you_mean,
+    join_words,
+)
 
 GLOBAL = "global"
 OUTPUT, WINDOW = ("-o", "--output", "-n", "--dry-run"), ("-k", "--kernel", "--kernel-size", "--output-size")
@@ -61,7 +70,7 @@ def no_option(command: str, word: str, words: Sequence[str]) -> RequestError:
 
 def no_value(command: str, flag: str, found: str, words: Sequence[str]) -> RequestError:
     """The refusal of a value behind a flag: -q 90 is the quality of an image elsewhere."""
-    lossy = command in OPERATOR_WORDS and any(word.lower().endswith((".jpg", ".jpeg", ".webp")) for word in words)
+    lossy = command in OPERATOR_HELP and any(word.lower().endswith((".jpg", ".jpeg", ".webp")) for word in words)
     meant = f"--quality {found}" if flag == "-q" and lossy else f"{flag} alone"
     return RequestError(f"{flag} takes no value (found {found}); write {meant}")
 
@@ -75,7 +84,7 @@ def no_command(words: Sequence[str]) -> RequestError:
     if word.startswith("-") and named in rest:
         return RequestError(f"the command comes first; write {_completed(named, others)}")
     if word.startswith("-"):
-        meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, OF_THE_PROGRAM)
+        meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, PROGRAM_OPTIONS)
         meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
         return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
     if os.path.lexists(word) or word.lower().endswith(_suffixes("reads")):
@@ -88,7 +97,7 @@ def no_command(words: Sequence[str]) -> RequestError:
         )
     if known:
         return RequestError(f"there is no command {word}; write {_filled_line(known, rest)}")
-    end = did_you_mean(word, [*COMMANDS, "help"]) or f"; there are {listed(COMMANDS, 'and')}"
+    end = did_you_mean(word, [*COMMANDS, "help"]) or f"; there are {join_words(COMMANDS, 'and')}"
     return RequestError(f"there is no command {word}{end}")
 
 
@@ -118,11 +127,11 @@ def _refuse_no_operator(first: str, words: Sequence[str]) -> None:
     if first.lower().startswith(GLOBAL):
         line = _completed("shape", [adaptive(first), *_without(rest, *OF_WINDOWS)])
         raise RequestError(f"there is no operator {first}; write {line}")
-    if not operator_named(first) and (is_number_list(first) or os.path.lexists(first)):
-        op = next((word for word in rest if operator_named(word)), "avg")
+    if not find_operator(first) and (is_number_list(first) or os.path.lexists(first)):
+        op = next((word for word in rest if find_operator(word)), "avg")
         line = shlex.join([op, first, *(word for word in rest if word != op)])
         raise RequestError(f"the operator comes before the shape; write poolcli shape {line}")
-    operator_called(first)
+    parse_operator(first)
 
 
 def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:
@@ -131,7 +140,7 @@ def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Seq
     if not all(word.isdecimal() for word in left) or not all(map(is_number_list, lengths)):
         return
     others = [word for word in words if word not in (*placed, *left)]
-    option = "--output-size" if "output_size" in attribute_names(operator_called(placed[0])) else "--kernel"
+    option = "--output-size" if "output_size" in attribute_names(parse_operator(placed[0])) else "--kernel"
     if "," in lengths[0] and len(left) == 1 and {option, option[1:3]}.isdisjoint(others):
         line = shlex.join([*placed, option, left[0], *others])
         raise RequestError(f"{left[0]} is a value without its option; write poolcli shape {line}")
@@ -150,7 +159,7 @@ def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) ->
     for template in templates:
         other, _, setting = template.removeprefix("@").partition(" ")
         takes_size = _takes(command, "--output-size")
-        if other != template.split()[0] and command in OPERATOR_WORDS and takes_size != other.startswith("adaptive"):
+        if other != template.split()[0] and command in OPERATOR_HELP and takes_size != other.startswith("adaptive"):
             rest = shlex.join(_without(words, plain, *OF_WINDOWS))
             pools = adaptive(command) if other.startswith("adaptive") else sliding(command)
             return f"poolcli {pools} {rest} {_filled(setting, typed)}"
@@ -227,11 +236,11 @@ def _takes(command: str, name: str) -> bool:
 
 
 def _of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
-    others = [each for each in others if each in OPERATOR_WORDS] or others
+    others = [each for each in others if each in OPERATOR_HELP] or others
     own = next((each for each in ("--kernel", "--output-size") if _takes(command, each)), "")
-    is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_WORDS
+    is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_HELP
     instead = f"{command} uses {own}" if is_window and own else "leave it out"
-    return RequestError(f"{command} has no {name}, which is an option of {listed(others, 'and')}; {instead}")
+    return RequestError(f"{command} has no {name}, which is an option of {join_words(others, 'and')}; {instead}")
 
 
 def _placed(command: str, plain: str, taken: Sequence[Parameter], words: Sequence[str]) -> str:
@@ -257,25 +266,25 @@ def _filled_line(template: str, rest: Sequence[str]) -> str:
     """The line of a template with what was typed in the places of its names; they stay where there is nothing."""
     files = [word for word in rest if os.path.lexists(word)]
     found, shapes = iter(files), (word for word in rest if word in files or is_number_list(word))
-    typed = {"OP": next((op for op in map(operator_named, rest) if op), "avg"), "SHAPE": next(shapes, "SHAPE")}
+    typed = {"OP": next((op for op in map(find_operator, rest) if op), "avg"), "SHAPE": next(shapes, "SHAPE")}
     command, *words = (
         next(found, word) if word in ("INPUT", "MODEL", "FOLDER") else typed.get(word, word)
         for word in template.split()
     )
     outputs = [word for word in rest if word not in files and word.lower().endswith(_suffixes("writes"))]
     output = rest[rest.index("-o") + 1] if "-o" in rest[:-1] else next(iter(outputs), "")
-    return _completed(command, [*words, "-o", output] if output and command in OPERATOR_WORDS else words)
+    return _completed(command, [*words, "-o", output] if output and command in OPERATOR_HELP else words)
 
 
 def _completed(command: str, words: Sequence[str]) -> str:
     """The line of a command that pools, with an output and a window where they are missing; any other as it is."""
     line = [command, *words]
     names = {word.partition("=")[0] if word[:2] == "--" else word[:2] for word in words}
-    if command in OPERATOR_WORDS and names.isdisjoint(OUTPUT):
+    if command in OPERATOR_HELP and names.isdisjoint(OUTPUT):
         able = _suffixes("writes")
         suffix = next((suffix for word in words if (suffix := Path(word).suffix.lower()) in able), "")
         line += ["-o", f"pooled{suffix}" if suffix else "OUTPUT"]
-    op = next((word for word in line[:2] if word in OPERATOR_WORDS), "")
+    op = next((word for word in line[:2] if word in OPERATOR_HELP), "")
     if op and names.isdisjoint(WINDOW):
         line += ["--output-size", "1"] if op.startswith("adaptive") else ["-k", "2"]
     return f"poolcli {shlex.join(line)}"

@@ -22,7 +22,7 @@ class Words:
     also: tuple[str, ...] = ()
 
 
-OPERATOR_WORDS = {
+OPERATOR_HELP = {
     "avg": Words(
         "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
         (
@@ -130,15 +130,15 @@ _BEHIND = re.compile(r"pool(ing)?(\d?d?\d*)$")
 _JOINTS = re.compile(r"[-_]")
 
 
-def operator_called(word: str, name: str = "op") -> str:
+def parse_operator(word: str, name: str = "op") -> str:
     """The operator that people mean by `word`, the value of the field `name`; refuses what is none.
 
-    >>> operator_called("mean"), operator_called("MaxPool-14"), operator_called("F.adaptive_avg_pool2d")
+    >>> parse_operator("mean"), parse_operator("MaxPool-14"), parse_operator("F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
     if word.lower().startswith("global"):
         raise RequestError(f"{field(name)} is {word!r}; write {adaptive(word)} with {field('output_size', 1)}")
-    return operator_named(word) or one_of(name, word, tuple(OPERATOR_WORDS))
+    return find_operator(word) or one_of(name, word, tuple(OPERATOR_HELP))
 
 
 def adaptive(word: str) -> str:
@@ -151,10 +151,10 @@ def sliding(op: str) -> str:
     return "max" if "max" in op else "avg"
 
 
-def operator_named(word: str) -> str | None:
+def find_operator(word: str) -> str | None:
     """The same; None for what is no operator."""
     plain = _BEHIND.sub("", _joined(word.rpartition(".")[2]))
-    return next((op for op, row in OPERATOR_WORDS.items() if plain in map(_joined, (op, *row.also))), None)
+    return next((op for op, row in OPERATOR_HELP.items() if plain in map(_joined, (op, *row.also))), None)
 
 
 def _joined(word: str) -> str:

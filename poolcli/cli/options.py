@@ -18,10 +18,10 @@ from poolcli.cli.program import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, opt
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.ops import OPERATORS
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
-_DIALECTS = listed(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
+_DIALECTS = join_words(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
 # Names without a character that a shell would interpret: what completes a word may be evaluated by the shell.
 _PLAIN = re.compile(r"[\w/.@%+=,-]+")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Annotated
 
-from poolcli.cli.operators import OPERATOR_WORDS
+from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Dtype, MakesArrays, Windows, complete_inputs
 from poolcli.cli.program import FILES, RESULT, RUN, argument, command, option
 from poolcli.cli.values import attribute_names
@@ -92,7 +92,7 @@ def _not_offered(op: str) -> list[str]:
     return [*others, *(name for name, has in offered.items() if not has)]
 
 
-for _op, _words in OPERATOR_WORDS.items():
+for _op, _words in OPERATOR_HELP.items():
     _window = "--output-size S" if issubclass(OPERATORS[_op], BinAttributes) else "-k K"
 
     @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered(_op))

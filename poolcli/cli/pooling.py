@@ -28,10 +28,10 @@ from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.formats.table import FORMATS
-from poolcli.message_fields import field, on_command_line, printable
+from poolcli.message_fields import field, for_cli, printable
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
-from poolcli.runs import choose_executor, run_all, shared_out
+from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
 from poolcli.runs.outputs import WORD, plan_jobs
 from poolcli.system.signals import Stopped
@@ -65,7 +65,7 @@ def pool(name: str, request: PoolOptions) -> int:
     refuse_existing(jobs, settings)
     if not request.quiet:
         compiled.announce = say
-    reporter = _Reporter(request, op, found.several, found.passed_over)
+    reporter = _Reporter(request, op, found.several, found.ignored)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)
     except Stopped as stop:
@@ -83,7 +83,7 @@ def _run(
     """Runs the jobs and reports them; returns the outcomes of the first few, in their order, for a preview."""
     previewed = jobs[:PREVIEWED] if request.preview else []
     seen: dict[Job, Outcome] = {}
-    count, settings = shared_out(settings, len(jobs), request.jobs)
+    count, settings = divide_cores(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (
@@ -145,13 +145,13 @@ def _manifest_folder(output: str | None, several: bool, settings: Settings) -> s
 class _Reporter:
     """Reports the outcomes of one run, on stdout; on stderr, and only when asked for, where stdout has the result."""
 
-    def __init__(self, request: PoolOptions, op: Attributes, several: bool, passed_over: Sequence[str] = ()) -> None:
+    def __init__(self, request: PoolOptions, op: Attributes, several: bool, ignored: Sequence[str] = ()) -> None:
         self._request, self._op, self._several = request, op, several
         self._taken = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._taken else sys.stdout
         self._planned = list[Outcome]()
         self._lists = request.dry_run and not (request.quiet or request.verbose or request.json)
-        self.tally = Tally(passed_over)
+        self.tally = Tally(ignored)
 
     def add(self, outcome: Outcome) -> None:
         """Counts one more outcome, and reports it where that is wanted."""
@@ -193,7 +193,7 @@ class _Reporter:
         if plan is not None and plan.guessed:
             doubts = [fact.message for fact in plan.doubts]
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
-            say(f"{outcome.job.source}: {'; '.join(map(on_command_line, assumed))}")
+            say(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
 
     def _print_json(self, outcome: Outcome) -> None:
         from poolcli.report.as_json import outcome_document, to_json
@@ -202,10 +202,10 @@ class _Reporter:
             print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
 
     def _name_passed_over(self) -> None:
-        from poolcli.report.outcome import not_taken
+        from poolcli.report.outcome import ignored_note
 
-        if self.tally.passed_over:
-            say(not_taken(self.tally.passed_over))
+        if self.tally.ignored:
+            say(ignored_note(self.tally.ignored))
 
     def _sum_up(self) -> None:
         from poolcli.report.console import show

@@ -15,10 +15,10 @@ from typer.main import get_command
 
 from poolcli import __version__
 from poolcli.arguments import one_of
-from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_named
+from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import field, for_cli
 from poolcli.suggestions import FLAGS, OTHER_NAMES
 from poolcli.system.lazy_imports import gc_disabled
 
@@ -29,10 +29,10 @@ USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS = (
     "Usual options", "Windows", "Result", "Explain", "Files", "Run and report",
 )  # fmt: skip
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-OF_THE_PROGRAM = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
+PROGRAM_OPTIONS = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
 # The table of commands: the module of `poolcli.cli` that declares each, its panel in the help, and what it does.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    **{op: ("pool", POOL, words.text) for op, words in OPERATOR_WORDS.items()},
+    **{op: ("pool", POOL, words.text) for op, words in OPERATOR_HELP.items()},
     "pyramid": ("pyramid", ARRAYS, "Write an OME-Zarr pyramid: an array and downsampled levels."),
     "merge": ("maintenance", ARRAYS, "Combine the shards of a finished run."),
     "shape": ("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
@@ -99,8 +99,8 @@ class Parameter:
 
     def read(self, value: str) -> str:
         """A value as Typer knows it: one of the option's words in whatever spelling, or a number."""
-        if self.words == tuple(OPERATOR_WORDS):
-            return operator_called(value, self.name)
+        if self.words == tuple(OPERATOR_HELP):
+            return parse_operator(value, self.name)
         if self.words:
             alias = dtype_from_alias(value) if self.words == tuple(DTYPES) else None
             return alias or one_of(self.name, value, self.words)
@@ -204,7 +204,7 @@ class Program(TyperGroup):
         return TyperCommand(cmd_name, help=text, rich_help_panel=panel) if text else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = command_named(args[0])
+        name = find_command(args[0])
         return (name, made(name), args[1:]) if name else super().resolve_command(ctx, args)
 
 
@@ -246,9 +246,9 @@ def program() -> Any:
     return get_command(app)
 
 
-def command_named(word: str) -> str | None:
+def find_command(word: str) -> str | None:
     """The command that people mean by `word`, whatever name they have for it; None where there is none."""
-    return next((name for name in (word, word.lower()) if name in COMMANDS), None) or operator_named(word)
+    return next((name for name in (word, word.lower()) if name in COMMANDS), None) or find_operator(word)
 
 
 def _show_no_types(params: Sequence[Any]) -> None:
@@ -331,7 +331,7 @@ def settings(taken: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
     """The flags of other frameworks that stand for settings of options that a command takes, true and false."""
     own = {each.name for each in taken}, {flag for each in taken for flag in each.names}
     return {
-        f"--{flag}": (on_command_line(field(name, true)), on_command_line(field(name, false)))
+        f"--{flag}": (for_cli(field(name, true)), for_cli(field(name, false)))
         for flag, (name, true, false) in FLAGS.items()
         if name in own[0] and f"--{flag}" not in own[1]
     }

@@ -100,7 +100,7 @@ def pyramid(request: PyramidOptions) -> int:
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
             others = {each.name for each in fields(PyramidOptions)} - {"all"}  # which is for plates and series alone
-            raise failure(error, source.path).to(others) from error
+            raise failure(error, source.path).for_fields(others) from error
     from poolcli.report.outcome import pyramid_document, pyramid_view
 
     request.answer(partial(pyramid_document, found, made), partial(pyramid_view, found, made, request.dry_run))

@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poolcli.cli.operators import OPERATOR_WORDS, operator_named
+from poolcli.cli.operators import OPERATOR_HELP, find_operator
 from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
@@ -30,7 +30,7 @@ from poolcli.message_fields import field
 from poolcli.nodata import Missing, min_count_from
 from poolcli.pooling.colour import Limits
 from poolcli.pooling.outcome import Job, Settings, existing_outputs
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
@@ -188,10 +188,12 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))
         name = next((each for each in parts if os.path.lexists(" ".join(each))), None)
         if name:
-            raise RequestError(f"{listed(name, 'and')} are not files; write {shlex.quote(' '.join(name))} in quotes")
-        both = f"adaptive-{operator_named(word)}"
-        instead = f"write {both} in one word, or leave it out" if both in OPERATOR_WORDS else "leave it out"
-        _refuse(operator_named(word), f"{word} is not a file, and the operator is {op} already; {instead}")
+            raise RequestError(
+                f"{join_words(name, 'and')} are not files; write {shlex.quote(' '.join(name))} in quotes"
+            )
+        both = f"adaptive-{find_operator(word)}"
+        instead = f"write {both} in one word, or leave it out" if both in OPERATOR_HELP else "leave it out"
+        _refuse(find_operator(word), f"{word} is not a file, and the operator is {op} already; {instead}")
         own = field("output_size" if request.output_size else "kernel", word)
         _refuse(is_number_list(word), f"{word} is not a file; if it is a value, its option is missing, as in {own}")
         output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"

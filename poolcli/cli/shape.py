@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli.operators import OPERATOR_WORDS, operator_called, operator_named
+from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
 from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
 from poolcli.cli.values import attributes_of, is_number_list, operator_of, parse_numbers, refuse_shape
@@ -31,7 +31,7 @@ OF_FILES = ("dataset", "pages", "max_pixels", "allow_external")  # what a typed 
 class ShapeOptions(Windows, ReadsHeaders):
     """What `shape` takes."""
 
-    op: Annotated[str, argument("OP", words=tuple(OPERATOR_WORDS), help="Operator: avg, max, adaptive-avg, ...")]
+    op: Annotated[str, argument("OP", words=tuple(OPERATOR_HELP), help="Operator: avg, max, adaptive-avg, ...")]
     shape: Annotated[str, argument(
         "SHAPE|FILE", complete=complete_inputs, example="1,3,32,32", help="A shape such as 1,3,32,32, or a file.",
     )]
@@ -103,7 +103,7 @@ class ChainOptions(Reporting):
 )
 def shape(asked: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
-    request = replace(asked, op=operator_called(asked.op))
+    request = replace(asked, op=parse_operator(asked.op))
     _refuse_without_effect(request)
     if request.solve:
         return _solve(request, request.solve)
@@ -283,5 +283,5 @@ def _layer(text: str) -> str:
     if word.startswith("global"):
         name = "global-max" if "max" in word else "global-avg"
     else:
-        name = "conv" if re.fullmatch(r"conv[123]?d?", word) else operator_named(name) or name
+        name = "conv" if re.fullmatch(r"conv[123]?d?", word) else find_operator(name) or name
     return name + colon + rest

@@ -15,7 +15,7 @@ from poolcli.layouts import fit_from
 from poolcli.message_fields import BOTH_ENDS, field
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, with_both_ends
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
 _JOINTS = tuple(",xX×")
@@ -150,7 +150,7 @@ def operator_of(op: str, given: Mapping[str, Any]) -> Attributes:
 
 def _of_others(op: str, name: str, value: object) -> RequestError:
     """The refusal of an attribute that other operators have."""
-    others = listed([other for other in OPERATORS if name in attribute_names(other)], "and")
+    others = join_words([other for other in OPERATORS if name in attribute_names(other)], "and")
     own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
     named = field(name, value if isinstance(value, bool) else None)

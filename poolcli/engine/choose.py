@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
 from poolcli.dtypes import lookup
-from poolcli.errors import PoolError, RequestError, said_by
+from poolcli.errors import PoolError, RequestError, error_text
 from poolcli.plan import Plan
 from poolcli.plan.attributes import is_known
 from poolcli.plan.plan import EXACT
@@ -184,7 +184,7 @@ def kernel_errors() -> Iterator[None]:
     except (PoolError, MemoryError):
         raise
     except Exception as error:
-        kind, text = type(error).__name__, said_by(error)
+        kind, text = type(error).__name__, error_text(error)
         reason = kind if text == kind else f"{kind}: {text}"
         raise KernelError(f"numba cannot compile kernels here ({reason}); use engine numpy or auto") from error
 

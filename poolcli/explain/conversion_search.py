@@ -13,7 +13,7 @@ from poolcli.explain.equivalence import equivalents, one_divisor, ratio, reads_s
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 
@@ -43,8 +43,8 @@ def told(searched: Searched | None) -> Iterator[str]:
     if searched is None:
         return
     words = (("auto_pad", searched.auto_pad), ("rounding_type", searched.rounding_type))
-    tried = "".join(f"; {name} {listed(found, 'and')}" for name, found in words if found)
-    yield f"searched: {listed(searched.operators, 'and')}{tried}"
+    tried = "".join(f"; {name} {join_words(found, 'and')}" for name, found in words if found)
+    yield f"searched: {join_words(searched.operators, 'and')}{tried}"
     alike: dict[str, list[str]] = {}
     for axis in searched.axes:
         alike.setdefault(_numbers_text(axis), []).append(axis.axis)

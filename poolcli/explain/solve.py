@@ -16,7 +16,7 @@ from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import SlidingAttributes, with_both_ends
 from poolcli.plan.resolve import check_lengths
-from poolcli.suggestions import did_you_mean, listed
+from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
 USUAL = 11  # kernels and strides up to this are always tried
@@ -130,7 +130,7 @@ def question(
     """What is asked; refuses operators without a kernel and numbers that fit no axis."""
     record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
     if not issubclass(record, SlidingAttributes):
-        able = listed((name for name, each in OPERATORS.items() if issubclass(each, SlidingAttributes)), "and")
+        able = join_words((name for name, each in OPERATORS.items() if issubclass(each, SlidingAttributes)), "and")
         raise RequestError(f"{op} takes its output size as an option; {field('solve')} is for {able}")
     names = {own.name for own in fields(record)}
     for name in given:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
-from poolcli.errors import QUOTES, FileError, RequestError, said_by
+from poolcli.errors import QUOTES, FileError, RequestError, error_text
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import need
 
@@ -166,7 +166,7 @@ async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any
 
 def not_reached(error: Exception) -> str:
     """What a message says of whatever an object store raised."""
-    return f"cannot be reached: {said_by(error).strip(QUOTES)}"
+    return f"cannot be reached: {error_text(error).strip(QUOTES)}"
 
 
 BLOCK = 2**18  # bytes of one read

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from errno import EINVAL
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.errors import FileError, said_by
+from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
 from poolcli.formats.atomic import byte_stream
 from poolcli.formats.checks import check_expansion, check_members, chosen, one_line
@@ -151,5 +151,5 @@ def _translated(path: str) -> AbstractContextManager[None]:
 
 def _said(error: Exception) -> str:
     damaged = isinstance(error, OSError) and error.errno == EINVAL  # a place before the start of the file
-    said = "its directory is damaged" if damaged else getattr(error, "strerror", None) or said_by(error)
+    said = "its directory is damaged" if damaged else getattr(error, "strerror", None) or error_text(error)
     return f"is not a readable .npz file ({said})"

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats import atomic
 from poolcli.formats.checks import named
 from poolcli.formats.records import slices
@@ -343,7 +343,7 @@ def _overwrites(path: str, note: Path) -> bool:
     try:
         return json.loads(note.read_text())["overwrite"] is True
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
+        raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
 
 
 def _remove_notes(folder: str) -> None:

@@ -16,7 +16,7 @@ from poolcli.explain.compare_dialects import compare_dialects, deviations
 from poolcli.explain.convert import convert
 from poolcli.formats.checks import memory_limit_of
 from poolcli.layouts import default_layout
-from poolcli.message_fields import as_typed, field, marked, marked_message
+from poolcli.message_fields import field, marked, marked_message, option_value
 from poolcli.models.layer import (
     EXPORT_FROZEN,
     EXPORT_KERAS,
@@ -258,11 +258,11 @@ def _readings(op: SlidingAttributes) -> Iterator[tuple[str, str, Attributes]]:
             yield f"auto_pad {word}", op.auto_pad, replace(op, auto_pad=word)
     bare = replace(op, pads_begin=0, pads_end=0)
     if bare != op and op.auto_pad == "explicit":
-        yield "no padding", f"pads {as_typed(op.pads_begin)} and {as_typed(op.pads_end)}", bare
+        yield "no padding", f"pads {option_value(op.pads_begin)} and {option_value(op.pads_end)}", bare
     if op.strides != op.kernel:
-        yield "the kernel as strides", f"strides {as_typed(op.strides)}", replace(op, strides=op.kernel)
+        yield "the kernel as strides", f"strides {option_value(op.strides)}", replace(op, strides=op.kernel)
     if (op.dilations if isinstance(op.dilations, int) else max(op.dilations)) > 1:
-        yield "no dilation", f"dilations {as_typed(op.dilations)}", replace(op, dilations=1)
+        yield "no dilation", f"dilations {option_value(op.dilations)}", replace(op, dilations=1)
 
 
 def _warnings(layer: Layer, made: Pooled, against: str | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from poolcli.explain.convert import ONLY_THIS_SIZE, convert
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.formats import ReadOptions, holds_several, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
-from poolcli.message_fields import as_typed, field, marked_message
+from poolcli.message_fields import field, marked_message, option_value
 from poolcli.models.layer import (
     Layer,
     Whole,
@@ -65,8 +65,8 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     if recorded.shape != shape:
         other = _answer_of(layer, op, plan, x, recorded)
         raise RequestError(
-            f"{path}: output is {as_typed(recorded.shape)}, but layer {layer.name} makes {as_typed(shape)} "
-            f"of input {as_typed(x.shape)}" + (f"; it equals the result of {other}" if other else "")
+            f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
+            f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(_run(plan, x).reshape(shape), recorded, plan)
     return replace(found, answer_of=_answer_of(layer, op, plan, x, recorded)) if found.off else found
@@ -82,7 +82,9 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
     )
     if not fits:
-        raise RequestError(f"{path}: input is {as_typed(x.shape)}, but layer {layer.name} takes {as_typed(stated)}")
+        raise RequestError(
+            f"{path}: input is {option_value(x.shape)}, but layer {layer.name} takes {option_value(stated)}"
+        )
     layout = layer.layout or default_layout(x.ndim)
     sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
     op = layer.op.over(sizes) if isinstance(layer.op, Whole) else layer.op

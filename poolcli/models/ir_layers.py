@@ -10,7 +10,7 @@ from typing import Any
 
 from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
 from poolcli.errors import RequestError
-from poolcli.message_fields import in_python
+from poolcli.message_fields import for_python
 from poolcli.models.layer import InvalidError, Layer, Shape, Whole, counted, is_pooling, made, meant, spatial_layout
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes
@@ -182,7 +182,7 @@ def layer_of(found: Found, second: Second) -> Layer | None:
     except InvalidError as error:
         invalid = error.told
     except RequestError as error:
-        problem = in_python(error.message)
+        problem = for_python(error.message)
     return Layer(
         name=found.name,
         type=found.type,

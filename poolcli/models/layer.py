@@ -13,7 +13,7 @@ from poolcli.arguments import per_axis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
-from poolcli.message_fields import in_words, without_hints
+from poolcli.message_fields import for_model_file, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
 from poolcli.windows import ceil_div, extent
@@ -155,7 +155,7 @@ WORDS = {
 
 def in_words_of(framework: str, message: str) -> str:
     """The message as whoever changes the model's file reads it."""
-    return in_words(without_hints(message), WORDS[framework])
+    return for_model_file(without_hints(message), WORDS[framework])
 
 
 class InvalidError(RequestError):

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from poolcli.dialects.onnx import WORDS
-from poolcli.message_fields import as_typed
+from poolcli.message_fields import option_value
 from poolcli.models.layer import (
     InvalidError,
     Layer,
@@ -196,7 +196,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         op=op,
         problem=problem,
         invalid=invalid,
-        given={name: "?" if value is None else as_typed(value) for name, value in data.items()},
+        given={name: "?" if value is None else option_value(value) for name, value in data.items()},
         input_shape=shape,
         declared_shape=node.declared.get(result),
         layout=layout,

@@ -12,7 +12,7 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_members
-from poolcli.message_fields import as_typed, field
+from poolcli.message_fields import field, option_value
 from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same, sliced
 from poolcli.models.layer import (
     EXPORT_KERAS,
@@ -192,7 +192,7 @@ def _layers(
     shared: dict[str, Any] = {
         "name": result, "type": target[1], "version": "aten", "framework": "PyTorch", "input_shape": shape,
         "declared_shape": shapes.get(result),
-        "given": {name: as_typed(value) for name, value in data.items() if value is not None},
+        "given": {name: option_value(value) for name, value in data.items() if value is not None},
     }  # fmt: skip
     if UNCHECKED.fullmatch(target[1]):
         return [Layer(**shared, problem=f"{target[1]} is not checked")]

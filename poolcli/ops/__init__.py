@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolcli.ops.api import suggests_names
+from poolcli.ops.api import with_name_suggestions
 from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool, adaptive_avg_pool, area_pool, avg_pool
 from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
 from poolcli.ops.statistics import (
@@ -62,4 +62,4 @@ OPERATORS = {record.name: record for record in RECORDS}
 _OWN_TYPE = ("element", "number")
 LEVELLING = tuple(r.name for r in RECORDS if issubclass(r, SlidingAttributes) and r.reducer.result in _OWN_TYPE)
 for _record in RECORDS:
-    _record.__init__ = suggests_names(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass
+    _record.__init__ = with_name_suggestions(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass

@@ -207,7 +207,7 @@ def _level_of_caller() -> int:
     return level
 
 
-def suggests_names(function: Callable[P, R], title: str = "") -> Callable[P, R]:
+def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable[P, R]:
     """Makes a function answer unknown keywords with a suggestion; `title` is its name in the message."""
 
     @wraps(function)
@@ -224,7 +224,7 @@ def suggests_names(function: Callable[P, R], title: str = "") -> Callable[P, R]:
     return call
 
 
-def function_of(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
+def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
     """Completes the function of `record` with what it has in common with `other`: in the place of `**options` the
     keywords that the record takes, and the parameters and sections that its docstring does not have itself.
     """
@@ -244,7 +244,7 @@ def function_of(record: type[Attributes], other: Callable[..., Any]) -> Callable
             parameters = {entries[name]: None for name in made.parameters}  # of several names once
             mine["Parameters"] = "\n".join(("Parameters\n----------", *parameters))
             function.__doc__ = "\n\n".join((theirs | mine).values())
-        found: Any = suggests_names(function)
+        found: Any = with_name_suggestions(function)
         found.__signature__ = made
         return cast("Function", found)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.ops.api import BinOptions, Single, function_of, made, pooled, run, suggests_names
+from poolcli.ops.api import BinOptions, Single, made, operator_function, pooled, run, with_name_suggestions
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
 from poolcli.windows import Bins, cells
 
@@ -24,7 +24,7 @@ class AvgPool(DividingAttributes, Single):
     reducer: ClassVar[Reducer] = MEAN
 
 
-@suggests_names
+@with_name_suggestions
 def avg_pool(
     x: Given,
     kernel: PerAxis,
@@ -137,7 +137,7 @@ class AdaptiveAvgPool(BinAttributes, Single):
     reducer: ClassVar[Reducer] = MEAN
 
 
-@function_of(AdaptiveAvgPool, avg_pool)
+@operator_function(AdaptiveAvgPool, avg_pool)
 def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
     """Average adaptive windows, to a given output size.
 
@@ -186,7 +186,7 @@ class AreaPool(BinAttributes, Single):
         return cells(size, output)
 
 
-@function_of(AreaPool, adaptive_avg_pool)
+@operator_function(AreaPool, adaptive_avg_pool)
 def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
     """Average the area of each output cell, to a given output size.
 

@@ -13,7 +13,7 @@ from poolcli.ops.api import (
     PickingOptions,
     SlidingOptions,
     asked_for,
-    function_of,
+    operator_function,
     pooled,
 )
 from poolcli.ops.avg import avg_pool
@@ -48,7 +48,7 @@ def max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@function_of(MaxPool, avg_pool)
+@operator_function(MaxPool, avg_pool)
 def max_pool(
     x: Given, kernel: PerAxis, *, axis: int | None = None, index_element_type: IndexType = "i64",
     return_indices: bool = False, **options: Unpack[SlidingOptions],
@@ -114,7 +114,7 @@ def adaptive_max_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@function_of(AdaptiveMaxPool, max_pool)
+@operator_function(AdaptiveMaxPool, max_pool)
 def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
 ) -> Array | tuple[Array, Array]:
@@ -177,7 +177,7 @@ def min_pool(
 ) -> Array | tuple[Array, Array]: ...
 
 
-@function_of(MinPool, max_pool)
+@operator_function(MinPool, max_pool)
 def min_pool(
     x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
 ) -> Array | tuple[Array, Array]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from poolcli.arguments import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.api import Single, SlidingOptions, function_of, pooled
+from poolcli.ops.api import Single, SlidingOptions, operator_function, pooled
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
@@ -38,7 +38,7 @@ class LpPool(SlidingAttributes, Single):
         return replace(NORM, power=self.p, signed=signed, divides=signed)
 
 
-@function_of(LpPool, avg_pool)
+@operator_function(LpPool, avg_pool)
 def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[SlidingOptions]) -> Array:
     """Take the p-norm of each window: the p-th root of the sum of abs(x)**p.
 
@@ -80,7 +80,7 @@ class MedianPool(SlidingAttributes, Single):
     rules_of: ClassVar[str | None] = "max"
 
 
-@function_of(MedianPool, avg_pool)
+@operator_function(MedianPool, avg_pool)
 def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
     """Take the median of each window.
 
@@ -122,7 +122,7 @@ class ModePool(SlidingAttributes, Single):
     rules_of: ClassVar[str | None] = "max"
 
 
-@function_of(ModePool, median_pool)
+@operator_function(ModePool, median_pool)
 def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
     """Take the most frequent value (mode) of each window, for label maps.
 
@@ -167,7 +167,7 @@ class StdPool(SlidingAttributes, Single):
         return replace(DEVIATION, ddof=self.ddof)
 
 
-@function_of(StdPool, median_pool)
+@operator_function(StdPool, median_pool)
 def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[SlidingOptions]) -> Array:
     """Take the standard deviation of each window.
 
@@ -207,7 +207,7 @@ class SumPool(SlidingAttributes, Single):
     rules_of: ClassVar[str | None] = "max"
 
 
-@function_of(SumPool, median_pool)
+@operator_function(SumPool, median_pool)
 def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
     """Add up each window.
 

@@ -11,7 +11,7 @@ from poolcli.dialects import IndexBase
 from poolcli.dtypes import lookup
 from poolcli.layouts import named_shape, other_layouts
 from poolcli.message_fields import field as shown
-from poolcli.message_fields import in_python
+from poolcli.message_fields import for_python
 from poolcli.nodata import MinCount, Missing
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells
@@ -39,7 +39,7 @@ class Fact:
     result: str | None = None
 
     def __str__(self) -> str:
-        return in_python(self.message)
+        return for_python(self.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class Outcome:
     lost: bool = False
 
 
-def sendable(outcome: Outcome) -> Outcome:
+def picklable(outcome: Outcome) -> Outcome:
     """The outcome for another process: its errors say all that is known, without the exceptions that caused them.
 
     tblib, which distributed loads, pickles those too, and some of zarr's cannot be made again from their pickles.
@@ -179,7 +179,7 @@ class Tally:
     names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
     """
 
-    passed_over: Sequence[str] = ()
+    ignored: Sequence[str] = ()
     done: int = 0
     skipped: int = 0
     notes: dict[str, Noted] = field(default_factory=dict)

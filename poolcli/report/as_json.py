@@ -13,7 +13,7 @@ from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import window
-from poolcli.message_fields import as_typed, field, on_command_line
+from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome
@@ -43,7 +43,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "output": {"path": None, "shape": list(plan.output_shape), "dtype": plan.output_dtype, "layout": plan.layout},
         "axes": [axis_document(axis) for axis in plan.axes],
         "indices": None,
-        "notes": [on_command_line(fact.message) for fact in plan.facts],
+        "notes": [for_cli(fact.message) for fact in plan.facts],
         "engine": None,
         "threads": None,
         "seconds": None,
@@ -64,7 +64,7 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
         | {"path": job.source.path, "dataset": outcome.header.key if outcome.header else job.source.key},
         "output": output if stored else {"path": job.output},
         "indices": indices and {"path": indices.path, "dtype": indices.dtype},
-        "notes": ["skipped: the output exists"] if outcome.skipped else [*map(on_command_line, outcome.notes)],
+        "notes": ["skipped: the output exists"] if outcome.skipped else [*map(for_cli, outcome.notes)],
         "engine": outcome.engine,
         "threads": outcome.threads,
         "seconds": {phase: round(seconds, 6) for phase, seconds in outcome.seconds.items()},
@@ -74,7 +74,7 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
 
 def error_document(error: PoolError | None) -> dict[str, str | None] | None:
     """Kind, message and field (None where it is about none) of an error; None without one."""
-    return {"kind": error.kind, "message": error.typed, "field": error.field} if error else None
+    return {"kind": error.kind, "message": error.cli_message, "field": error.field} if error else None
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
                 if row.plan
                 else None,
                 "divisors": row.divisors,
-                "refusal": row.refusal and on_command_line(row.refusal),
+                "refusal": row.refusal and for_cli(row.refusal),
                 "chosen": row.chosen,
                 "differs": row.differs,
             }
@@ -142,7 +142,7 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     return {
         "like": like,
         "text": conversion.text,
-        "reason": conversion.reason and on_command_line(conversion.reason),
+        "reason": conversion.reason and for_cli(conversion.reason),
         "searched": conversion.searched and asdict(conversion.searched),
         "only_this_size": conversion.only_this_size,
     }
@@ -206,11 +206,11 @@ def options_of(op: Attributes) -> str:
     for name, value in values.items():
         if name in ("pads_begin", "pads_end"):
             if not same:
-                words.append(on_command_line(field(name, value)))
+                words.append(for_cli(field(name, value)))
             elif pads and name == "pads_begin":
-                words.append(f"-p {as_typed(pads)}")
+                words.append(f"-p {option_value(pads)}")
         elif value is not None and value != defaults[name]:
-            words.append(f"{SHORT[name]} {as_typed(value)}" if name in SHORT else on_command_line(field(name, value)))
+            words.append(f"{SHORT[name]} {option_value(value)}" if name in SHORT else for_cli(field(name, value)))
     return " ".join(words)
 
 

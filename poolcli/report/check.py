@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.explain.chain import Chain
-from poolcli.message_fields import field, on_command_line, printable
+from poolcli.message_fields import field, for_cli, printable
 from poolcli.models.check import Finding
 from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
@@ -47,15 +47,15 @@ def findings_view(
     listed = [finding for finding, _ in shown]
     parts: list[RenderableType] = [_table(listed)]
     if len(listed) < count:
-        parts.append(Text(f"and {count - len(listed):,} more, which {on_command_line(field('json'))} lists, too"))
+        parts.append(Text(f"and {count - len(listed):,} more, which {for_cli(field('json'))} lists, too"))
     remarks = grid(**NAMES)
     for finding in listed:
         name = Text(printable(finding.layer.name))
         if finding.reason:
-            told = f"{finding.verdict}: {on_command_line(finding.reason)}"
+            told = f"{finding.verdict}: {for_cli(finding.reason)}"
             remarks.add_row(name, Text(printable(told), style=STYLES[finding.verdict]))
         for warning in finding.warnings:
-            remarks.add_row(name, Text(on_command_line(warning), style="yellow"))
+            remarks.add_row(name, Text(for_cli(warning), style="yellow"))
     if remarks.row_count:
         parts += ["", remarks]
     rewritten = [there for _, there in shown if there]
@@ -105,7 +105,7 @@ def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[Written]) -> Tab
     """Each layer in the words of another framework, or why it has none."""
     table = grid(**NAMES)
     for finding, there in zip(findings, rewritten, strict=True):
-        none = f"none: {on_command_line(there.reason or '')}"
+        none = f"none: {for_cli(there.reason or '')}"
         text = Text(there.text) if there.text else Text(printable(none), style="yellow")
         table.add_row(Text(printable(finding.layer.name)), text)
         if there.note:
@@ -157,10 +157,10 @@ def _layer(finding: Finding) -> dict[str, Any]:
         "declared": finding.layer.declared_shape,
         "computed": finding.computed,
         "verdict": finding.verdict,
-        "reason": finding.reason and on_command_line(finding.reason),
-        "warnings": [on_command_line(warning) for warning in finding.warnings],
+        "reason": finding.reason and for_cli(finding.reason),
+        "warnings": [for_cli(warning) for warning in finding.warnings],
     }
 
 
 def _written(there: Written) -> dict[str, Any]:
-    return asdict(replace(there, reason=there.reason and on_command_line(there.reason)))
+    return asdict(replace(there, reason=there.reason and for_cli(there.reason)))

@@ -13,7 +13,7 @@ from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
-from poolcli.message_fields import escaped, on_command_line
+from poolcli.message_fields import escaped, for_cli
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ def notes_view(notes: Iterable[str]) -> Table:
     """Notes, one line each."""
     table = grid(style="yellow")
     for note in notes:
-        table.add_row("note", Text(on_command_line(note)))
+        table.add_row("note", Text(for_cli(note)))
     return table
 
 

@@ -22,7 +22,7 @@ from poolcli.explain.solve import Answer, Near, searched_for
 from poolcli.explain.steps import Window, explain, facts, window
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
-from poolcli.message_fields import field, on_command_line
+from poolcli.message_fields import field, for_cli
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import MEAN
@@ -131,7 +131,7 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
         mark = "=" if row.chosen else "*" if row.differs else ""
         style = "bold" if row.chosen else "yellow" if row.differs else ""
         if row.plan is None:
-            table.add_row(mark, row.title, Text(f"refused: {on_command_line(row.refusal or '')}"), style=style)
+            table.add_row(mark, row.title, Text(f"refused: {for_cli(row.refusal or '')}"), style=style)
             continue
         pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
@@ -168,9 +168,7 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
     """What to paste into the other framework, or why there is nothing."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
-        return Group(
-            heading, Text(f"none: {on_command_line(conversion.reason or '')}"), *map(Text, told(conversion.searched))
-        )
+        return Group(heading, Text(f"none: {for_cli(conversion.reason or '')}"), *map(Text, told(conversion.searched)))
     call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted
     return Group(heading, call, *([Text(ONLY_THIS_SIZE)] if conversion.only_this_size else []))
 
@@ -219,7 +217,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             Text(_share(first.deviation)),
         ]
         if first.noise is not None:
-            lines.append(Text(on_command_line(f"as small as noise; {field('atol', first.noise)} accepts it")))
+            lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
     told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
     programs = programs_of(found)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from poolcli.dialects import DIALECTS
 from poolcli.layouts import named_shape
-from poolcli.message_fields import field, on_command_line, printable
+from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
 from poolcli.report.console import grid, notes_view, plain_table
@@ -77,13 +77,13 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
         table.add_row("rules", ", ".join(words))
     if plan.guessed and not plan.doubts:
         told = f"{','.join(plan.layout)} (assumed; {field('layout', f'N{plan.layout[2:]}C')} to change)"
-        table.add_row("axes", on_command_line(told))
+        table.add_row("axes", for_cli(told))
     if plan.divisor_rule:
         table.add_row("divisor", plan.divisor_rule)
     if plan.index:
         table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
     for note in notes:
-        table.add_row(Text("note", style="yellow"), Text(on_command_line(note)))
+        table.add_row(Text("note", style="yellow"), Text(for_cli(note)))
     return table
 
 
@@ -138,11 +138,11 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
 def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
     """The end of a run over several inputs: counts, and how many files each note is about."""
     counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
-    if tally.passed_over:
-        counts += f", {len(tally.passed_over)} ignored"
+    if tally.ignored:
+        counts += f", {len(tally.ignored)} ignored"
     rows: list[RenderableType] = [Text(counts, style="bold")]
-    if tally.passed_over:
-        rows.append(notes_view([not_taken(tally.passed_over)]))
+    if tally.ignored:
+        rows.append(notes_view([ignored_note(tally.ignored)]))
     if tally.notes:
         rows.append(notes_view(_counted(noted, tally.total) for noted in tally.notes.values()))
     return Group(*rows)
@@ -153,7 +153,7 @@ def _counted(noted: Noted, total: int) -> str:
     return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
 
-def not_taken(names: Collection[str]) -> str:
+def ignored_note(names: Collection[str]) -> str:
     """The first of the names in folders that are no inputs."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     deeper = " (use -r for subfolders)" if any(name.endswith("/") for name in names) else ""
@@ -253,7 +253,7 @@ def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, 
         "units": dict(pyramid.units),
         "chunks": list(pyramid.grid.chunks),
         "shards": list(pyramid.grid.shards) if pyramid.grid.shards else None,
-        "notes": [on_command_line(note) for note in (*pyramid.notes, *(made.notes if made else ()))],
+        "notes": [for_cli(note) for note in (*pyramid.notes, *(made.notes if made else ()))],
         "engine": made.engine if made else None,
         "seconds": {name: round(value, 6) for name, value in made.seconds.items()} if made else None,
         "error": None,

@@ -17,7 +17,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.tiles import Progress
-from poolcli.runs.executors import Outcomes, Runner, Task, executor_of
+from poolcli.runs.executors import Outcomes, Runner, Task, load_executor
 from poolcli.runs.inputs import Shard
 from poolcli.system.limits import allowed_threads
 
@@ -44,7 +44,7 @@ def run_all(
     `folder` is where a manifest is kept, None for none; `cluster` is that of an executor that needs one; `shard` the
     one whose jobs these are.
     """
-    run = executor_of(executor, cluster)
+    run = load_executor(executor, cluster)
     if folder is None or settings.dry_run:
         outcomes = run([Task(job) for job in jobs], Runner(op, settings), count, progress)
         is_written = not (settings.dry_run or settings.part)
@@ -122,7 +122,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
     return "workers" if len(jobs) > 1 or any(can_crash(job.source.path, job.output) for job in jobs) else "here"
 
 
-def shared_out(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
+def divide_cores(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
     """How many jobs run at once, and the settings of each: together they use no more cores than are allowed."""
     if asked is not None and asked < 1:
         raise RequestError(f"{field('jobs')} is {asked}; it must be at least 1")

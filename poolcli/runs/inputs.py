@@ -95,7 +95,7 @@ class Found:
 
     items: Sequence[Item]
     several: bool
-    passed_over: Sequence[str] = ()
+    ignored: Sequence[str] = ()
 
 
 def find_inputs(
@@ -109,7 +109,7 @@ def find_inputs(
     """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
     them.
     """
-    items, passed_over = list[Item](), list[str]()
+    items, ignored = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
@@ -117,7 +117,7 @@ def find_inputs(
         )
     for text in texts:
         if text != "-" and Path(text).is_dir() and not folder_format(text):
-            items.extend(_folder_items(text, dataset, recursive, output, shard, passed_over))
+            items.extend(_folder_items(text, dataset, recursive, output, shard, ignored))
             several = True
         elif _is_pattern(text):
             items.extend(_glob_items(text, dataset, shard))
@@ -130,7 +130,7 @@ def find_inputs(
         items.extend(_listed_items(files_from, dataset, shard))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
-    return Found(items, several, passed_over)
+    return Found(items, several, ignored)
 
 
 def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
@@ -227,7 +227,7 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, passed_over: list[str]
+    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, ignored: list[str]
 ) -> Iterator[Item]:
     """The shard's inputs in a folder; its names in it that are none are added to those that were passed over."""
     readable = [row for row in FORMATS.values() if row.reads]
@@ -241,7 +241,7 @@ def _folder_items(
             several = True
             yield Item(Source(path, dataset), relative)
         else:
-            passed_over.append(path)
+            ignored.append(path)
     if not several:
         deeper = "" if recursive else "; -r includes subfolders"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")

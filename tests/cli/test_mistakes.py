@@ -20,21 +20,21 @@ from poolcli.cli.program import COMMANDS
 from poolcli.formats.table import FORMATS, suffixes_of
 from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan.attributes import BinAttributes, SlidingAttributes
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 from tests.conftest import Cli
 
 SUFFIXES = suffixes_of(lambda row: row.writes)
 GROWING = {
-    "<OPERATORS>": listed(OPERATORS, "and"),
+    "<OPERATORS>": join_words(OPERATORS, "and"),
     "<EVERY OPERATOR>": ", ".join(OPERATORS),
-    "<SLIDING>": listed([op for op, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and"),
+    "<SLIDING>": join_words([op for op, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and"),
     "<LEVELLING>": ", ".join(LEVELLING),
-    "<ADAPTIVE>": listed([op for op, record in OPERATORS.items() if issubclass(record, BinAttributes)], "and"),
-    "<COMMANDS>": listed(COMMANDS, "and"),
+    "<ADAPTIVE>": join_words([op for op, record in OPERATORS.items() if issubclass(record, BinAttributes)], "and"),
+    "<COMMANDS>": join_words(COMMANDS, "and"),
     "<SUFFIXES>": ", ".join(SUFFIXES),
     "<BARE SUFFIXES>": ", ".join(suffix.lstrip(".") for suffix in SUFFIXES),
     "<FORMATS>": ", ".join(row.name for row in FORMATS.values() if row.reads),
-    "<PICKING>": listed([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
+    "<PICKING>": join_words([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
 }
 TEXT = (Path(__file__).parent / "mistakes.txt").read_text()
 FOUND = re.findall(r"^\$ poolcli (.*?)(?: \[(\d)\])?\n(.+?)\n(?=\$|#|\n|\Z)", TEXT, re.MULTILINE | re.DOTALL)

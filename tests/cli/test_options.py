@@ -9,12 +9,12 @@ from typing import ClassVar
 import pytest
 
 from poolcli.arguments import PerAxis
-from poolcli.cli.operators import OPERATOR_WORDS
+from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Windows
 from poolcli.cli.program import COMMANDS, PANELS, Command, made, settings
 from poolcli.cli.values import NUMBERS, attribute_names, attributes_of
 from poolcli.errors import RequestError
-from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, on_command_line
+from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.attributes import MAXIMUM, MEAN
 from poolcli.suggestions import FLAGS, OTHER_NAMES, REASONS, SETTINGS
@@ -24,7 +24,7 @@ MADE = {name: made(name) for name in COMMANDS}
 
 
 def test_the_operators_are_commands() -> None:
-    assert list(OPERATOR_WORDS) == list(OPERATORS)
+    assert list(OPERATOR_HELP) == list(OPERATORS)
     assert list(COMMANDS)[: len(OPERATORS)] == list(OPERATORS)
 
 
@@ -44,7 +44,7 @@ def test_every_option_has_a_panel_and_a_help(command: Command) -> None:
 def test_messages_name_options_as_they_are_typed(command: Command) -> None:
     for each in command.taken:
         if each.flags and each.name != "help":
-            assert on_command_line(field(each.name)) in each.flags
+            assert for_cli(field(each.name)) in each.flags
             assert not each.off or TURNED_OFF[each.name] in each.off
             assert each.is_flag or each.words or each.numbers or each.example
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.cli.program import Parameter, command_named
+from poolcli.cli.program import Parameter, find_command
 from poolcli.cli.program import made as command_made
 from tests.cli.test_mistakes import FOUND, made
 from tests.conftest import Cli
@@ -89,7 +89,7 @@ def with_option(words: Sequence[str], setting: Sequence[str], *about: str) -> li
 
 
 def option_of(words: Sequence[str], flag: str) -> Parameter | None:
-    name = command_named(words[0])
+    name = find_command(words[0])
     return next((each for each in command_made(name).taken if flag in each.names), None) if name else None
 
 

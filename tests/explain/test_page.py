@@ -17,7 +17,7 @@ from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.picture import MOST, page
 from poolcli.explain.steps import window
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import for_cli
 from poolcli.plan import Plan
 from tests.conftest import Cli
 
@@ -38,7 +38,7 @@ def test_the_page_holds_every_window_of_every_framework() -> None:
     held, plan = document(CEIL, (1, 1, 6, 7)), CEIL.plan((1, 1, 6, 7))
     rows = compare_dialects(CEIL, plan)
     assert [(rule["name"], rule["refusal"]) for rule in held["rules"]] == [
-        (row.title, row.refusal and on_command_line(row.refusal)) for row in rows
+        (row.title, row.refusal and for_cli(row.refusal)) for row in rows
     ]
     assert held["rules"][held["chosen"]]["name"] == "OpenVINO ceil"
     for row, rule in zip(rows, held["rules"], strict=True):
@@ -203,7 +203,7 @@ def test_other_rules_can_be_chosen_and_say_why_they_differ_or_refuse(opened: Cal
     assert tab.locator("#causes li").all_inner_texts() == list(rows["PyTorch"].causes)
     assert [tab.locator(f"#{name}").is_visible() for name in ("padding", "past")] == [True, True]
     tab.get_by_label("TensorFlow").check()
-    assert tab.locator("#refusal").inner_text() == on_command_line(rows["TensorFlow"].refusal or "")
+    assert tab.locator("#refusal").inner_text() == for_cli(rows["TensorFlow"].refusal or "")
     assert not tab.locator("#output").is_visible()
     tab.get_by_label("OpenVINO floor").check()
     assert tab.locator("#title").inner_text() == "avg pooling, as OpenVINO: H=6 W=7 to H=3 W=4"

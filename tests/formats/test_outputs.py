@@ -6,7 +6,7 @@ import pytest
 
 from poolcli.errors import RequestError
 from poolcli.formats import check_output, format_of
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import for_cli
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
 ) -> None:
     with pytest.raises(RequestError) as caught:
         check_output(path, shape, dtype, layout)
-    assert on_command_line(caught.value.message) == message
+    assert for_cli(caught.value.message) == message
 
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
-from poolcli.message_fields import on_command_line
+from poolcli.message_fields import for_cli
 from tests.formats.npy_headers import fields, npy
 
 NPY_REFUSALS = {
@@ -81,7 +81,7 @@ def refusal_of(path: str) -> str:
     """The message with which reading `path` is refused."""
     with pytest.raises(PoolError) as caught:
         read(parse_source(path))
-    return on_command_line(caught.value.message)
+    return for_cli(caught.value.message)
 
 
 @pytest.mark.parametrize(("data", "message"), NPY_REFUSALS.values(), ids=NPY_REFUSALS)

@@ -20,7 +20,7 @@ from poolcli.explain.compare_dialects import Row
 from poolcli.explain.picture.canvas import COLOURS, THEMES
 from poolcli.explain.picture.drawing import caption, draw, title
 from poolcli.explain.steps import window
-from poolcli.message_fields import field, in_python, on_command_line
+from poolcli.message_fields import field, for_cli, for_python
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells
 
@@ -71,9 +71,7 @@ def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """The data of the script: the rules that can be selected, and the windows of each axis once."""
     lines: dict[object, AxisPlan] = {}  # an axis for each of the windows that differ
     shown = [row for row in rows if row.plan is not None or row.refusal]
-    rules = [
-        _rule(row.title, row.plan, row.refusal and on_command_line(row.refusal), row.causes, lines) for row in shown
-    ]
+    rules = [_rule(row.title, row.plan, row.refusal and for_cli(row.refusal), row.causes, lines) for row in shown]
     chosen = next((i for i, row in enumerate(shown) if row.chosen), None)
     if chosen is None:
         rules.insert(0, _rule(title(plan).partition(":")[0], plan, None, (), lines))
@@ -221,7 +219,7 @@ def plan_html(plan: Plan) -> str:
     """A plan for a notebook: the table of its axes, its other attributes, its notes, and its picture."""
     words = {name: value for name, value in plan.attributes.items() if isinstance(value, str | bool)}
     rules = ", ".join(f"{name}={value!r}" for name, value in words.items())
-    notes = "".join(f"<li>{escape(in_python(note))}</li>" for note in plan.notes)
+    notes = "".join(f"<li>{escape(for_python(note))}</li>" for note in plan.notes)
     return (
         f"<div><p><b>{escape(title(plan))}</b>, {escape(plan.dtype)} to {escape(plan.output_dtype)}</p>{_table(plan)}"
         f"{f'<p>{escape(rules)}</p>' if rules else ''}{f'<ul>{notes}</ul>' if notes else ''}{draw(plan).svg()}</div>"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from poolcli.errors import QUOTES, FileError, RequestError, said_by
+from poolcli.errors import QUOTES, FileError, RequestError, error_text
 from poolcli.formats.checks import SMALL_FILE, memory_limit_of, named, one_line
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.formats.records import ReadOptions
@@ -42,7 +42,7 @@ def reading(path: str, size: int = 0) -> Iterator[None]:
 def _said(error: Exception) -> str:
     if isinstance(error, BlockingIOError):
         return "is open in another program; close it there first"
-    return f"HDF5 cannot read or write it: {said_by(error).strip(QUOTES)}"
+    return f"HDF5 cannot read or write it: {error_text(error).strip(QUOTES)}"
 
 
 MOST_GROUPS = 100_000

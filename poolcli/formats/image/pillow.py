@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import FileError, PoolError, is_worded, said_by
+from poolcli.errors import FileError, PoolError, error_text, is_for_users
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.image import codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
@@ -342,7 +342,7 @@ def translated(path: str) -> Iterator[None]:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
-        why = said_by(error) if is_worded(error) else "its data is damaged"
+        why = error_text(error) if is_for_users(error) else "its data is damaged"
         raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import QUOTES, FileError, PoolError, is_raised, said_by
+from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_raised_explicitly
 from poolcli.formats.checks import (
     UNPACKED_SIZES,
     blosc_size,
@@ -52,8 +52,8 @@ def translated(path: str) -> AbstractContextManager[None]:
 
 
 def _said(error: Exception) -> str:
-    why = said_by(error)
-    if isinstance(error, TypeError | AttributeError) and not is_raised(error):
+    why = error_text(error)
+    if isinstance(error, TypeError | AttributeError) and not is_raised_explicitly(error):
         why = "its metadata is damaged, or of a version that zarr does not know"
     elif type(error) is KeyError:  # the name that was not found
         why = f"Unknown name {why.strip(QUOTES)}"

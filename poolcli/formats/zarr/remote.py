@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from poolcli.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.checks import one_line
 from poolcli.formats.files import content_of, filesystem, not_reached
 from poolcli.formats.names import below
@@ -137,7 +137,7 @@ def finish_store(path: str) -> tuple[int, int]:
             content = json.loads(content_of(system, note))
             documents = {below(name): text.encode() for name, text in content.items()}
         except (ValueError, AttributeError) as error:
-            raise FileError(f"{path}: the note {note} is damaged ({said_by(error)}); run its shard again") from error
+            raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
         write_documents(system, place, documents)
         system.rm(notes, recursive=True)
     return len(ended), 1

@@ -113,7 +113,7 @@ EXECUTORS = {  # by name, the module whose function `run` is one
 }
 
 
-def executor_of(name: str, cluster: str | None = None) -> Run:
+def load_executor(name: str, cluster: str | None = None) -> Run:
     """The executor of this name, imported when it is first asked for; on a cluster that is named, if it has one."""
     found: Run = import_module(EXECUTORS[name]).run
     return found if cluster is None else partial(cast("Any", found), cluster=cluster)

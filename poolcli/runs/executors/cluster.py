@@ -21,7 +21,7 @@ from typing import Any
 import dask
 import distributed
 
-from poolcli.errors import FileError, RequestError, said_by
+from poolcli.errors import FileError, RequestError, error_text
 from poolcli.message_fields import field
 from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
@@ -76,7 +76,7 @@ def _check_certificates(address: str) -> None:
         security = distributed.Security()
         context = security.get_connection_args("client")["ssl_context"]
     except (OSError, ValueError) as error:
-        raise RequestError(f"{address}: the certificates of Dask's configuration: {said_by(error)}") from error
+        raise RequestError(f"{address}: the certificates of Dask's configuration: {error_text(error)}") from error
     if address.startswith("tls:") and context is None:
         raise RequestError(
             f"{address}: needs certificates; set distributed.comm.tls in Dask's configuration: "

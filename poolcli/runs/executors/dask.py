@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from poolcli.errors import FileError
 from poolcli.formats.table import FORMATS, with_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Outcome, failure, sendable
+from poolcli.pooling.outcome import Outcome, failure, picklable
 from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
 from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
 from poolcli.system.lazy_imports import Lazy
@@ -98,7 +98,7 @@ class _Jobs:
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
         asked = self.runner.settings
         runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _share()))
-        return [sendable(runner(task, no_progress)) for _, task in items]
+        return [picklable(runner(task, no_progress)) for _, task in items]
 
 
 @dataclass(frozen=True, slots=True)

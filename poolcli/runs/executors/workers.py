@@ -22,7 +22,7 @@ from poolcli.engine import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
 from poolcli.formats.table import FORMATS, with_suffix
-from poolcli.pooling.outcome import Job, Outcome, failure, sendable
+from poolcli.pooling.outcome import Job, Outcome, failure, picklable
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
@@ -230,7 +230,7 @@ def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> No
 def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
     """Sends an outcome; one that cannot be pickled becomes a failure."""
     try:
-        pipe.send((kind, sendable(outcome)))
+        pipe.send((kind, picklable(outcome)))
     except (BrokenPipeError, ConnectionError):
         raise
     except Exception as error:
