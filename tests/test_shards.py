@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolcli.formats.table import with_suffix
+from poolcli.formats.table import format_by_suffix
 from poolcli.plan.region import Region
 from poolcli.pooling import tiles
 from poolcli.runs.inputs import Shard
@@ -100,9 +100,9 @@ def test_a_shard_looks_at_no_input_of_another(arrays: Path, cli: Any, monkeypatc
 
     def looking(path: str, rows: Any) -> Any:
         seen.append(path)
-        return with_suffix(path, rows)
+        return format_by_suffix(path, rows)
 
-    monkeypatch.setattr("poolcli.runs.inputs.with_suffix", looking)
+    monkeypatch.setattr("poolcli.runs.inputs.format_by_suffix", looking)
     pooled(cli, "out", "--shard", "1/3")
     assert 0 < len(seen) < COUNT
     assert all(Shard(1, 3).takes(path.removeprefix("in/")) for path in seen)

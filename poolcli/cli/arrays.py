@@ -17,7 +17,7 @@ from poolcli.cli.settings import array_options, as_tensor, header_options
 from poolcli.cli.values import attributes_of
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import Header, ReadOptions, Source, Tensor, list_arrays, parse_source, read
-from poolcli.formats.checks import choose
+from poolcli.formats.checks import choose_array
 from poolcli.formats.files import shown
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
@@ -255,7 +255,7 @@ def _headers(text: str, options: ReadOptions) -> list[Header]:
     """The arrays of a file, or the one that is named."""
     source = parse_source(text)
     headers = list_arrays(source.path, options)
-    return [choose(source, headers)] if source.key else headers
+    return [choose_array(source, headers)] if source.key else headers
 
 
 def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:

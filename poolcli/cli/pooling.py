@@ -119,8 +119,8 @@ def _as_part(settings: Settings, shard: Shard | None, several: bool, request: Po
     if shard is None or several:
         return settings
     (written,) = formats_of([request.output or ""])
-    if written is None or not written.spreads:
-        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.spreads)
+    if written is None or not written.parallel_writes:
+        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.parallel_writes)
         raise RequestError(
             f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
             f"to {kinds}"

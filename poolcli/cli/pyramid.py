@@ -111,7 +111,7 @@ def _made(
     request: PyramidOptions, asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """What was planned, and how it was made: None where nothing had to be."""
-    options, images = replace(settings.read_options, first_level=True, masks=False), None
+    options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False), None
     if request.all:
         images = _images(source, options, asked.ngff)
         source = replace(source, key=next(iter(images.keys.values())))

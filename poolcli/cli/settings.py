@@ -24,7 +24,7 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import tensor_layout
 from poolcli.formats.files import is_url
 from poolcli.formats.npy import raw_from
-from poolcli.formats.table import FORMATS, Format, with_suffix
+from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, min_count_from
@@ -80,7 +80,7 @@ def array_settings(request: MakesArrays) -> Settings:
 def header_options(request: ReadsHeaders, sources: Sequence[Source]) -> ReadOptions:
     """How headers are read; refuses what has no effect on these files."""
     refuse_below_one("max_pixels", request.max_pixels)
-    if request.pages and not any(row is None or row.picture for row in formats_of(each.path for each in sources)):
+    if request.pages and not any(row is None or row.is_image for row in formats_of(each.path for each in sources)):
         raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
     return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=NO_LIMIT)
 
@@ -236,7 +236,7 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
     if found is None or found[1] == found[2]:
         return
     _refuse(
-        any(row and row.picture for row in formats_of(paths)),
+        any(row and row.is_image for row in formats_of(paths)),
         f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
         f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to keep "
         "its aspect",
@@ -247,10 +247,10 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
     """Refuses the first option that was given and has no effect on these jobs."""
     inputs = formats_of(job.source.path for job in jobs)
     outputs = formats_of(job.output for job in jobs if job.output)
-    several = any(row is None or row.several for row in inputs)
+    several = any(row is None or row.is_container for row in inputs)
     about_indices = f"applies to indices, which {field('indices', 'where.npy')} writes"
     effects = (  # each option, whether it has an effect, and what it is for
-        ("pages", any(row is None or row.picture for row in inputs), "is for images, and no input is one"),
+        ("pages", any(row is None or row.is_image for row in inputs), "is for images, and no input is one"),
         ("dataset", several, NONE_OF_SEVERAL),
         ("all", several, "is for files that hold several arrays, and no input is one"),
         (
@@ -293,5 +293,5 @@ def _refuse(wrong: object, message: str) -> None:
 
 def formats_of(paths: Iterable[str]) -> list[Format | None]:
     """The different formats of files, going by their names; None among them for any other."""
-    rows = (with_suffix(path, FORMATS.values()) for path in paths)
+    rows = (format_by_suffix(path, FORMATS.values()) for path in paths)
     return list({row.name if row else "": row for row in rows}.values())

@@ -231,7 +231,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
         refuse_shape(target)
     refuse_width_by_height(request.output_size, [source.path])
     (row,) = formats_of([source.path])
-    if request.dataset and row is not None and not row.several:
+    if request.dataset and row is not None and not row.is_container:
         raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes

@@ -35,7 +35,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.table import FORMATS, format_of, suffixes_of
+from poolcli.formats.table import FORMATS, output_format, suffixes_of
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
@@ -56,16 +56,16 @@ __all__ = [
     "WriteOptions",
     "can_crash",
     "check_chunks",
-    "check_holds_several",
+    "check_container",
     "check_output",
+    "contains_array",
     "folder_format",
-    "format_of",
-    "holds_array",
-    "holds_several",
+    "is_container",
     "list_arrays",
     "open_array",
     "open_container",
     "open_writer",
+    "output_format",
     "parse_source",
     "read",
     "read_header",
@@ -111,7 +111,7 @@ def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """The whole array of a file. Raises a FileError if it needs more memory than the limit."""
     with open_array(source, options) as file:
-        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.beside
+        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.extra_memory
         check_memory(f"{source}: needs", needed, memory_limit_of(source.path, options.limit, options.allowed))
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
@@ -120,38 +120,38 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
 def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """The headers of all arrays of a file that can be pooled."""
     row = recognise(path)[0]
-    if row.several:
+    if row.is_container:
         with open_container(path, options) as file:
             return list(file.headers)
     with row.functions.open_array(Source(path), _limited(path, options)) as file:
         return [file.header]
 
 
-def holds_several(path: str) -> bool:
+def is_container(path: str) -> bool:
     """Whether the format of the file at `path` can hold several arrays."""
-    return path != "-" and recognise(path)[0].several
+    return path != "-" and recognise(path)[0].is_container
 
 
-def holds_array(source: Source) -> bool:
+def contains_array(source: Source) -> bool:
     """Whether a file to which arrays can be added already has something of the name."""
-    return in_subprocess_if_fragile(source.path, partial(format_of(source.path).functions.holds, source))
+    return in_subprocess_if_fragile(source.path, partial(output_format(source.path).functions.contains, source))
 
 
-def check_holds_several(path: str) -> None:
+def check_container(path: str) -> None:
     """Refuses an output whose format holds one array."""
-    if not format_of(path).several:
-        able = " or ".join(suffixes_of(lambda row: row.several and row.writes)[:2])
+    if not output_format(path).is_container:
+        able = " or ".join(suffixes_of(lambda row: row.is_container and row.writes)[:2])
         raise RequestError(f"{path}: cannot hold several arrays; use {able}")
 
 
 def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:
     """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
-    row = format_of(path)
-    if row.picture:
+    row = output_format(path)
+    if row.is_image:
         from poolcli.formats.image.modes import stored_layout
 
         return stored_layout(row.name, shape, dtype, layout, mode)
-    if dtype in row.lacks:
+    if dtype in row.unsupported_dtypes:
         raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
     return layout if mode is None else tensor_layout(layout)
 
@@ -162,7 +162,7 @@ def check_chunks(
     """Refuses chunks and shards that the output at `path` cannot have."""
     if chunks is None and shards is None:
         return
-    row = format_of(path)
+    row = output_format(path)
     if not row.chunked:
         able = " and ".join(suffixes_of(lambda row: row.chunked))
         option = field("chunks" if chunks else "shards")
@@ -185,12 +185,12 @@ def write(
 ) -> tuple[str, ...]:
     """Writes one array atomically; returns notes on what is not kept."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    return format_of(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
+    return output_format(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
     """Opens an output that takes an array region by region; None if the format is written from memory."""
-    row = format_of(path)
+    row = output_format(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None
     return row.functions.open_writer(path, spec, options)

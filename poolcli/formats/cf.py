@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError
-from poolcli.formats.checks import LIMITS, NAMES, UNREADABLE, missing_in, named
+from poolcli.formats.checks import ATTRIBUTE_ERRORS, NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata, Scale
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class Beside:
         """A note on what is left out."""
         if not self.left_out:
             return ()
-        return (f"left out, though attributes name them: the variables {named(list(dict.fromkeys(self.left_out)))}",)
+        return (
+            f"left out, though attributes name them: the variables {join_names(list(dict.fromkeys(self.left_out)))}",
+        )
 
     def _opened(self, place: str) -> Variable | None:
         try:
@@ -111,9 +113,9 @@ class Beside:
 
 def followers(attributes: Mapping[str, Mapping[str, Any]], has_axes_of: Callable[[str, str], bool]) -> set[str]:
     """The names of variables that follow others: bounds, and what attributes of a field name, if it has its axes."""
-    named = {name: list(named_in(each, name, BESIDE)) for name, each in attributes.items()}
-    fields = attributes.keys() - {place for places in named.values() for place in places}
-    beside = {each for name in fields for each in named[name] if each in attributes and has_axes_of(name, each)}
+    join_names = {name: list(named_in(each, name, BESIDE)) for name, each in attributes.items()}
+    fields = attributes.keys() - {place for places in join_names.values() for place in places}
+    beside = {each for name in fields for each in join_names[name] if each in attributes and has_axes_of(name, each)}
     return beside | {place for name, each in attributes.items() for place in named_in(each, name, BOUNDS)}
 
 
@@ -122,7 +124,7 @@ def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> 
     for each in words:
         try:
             value = attributes.get(each)
-        except UNREADABLE:
+        except ATTRIBUTE_ERRORS:
             continue
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for word in text.replace(":", " ").split() if isinstance(text, str) else ():
@@ -152,12 +154,12 @@ def as_it_stands_for(reader: ArrayReader, attributes: Mapping[str, Any]) -> Arra
     header = reader.header
     try:
         said = attributes.get(UNSIGNED)
-    except UNREADABLE:
+    except ATTRIBUTE_ERRORS:
         return reader
     if DTYPES[header.dtype].kind != "int" or not isinstance(said, str | bytes) or said not in ("true", b"true"):
         return reader
     dtype = f"u{header.dtype}"
-    missing = missing_in(_unsigned(attributes, dtype), dtype)
+    missing = nodata_in(_unsigned(attributes, dtype), dtype)
     notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED} says")
     return _Unsigned(replace(header, dtype=dtype, missing=missing, notes=notes), reader)
 
@@ -181,9 +183,11 @@ class _Unsigned:
     def metadata(self) -> Metadata:
         """With numbers of the array as unsigned ones."""
         found, dtype = self.signed.metadata, self.header.dtype
-        dataset = {name: _number(value, dtype) if name in FILLS else value for name, value in found.dataset.items()}
+        dataset = {
+            name: _number(value, dtype) if name in FILLS else value for name, value in found.hdf5_storage.items()
+        }
         dataset |= {"dtype": dtype} if "dtype" in dataset else {}
-        return replace(found, dataset=dataset, attributes=_unsigned(found.attributes, dtype))
+        return replace(found, hdf5_storage=dataset, attributes=_unsigned(found.attributes, dtype))
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region of it."""
@@ -197,10 +201,10 @@ def _unsigned(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     for name in attributes:
         try:
             value = attributes[name]
-        except UNREADABLE:
+        except ATTRIBUTE_ERRORS:
             continue
         if name != UNSIGNED:
-            found[name] = _number(value, dtype) if name in (*NAMES, *LIMITS) else value
+            found[name] = _number(value, dtype) if name in (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES) else value
     return found
 
 

@@ -1,4 +1,4 @@
-"""Checks shared by all formats: dtypes, sizes before and after decompression, nodata values, choice of an array."""
+"""Checks that formats share: dtypes, memory limits, decompression bombs, nodata attributes, and choosing an array."""
 
 from __future__ import annotations
 
@@ -23,52 +23,59 @@ from poolcli.suggestions import did_you_mean
 
 
 @contextmanager
-def one_line(where: str, known: Callable[[Exception], bool], say: Callable[[Exception], str]) -> Iterator[None]:
-    """Turns exceptions of a library into a FileError that starts with `where`.
+def as_file_error(
+    where: str,
+    expected: tuple[type[Exception], ...],
+    describe: Callable[[Exception], str],
+    *,
+    third_party: bool = False,
+) -> Iterator[None]:
+    """Converts `expected` exceptions to a FileError whose message starts with `where`.
 
-    Exceptions that are not `known` to come from it stay: they may be bugs of poolcli.
+    With `third_party`, also those whose class is not built in: codecs and object stores have no common base class.
+    All others propagate with their traceback, because they may be bugs of poolcli.
     """
     try:
         yield
-    except PoolError:
+    except (PoolError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, MemoryError) or not known(error):
+        if not isinstance(error, expected) and not (third_party and type(error).__module__ != "builtins"):
             raise
-        raise FileError(f"{where}: {say(error)}") from error
+        raise FileError(f"{where}: {describe(error)}") from error
 
 
-FEWEST_AXES = 3  # of an array whose layout is not given
-SHOWN = 20  # names in a list
-LARGEST_EXPANSION = 2**28  # bytes that data of any size may expand to
-HIGHEST_RATIO = 1000
-SMALL_FILE = 2**20  # bytes
-MEMORY_OF_SMALL = 3 * 2**28  # bytes of memory for a small file, unless --max-memory is given
-LEAST = 2**20  # bytes that readers may take beside the array uncounted
-MEMORY_OF_JSON = 2**30  # bytes that a JSON document may take as Python objects, unless --max-memory is given
-LONGEST_END = 2**16 + 42  # bytes at the end of a zip archive that say where the list of its members is
-LEAST_OF_MEMBER, MEMORY_OF_MEMBER = 46, 1000  # bytes in that list, and as Python objects
-# Upper bounds of the bytes of Python objects, by the characters that start or separate them in JSON.
-OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
+MIN_AXES = 3  # N, C and a spatial axis, unless the layout is given
+MAX_NAMES = 20  # listed in a message
+# Decompression bombs: data may expand to this size (bytes) at any ratio, and beyond it by at most this ratio.
+FREE_EXPANSION, MAX_EXPANSION_RATIO = 2**28, 1000
+# A file below 1 MiB gets at most 768 MiB of memory, unless --max-memory is given.
+SMALL_FILE, SMALL_FILE_MEMORY = 2**20, 3 * 2**28
+NEGLIGIBLE = 2**20  # bytes; extra memory up to this size is not counted
+JSON_MEMORY = 2**30  # bytes that a parsed JSON document may take, unless --max-memory is given
+# Zip: the end records are within the last 64 KiB + 42 B. A directory entry has at least 46 B, as a ZipInfo about 1 kB.
+ZIP_TAIL, MIN_MEMBER_ENTRY, MEMBER_OBJECTS = 2**16 + 42, 46, 1000
+# Upper bounds of the sizes of Python objects, by the characters that start or separate them in JSON.
+JSON_OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
 
 def check_dtype(where: str, name: str) -> str:
-    """Returns `name` if arrays of that dtype can be pooled; refuses objects, structures, strings, complex numbers."""
+    """Returns `name` if arrays of this dtype can be pooled; raises a FileError for strings, complex numbers, ..."""
     if name not in DTYPES:
         raise FileError(f"{where}: holds {name[:60]}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
     return name
 
 
 def check_rank(where: str, shape: Sequence[int]) -> None:
-    """Refuses a scalar."""
+    """Raises a FileError for a scalar."""
     if not shape:
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
 
 
-def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:
-    """The array that the source names, or the only usable one; refuses a choice among several with a list of them.
+def choose_array(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:
+    """The array that the source names, or the only one with `axes` axes (None: at least 3).
 
-    Usable are arrays of so many `axes`; if that is None, of 3 and more (N, C and a spatial one).
+    Raises a RequestError that lists the arrays if there are several.
     """
     if source.key is not None:
         wanted = source.key.strip("/")
@@ -76,16 +83,16 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
             if (header.key or "").strip("/") == wanted:
                 return header
         meant = did_you_mean(wanted, [(header.key or "").strip("/") for header in headers])
-        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {listing(headers)}{meant}")
+        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {describe_arrays(headers)}{meant}")
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
-    able = usable(headers, axes)
-    if len(able) == 1:
-        return able[0]
+    candidates = poolable(headers, axes)
+    if len(candidates) == 1:
+        return candidates[0]
     if len(headers) > 1:
-        first = (able or headers)[0].key
+        first = (candidates or headers)[0].key
         raise RequestError(
-            f"{source.path}: holds {len(headers)} arrays: {listing(headers)}; "
+            f"{source.path}: holds {len(headers)} arrays: {describe_arrays(headers)}; "
             f"choose one: {source.path}:{first}"
             + hint(f" or {field('dataset', first)}")
             + hint(f", or take {field('all')}")
@@ -93,27 +100,26 @@ def choose(source: Source, headers: Sequence[Header], axes: int | None = None) -
     return headers[0]
 
 
-def chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
+def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
     """Opens the array that `choose` returns."""
-    return file.array(str(choose(source, file.headers, axes).key))
+    return file.array(str(choose_array(source, file.headers, axes).key))
 
 
-def usable(headers: Sequence[Header], axes: int | None) -> list[Header]:
-    """The arrays of so many `axes`; if that is None, of 3 and more."""
-    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= FEWEST_AXES)]
+def poolable(headers: Sequence[Header], axes: int | None) -> list[Header]:
+    """The arrays with `axes` axes, or with at least 3 if that is None."""
+    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= MIN_AXES)]
 
 
-def named(names: Sequence[str], most: int = SHOWN) -> str:
-    """The first names of a list, and how many more there are: `a, b and 3 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
+    """The first `limit` names and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def listing(headers: Sequence[Header]) -> str:
-    """Names, shapes and types: `a (1,3,8,8 float32), b (2,2 int8)`."""
-    names = [h.key or "one array without a name" for h in headers]
-    arrays = zip(names, headers, strict=True)
-    return named([f"{name} ({','.join(map(str, h.shape))} {h.dtype})" for name, h in arrays]) or "none"
+def describe_arrays(headers: Sequence[Header]) -> str:
+    """Names, shapes and dtypes for a message: `a (1,3,8,8 float32), b (2,2 int8)`."""
+    arrays = ((h.key or "one array without a name", ",".join(map(str, h.shape)), h.dtype) for h in headers)
+    return join_names([f"{name} ({shape} {dtype})" for name, shape, dtype in arrays]) or "none"
 
 
 def tensor_layout(layout: str) -> str:
@@ -122,7 +128,7 @@ def tensor_layout(layout: str) -> str:
 
 
 def human_bytes(count: int) -> str:
-    """A size with its unit: `3.6 TiB`."""
+    """A size with a binary unit: `3.6 TiB`."""
     step = min(max(count.bit_length() - 1, 0) // 10, 5)
     if count >= 10**6 * 1024**5:
         return "more than 1,000,000 PiB"
@@ -130,8 +136,8 @@ def human_bytes(count: int) -> str:
 
 
 def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:
-    """Refuses data that expands out of proportion, unless --max-memory (`allowed`) permits so much."""
-    if claimed <= max(LARGEST_EXPANSION, allowed or 0) or claimed <= HIGHEST_RATIO * stored:
+    """Raises a FileError if `stored` bytes expand to a suspicious size, unless --max-memory (`allowed`) permits it."""
+    if claimed <= max(FREE_EXPANSION, allowed or 0) or claimed <= MAX_EXPANSION_RATIO * stored:
         return
     raise FileError(
         f"{where}: expands from {human_bytes(stored)} to {human_bytes(claimed)} when it is read, which may be a "
@@ -142,7 +148,7 @@ def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) 
 def check_memory(
     what: str, needed: int, limit: int | None, purpose: str = "", remedy: str = "", *, unit: str = " of memory"
 ) -> None:
-    """Refuses what takes more memory than the limit; `what` and a verb begin the message: `x.npy: needs`."""
+    """Raises a FileError if more memory is needed than the limit. The message starts with `what`: `x.npy: needs`."""
     if limit is not None and needed > limit:
         raise FileError(
             f"{what} {human_bytes(needed)}{unit}{purpose}, but the limit is {human_bytes(limit)}; "
@@ -151,137 +157,136 @@ def check_memory(
 
 
 def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | None:
-    """The memory limit for the file at `path` in bytes: --max-memory if given (`allowed`), else `limit`, for a small
-    file less.
+    """The memory limit in bytes for the file at `path`: `limit`, but less for a small file if --max-memory (`allowed`)
+    is not given.
     """
     if allowed is None and os.path.isfile(path) and os.path.getsize(path) < SMALL_FILE:
-        return MEMORY_OF_SMALL if limit is None else min(limit, MEMORY_OF_SMALL)
+        return SMALL_FILE_MEMORY if limit is None else min(limit, SMALL_FILE_MEMORY)
     return limit
 
 
-def beside(count: int) -> int:
-    """The bytes to count in a header's `beside`: 0 for little."""
-    return count if count > LEAST else 0
+def unless_negligible(count: int) -> int:
+    """The number of bytes, or 0 if it is too small to count as extra memory of a reader."""
+    return count if count > NEGLIGIBLE else 0
 
 
-def most_of_json(limit: int | None, allowed: int | None) -> int:
-    """The bytes that a JSON document may take in memory; `allowed` is --max-memory if given."""
-    most = MEMORY_OF_JSON if limit is None else limit if allowed is not None else min(limit, MEMORY_OF_JSON)
-    return max(most, LEAST)
+def json_memory_limit(limit: int | None, allowed: int | None) -> int:
+    """The memory in bytes that a parsed JSON document may take; `allowed` is --max-memory if given."""
+    most = JSON_MEMORY if limit is None else limit if allowed is not None else min(limit, JSON_MEMORY)
+    return max(most, NEGLIGIBLE)
 
 
 def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
-    """Refuses JSON that may take more memory as Python objects than `most_of_json`."""
-    needed = len(text) + sum(size * text.count(sign) for sign, size in OBJECTS.items())
+    """Raises a FileError for JSON that may take more memory as Python objects than `json_memory_limit`."""
+    needed = len(text) + sum(size * text.count(sign) for sign, size in JSON_OBJECTS.items())
     what = f"{where}: {human_bytes(len(text))} of JSON, which may take"
-    check_memory(what, needed, most_of_json(limit, allowed))
+    check_memory(what, needed, json_memory_limit(limit, allowed))
 
 
-def check_members(path: str, limit: int | None) -> None:
-    """Refuses a zip archive whose list of members takes more memory than the limit: zipfile reads all of it at once.
+def check_zip_directory(path: str, limit: int | None) -> None:
+    """Raises a FileError if the directory of a zip archive takes more memory than the limit: zipfile reads all of it.
 
-    What is no archive is left to zipfile.
+    Invalid archives pass; zipfile reports them.
     """
     with open(path, "rb") as stream:
         end = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, end - LONGEST_END))
+        stream.seek(max(0, end - ZIP_TAIL))
         tail = stream.read()
-        at = tail.rfind(b"PK\5\6")
+        at = tail.rfind(b"PK\5\6")  # end of central directory record (APPNOTE.TXT 4.3.16)
         (size,) = struct.unpack_from("<L", tail, at + 12) if 0 <= at <= len(tail) - 22 else (0,)
-        if size == 2**32 - 1 and tail[at - 20 : at - 16] == b"PK\6\7":  # an archive with more members, or bytes
+        if size == 2**32 - 1 and tail[at - 20 : at - 16] == b"PK\6\7":  # the size is in the ZIP64 record (4.3.14)
             stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
             size = int.from_bytes(stream.read(48)[40:], "little")
-    needed = min(size, end) // LEAST_OF_MEMBER * MEMORY_OF_MEMBER
-    check_memory(f"{path}: its list of members may take", needed if needed > LEAST else 0, limit)
+    needed = min(size, end) // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
+    check_memory(f"{path}: its list of members may take", needed if needed > NEGLIGIBLE else 0, limit)
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:
-    """The bytes of an array, as a Python integer, which cannot overflow."""
+    """The size of an array in bytes, as a Python int, which cannot overflow."""
     return prod(shape) * itemsize
 
 
-NAMES = ("_FillValue", "missing_value")
-LIMITS = ("valid_min", "valid_max", "valid_range")  # of stored numbers
-MOST = 16  # nodata values of an attribute
-UNREADABLE = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # what reading an attribute may raise
+NODATA_ATTRIBUTES = ("_FillValue", "missing_value")
+RANGE_ATTRIBUTES = ("valid_min", "valid_max", "valid_range")
+MAX_NODATA = 16  # values in one attribute
+ATTRIBUTE_ERRORS = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # that h5py raises for damaged attributes
 
 
-def missing_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
-    """The nodata values that an array of the type can hold."""
+def nodata_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
+    """The nodata values in CF attributes that an array of the dtype can hold."""
     found: list[int | float] = []
-    for name in NAMES:
+    for name in NODATA_ATTRIBUTES:
         for number in _numbers(attributes, name) or ():
             if can_hold(DTYPES[dtype], number) and str(number) not in map(str, found):
                 found.append(number)
     return tuple(found)
 
 
-def notes_on(attributes: Mapping[str, Any]) -> Iterator[str]:
-    """Notes on attributes of nodata values that are not numbers."""
-    for name in NAMES:
+def nodata_notes(attributes: Mapping[str, Any]) -> Iterator[str]:
+    """A note for each nodata attribute that is not numeric."""
+    for name in NODATA_ATTRIBUTES:
         if name in attributes and _numbers(attributes, name) is None:
             yield f"the file's nodata value ({name}) is not a number and is ignored"
 
 
 def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] | None:
-    """The numbers of an attribute; () if it is missing, None if it holds something else."""
+    """The numbers in an attribute; () if it is missing, None if it is not numeric."""
     import numpy as np
 
     if name not in attributes:
         return ()
     try:
         value = np.ravel(attributes[name])
-    except UNREADABLE:
+    except ATTRIBUTE_ERRORS:
         return None
-    if value.dtype.kind not in "iuf" or value.size > MOST:
+    if value.dtype.kind not in "iuf" or value.size > MAX_NODATA:
         return None
     found: list[int | float] = value.tolist()
     return found
 
 
-# The unpacked size of compressed data, without unpacking it to memory: libraries allocate the memory first. Sizes above
-# `most` may be any number above it; 0 means that there is no telling, or that it cannot be above it.
+# Decompressed sizes. Codecs allocate the size that the data claim before they decompress, so the size is checked first.
+# Each function returns 0 if the size is unknown or cannot exceed `limit`, and any number above `limit` if it does.
 
-AT_ONCE = 2**20  # bytes
+BLOCK = 2**20  # bytes
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# Bytes that one byte can unpack to, at most.
-MOST_OF_DEFLATE, MOST_OF_LZMA = 1032, 8000
+MAX_DEFLATE_RATIO, MAX_LZMA_RATIO = 1032, 8000  # bytes that one compressed byte can produce
 
 
-def blosc_size(data: bytes, most: int) -> int:
-    """By the header of Blosc; 0 if that is wrong, which Blosc refuses."""
+def blosc_size(data: bytes, limit: int) -> int:
+    """The size in a Blosc 1 header; 0 if its compressed size is wrong, which Blosc itself refuses."""
     return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
 
 
-def zstd_size(data: bytes, most: int) -> int:
-    """By the header of the first frame (RFC 8878, 3.1.1)."""
+def zstd_size(data: bytes, limit: int) -> int:
+    """The size in the header of the first Zstandard frame (RFC 8878, 3.1.1)."""
     if data[:4] != ZSTD_MAGIC or len(data) < 5:
         return 0
     flags = data[4]
-    is_single = flags >> 5 & 1
-    at = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
-    length = (is_single, 2, 4, 8)[flags >> 6]
+    single_segment = flags >> 5 & 1
+    at = 5 + (not single_segment) + (0, 1, 2, 4)[flags & 3]
+    length = (single_segment, 2, 4, 8)[flags >> 6]
     return int.from_bytes(data[at : at + length], "little") + (256 if length == 2 else 0)
 
 
-def deflate_size(data: bytes, most: int) -> int:
-    """By unpacking gzip or zlib data in pieces, if it can be above `most`."""
-    if len(data) * MOST_OF_DEFLATE <= most:
+def deflate_size(data: bytes, limit: int) -> int:
+    """The size of gzip or zlib data, decompressed in blocks if it can exceed `limit`."""
+    if len(data) * MAX_DEFLATE_RATIO <= limit:
         return 0
-    return _counted(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, most)
+    return _streamed_size(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, limit)
 
 
-def lzma_size(data: bytes, most: int) -> int:
-    """By unpacking it in pieces, if it can be above `most`."""
-    return 0 if len(data) * MOST_OF_LZMA <= most else _counted(lzma.LZMADecompressor, data, most)
+def lzma_size(data: bytes, limit: int) -> int:
+    """The size of LZMA data, decompressed in blocks if it can exceed `limit`."""
+    return 0 if len(data) * MAX_LZMA_RATIO <= limit else _streamed_size(lzma.LZMADecompressor, data, limit)
 
 
-def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
-    """The bytes of all concatenated streams, or a number above `most`; damage is left to the decoder."""
+def _streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
+    """The size of all concatenated streams up to the first damage, which the decoder reports."""
     count, unpacker, found = 0, make(), b""
-    while count <= most and (data or found):
+    while count <= limit and (data or found):
         try:
-            found = unpacker.decompress(data, AT_ONCE)
+            found = unpacker.decompress(data, BLOCK)
         except (zlib.error, OSError, lzma.LZMAError, EOFError):
             break
         count += len(found)
@@ -291,8 +296,8 @@ def _counted(make: Callable[[], Any], data: bytes, most: int) -> int:
     return count
 
 
-# By the names of numcodecs and Zarr, which write a header before LZ4.
+# By codec names of numcodecs and Zarr. numcodecs stores the size in 4 bytes before LZ4 data.
 UNPACKED_SIZES: dict[str, Callable[[bytes, int], int]] = {
-    "blosc": blosc_size, "bz2": partial(_counted, bz2.BZ2Decompressor), "gzip": deflate_size, "lzma": lzma_size,
-    "lz4": lambda data, most: int.from_bytes(data[:4], "little"), "zlib": deflate_size, "zstd": zstd_size,
+    "blosc": blosc_size, "bz2": partial(_streamed_size, bz2.BZ2Decompressor), "gzip": deflate_size, "lzma": lzma_size,
+    "lz4": lambda data, limit: int.from_bytes(data[:4], "little"), "zlib": deflate_size, "zstd": zstd_size,
 }  # fmt: skip

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats.table import Naming, format_of
+from poolcli.formats.table import Naming, output_format
 from poolcli.message_fields import field
 
 LONGEST_STEP = 255  # bytes, of a name in a folder of any common file system
@@ -48,8 +48,8 @@ def array_names(path: str, keys: Sequence[str | None], error: type[PoolError] = 
 
     Raises `error` for a key that cannot be a name there, and a RequestError for two that would be the same.
     """
-    row = format_of(path)
-    if not row.several:
+    row = output_format(path)
+    if not row.is_container:
         return ["" for _ in keys]
     names = [_array_name(path, key, row.naming, error) for key in keys]
     _refuse_clashes(path, names, row.naming.nested)
@@ -83,7 +83,7 @@ def _check(name: str, naming: Naming) -> None:
     longest = max(len(step.encode("utf-8", "surrogateescape")) for step in steps)
     if longest > LONGEST_STEP:
         raise ValueError(f"it has a path component of {longest} bytes, at most {LONGEST_STEP} are possible")
-    own = next((step for step in steps if step in naming.own), None)
+    own = next((step for step in steps if step in naming.reserved), None)
     if own is not None:
         raise ValueError(f"the format reserves the name {own}")
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import byte_stream, is_device
-from poolcli.formats.checks import byte_count, check_dtype, check_expansion, check_rank, human_bytes, one_line
+from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.files import regular_file
 from poolcli.formats.records import (
     ArrayReader,
@@ -326,7 +326,7 @@ def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryRead
 def _translated(path: str) -> AbstractContextManager[None]:
     """Turns errors about damaged gzip data into a FileError."""
     damaged = (EOFError, zlib.error, gzip.BadGzipFile)
-    return one_line(path, lambda error: isinstance(error, damaged), lambda error: f"is not a whole gzip file ({error})")
+    return as_file_error(path, damaged, lambda error: f"is not a whole gzip file ({error})")
 
 
 RAW_EXAMPLE = "1,3,64,64,uint8"

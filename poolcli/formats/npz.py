@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.checks import check_expansion, check_members, chosen, one_line
+from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, open_chosen
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
     ArrayReader,
@@ -45,7 +45,7 @@ _BROKEN = (
 def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
     """Opens the archive; its members are decompressed when they are first read."""
     with _translated(path):
-        check_members(path, options.limit)
+        check_zip_directory(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
         doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
@@ -126,7 +126,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, decompressed when it is first read."""
     with open_container(source.path, options) as file:
         named = source.key is not None and file.member(source.key) is not None
-        yield file.array(str(source.key)) if named else chosen(file, source, options.axes)
+        yield file.array(str(source.key)) if named else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 def _translated(path: str) -> AbstractContextManager[None]:
     """Turns errors about damaged archives into a FileError of one line."""
-    return one_line(path, lambda error: isinstance(error, _BROKEN), _said)
+    return as_file_error(path, _BROKEN, _said)
 
 
 def _said(error: Exception) -> str:

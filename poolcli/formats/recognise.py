@@ -12,7 +12,7 @@ from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats.files import check_url, is_url, regular_file
 from poolcli.formats.npy import RAW_EXAMPLE
 from poolcli.formats.records import Source
-from poolcli.formats.table import FORMATS, Format, suffixes_of, with_suffix
+from poolcli.formats.table import FORMATS, Format, format_by_suffix, suffixes_of
 from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean_file
 
@@ -37,7 +37,7 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     """The format of an input by its first bytes, and a note if its suffix is that of another one; `-` is .npy."""
     if path == "-":
         return FORMATS["npy"], ()
-    by_suffix = with_suffix(path, FORMATS.values())
+    by_suffix = format_by_suffix(path, FORMATS.values())
     if path.lower().endswith(".zarr.zip") and not is_url(path):
         raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
     if is_url(path) and by_suffix and not by_suffix.remote:
@@ -69,7 +69,7 @@ def _may_be_raw(path: str) -> bool:
 
 def refuse_known_format(path: str) -> None:
     """Refuses to read a file as plain numbers whose suffix and first bytes agree on a format."""
-    named = None if path == "-" else with_suffix(path, FORMATS.values())
+    named = None if path == "-" else format_by_suffix(path, FORMATS.values())
     if named is not None and not named.is_folder and _by_first_bytes(path) is named:
         raise FileError(
             f"{path}: is {named.name}, and has a header of its own; {field('raw')} would read the header as data"
@@ -86,22 +86,22 @@ def folder_format(path: str) -> Format | None:
     """The format of a folder that is one input, by its content or name; None for any other path."""
     rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
     if is_url(path):
-        return with_suffix(path, FORMATS.values()) or next(row for row in rows if row.remote)
+        return format_by_suffix(path, FORMATS.values()) or next(row for row in rows if row.remote)
     if not rows or not os.path.isdir(path):
         return None
     marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))
-    return next(marked, None) or with_suffix(path, rows)
+    return next(marked, None) or format_by_suffix(path, rows)
 
 
 def names_folder_output(path: str) -> bool:
     """Whether an output of this name is a format that is a folder, and not a folder of outputs."""
-    row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
+    row = format_by_suffix(path, (row for row in FORMATS.values() if row.writes))
     return row is not None and row.is_folder
 
 
 def can_crash(source: str, output: str | None) -> bool:
     """Whether a damaged input or a full disk may crash the process that reads `source` or writes `output`."""
-    written = with_suffix(output, FORMATS.values()) if output else None
+    written = format_by_suffix(output, FORMATS.values()) if output else None
     if written is not None and written.fragile:
         return True
     try:
@@ -119,7 +119,7 @@ def parse_source(text: str, dataset: str | None = None) -> Source:
     check_url(text)
     if dataset is not None or os.path.lexists(text):
         return Source(text, dataset)
-    keyed = suffixes_of(lambda row: row.several)
+    keyed = suffixes_of(lambda row: row.is_container)
     places = [i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)]
     if not places:
         return Source(text)
@@ -147,7 +147,7 @@ def _instead(error: OSError, path: str) -> str:
     if isinstance(error, IsADirectoryError):
         return "; name a file in it"
     file = next((str(parent) for parent in Path(path).parents if parent.is_file()), "")
-    if isinstance(error, NotADirectoryError) and file.lower().endswith(suffixes_of(lambda row: row.several)):
+    if isinstance(error, NotADirectoryError) and file.lower().endswith(suffixes_of(lambda row: row.is_container)):
         return f"; an array in a file is written {file}:{os.path.relpath(path, file)}"
     return ""
 

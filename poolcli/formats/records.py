@@ -1,4 +1,4 @@
-"""Records that formats and the rest of the program exchange: sources, headers, options, metadata, readers, writers."""
+"""The interface of formats: sources, headers, options, metadata, and the protocols of readers and writers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Ranges
 
 
-@dataclass(frozen=True)  # no slots, with which pickling takes several times as long
+@dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
 class Source:
-    """A file (`-` is a .npy stream on stdin) and the array in it: a .npz key or an HDF5 dataset."""
+    """A path or URL (`-` is a .npy stream on stdin), and the name of the array if it is a container."""
 
     path: str
     key: str | None = None
@@ -31,15 +31,16 @@ class Source:
 class ReadOptions:
     """How inputs are read.
 
-    pages : `all` (like None), or a range such as 1 or 2-5
-    max_pixels : of one image
-    allow_external : whether HDF5 and Zarr may read files that an input refers to
-    limit, allowed : the memory limit in bytes, and the same if it was given (--max-memory)
-    axes : the number of axes of the array, if it is known
-    first_level : for a pyramid: whether a multiscale group stands for its largest level, and a stack has its own axes
-    raw : the array of a file without a header
-    masks : whether pages that are masks of others hide pixels of those
-    apart : whether pages that differ may be read by several readers, one after the other
+    pages : `all` (like None), or a page or range such as 1 or 2-5
+    max_pixels : limit for one page of an image
+    allow_external : whether HDF5 and Zarr inputs may read other files
+    limit : memory limit in bytes, given or detected
+    allowed : the value of --max-memory in bytes, if given: it also lifts the limits against decompression bombs
+    ndim : number of axes of the array, if known
+    as_pyramid : read the largest level of an OME-Zarr multiscale group, and an image stack with all its axes
+    raw : shape and dtype of a file without a header
+    apply_masks : whether mask pages of a TIFF hide pixels of other pages
+    split_pages : whether pages of different sizes may be read, one `InMemoryReader` for each run of equal pages
     """
 
     pages: str | None = None
@@ -47,15 +48,15 @@ class ReadOptions:
     allow_external: bool = False
     limit: int | None = None
     allowed: int | None = None
-    axes: int | None = None
-    first_level: bool = False
+    ndim: int | None = None
+    as_pyramid: bool = False
     raw: Raw | None = None
-    masks: bool = True
-    apart: bool = False
+    apply_masks: bool = True
+    split_pages: bool = False
 
 
 class Axis(NamedTuple):
-    """An axis that a file describes: its letter and length, the distance of its elements, and the unit of that."""
+    """An axis as image metadata describe it: letter of the layout, length, pixel spacing, and unit of the spacing."""
 
     letter: str
     length: int
@@ -65,17 +66,17 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an array before its data is read.
+    """What is known about an array before its data is read.
 
-    layout : None is the default, N, C and spatial axes
-    key : its name in the file
-    mode, alpha : of images, what the channels are, and whether the last one is alpha
+    layout : None is the default layout: N, C and spatial axes
+    key : name of the array in its container
+    mode, alpha : for images, Pillow's mode, and whether the last channel is alpha
     missing : nodata values that the file declares
-    beside : bytes of memory that reading takes beside the array or the region read
-    curve : of images, how numbers stand for light
-    masked : of images, whether masks hide some of the pixels
-    apart : of pages that differ, what `pages` says for those that can be read together, if they may be read apart
-    axes : those that an image describes, if it is read as a stack
+    extra_memory : bytes that reading takes in addition to the array or region
+    curve : for images, the transfer curve
+    masked : for images, whether mask pages hide some pixels
+    page_ranges : with `split_pages`, the `pages` of each run of equal pages
+    axes : for images read as a stack, its axes
     """
 
     format: str
@@ -87,19 +88,20 @@ class Header:
     mode: str | None = None
     alpha: bool = False
     missing: Missing = ()
-    beside: int = 0
+    extra_memory: int = 0
     curve: Curve | None = None
     masked: bool = False
-    apart: tuple[str, ...] = ()
+    page_ranges: tuple[str, ...] = ()
     axes: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Coordinates along an axis (an HDF5 dimension scale): values, title, attributes, and bounds of their cells.
+    """A coordinate variable: an HDF5 dimension scale, a coordinate of xarray, or a variable named by a CF attribute.
 
-    Variables of several axes say which `axes` of the array those are. Bounds have vertices along one more axis, whose
-    name is their title.
+    title : NAME of an HDF5 dimension scale; for cell bounds, the name of their last axis, that of the vertices
+    axes : for a variable named by a CF attribute, its axes as indices into those of the array
+    bounds : cell bounds by name
     """
 
     values: NDArray[Any]
@@ -111,7 +113,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """The name of an axis, and its coordinates by the names of their arrays."""
+    """The name of an axis, and its coordinate variables by name."""
 
     label: str
     scales: Mapping[str, Scale]
@@ -119,22 +121,22 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file holds beside its array.
+    """What a file stores in addition to the array.
 
-    image : of images, by the names of Pillow's `save`; `mask` is true for pixels that are missing
-    dataset : the storage of an HDF5 dataset, as arguments of `create_dataset`
-    store : the storage of a Zarr array, as `poolcli.formats.zarr.ome.stored` returns it
-    attributes, groups : attributes of the array and of the groups above it
+    image : for images, by the argument names of Pillow's `save`; `mask` is true for missing pixels
+    hdf5_storage : chunks, filters and fill value of an HDF5 dataset, as arguments of `create_dataset`
+    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.ome.stored`
+    attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
-    variables : what attributes name, such as the grid mapping of netCDF, and coordinates of several axes
-    axes : distances and units of axes that an image describes
-    notes : on what is left out
+    variables : variables that CF attributes name, such as a grid mapping or 2-D coordinates
+    axes : spacing and unit of each axis of an image
+    notes : what is dropped
     """
 
     image: Mapping[str, Any] = field(default_factory=dict)
-    dataset: Mapping[str, Any] = field(default_factory=dict)
-    store: Mapping[str, Any] = field(default_factory=dict)
+    hdf5_storage: Mapping[str, Any] = field(default_factory=dict)
+    zarr_storage: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
@@ -146,7 +148,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array that was read, with header and metadata."""
+    """An array in memory with its header and metadata."""
 
     array: NDArray[Any]
     header: Header
@@ -155,7 +157,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array to be written. `mode` says what the channels of an image are; None follows their number and type."""
+    """An array to be written; `mode` is the image mode, or None to derive it from the channels and dtype."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -167,7 +169,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class NamedArray:
-    """An array to be written, and its values."""
+    """An array to be written, with its values."""
 
     spec: Spec
     array: NDArray[Any]
@@ -177,33 +179,33 @@ class NamedArray:
 class WriteOptions:
     """How outputs are written.
 
-    overwrite : whether an existing file, or with `adds` an array of the same name, is replaced
-    quality : of JPEG and WebP
-    identity : names the work, so that an interrupted run can be continued
-    adds : whether the array is added to an existing file
-    chunks, shards : of Zarr
-    most : the largest number of elements of a chunk or shard, if neither is given
-    part, resume : which part (number, count) of the work this process does, and whether it continues it
-    beside : the content of files that a Zarr store has beside its arrays, by name
+    overwrite : whether to replace an existing file, or with `append` an array of the same name
+    quality : for JPEG and WebP
+    identity : hash of the work: an interrupted run is resumed only if it is the same
+    append : whether to add the array to an existing file
+    chunks, shards : for Zarr, lengths of a chunk and of a shard
+    max_elements : upper limit for a chunk or shard if neither is given
+    part, resume : shard of the run, as (number, count), and whether it is resumed
+    extra_files : content of further files in a Zarr store, by name
     """
 
     overwrite: bool = False
     quality: int | None = None
     identity: str | None = None
-    adds: bool = False
+    append: bool = False
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
-    most: int | None = None
+    max_elements: int | None = None
     part: tuple[int, int] | None = None
     resume: bool = False
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+    extra_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class RegionWriter(Protocol):
-    """Writes the regions of an array in any order; streams, which cannot seek, only from front to back.
+    """Writes an array region by region, in any order; streams only from front to back.
 
-    `notes` tell what could not be kept. A writer with a `unit` takes regions of whole units only: along each axis they
-    start at a multiple of it, and end at one or with the array.
+    `notes` say what was dropped. If there is a `unit` (a Zarr shard, for example), each region starts at a multiple of
+    it along each axis, and ends at a multiple or at the end of the array.
     """
 
     @property
@@ -213,7 +215,7 @@ class RegionWriter(Protocol):
     def unit(self) -> tuple[int, ...] | None: ...
 
     def holds(self, region: Ranges) -> bool:
-        """Whether an interrupted run has written the region already."""
+        """Whether an interrupted run has written the region."""
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region."""
@@ -223,7 +225,7 @@ class RegionWriter(Protocol):
 class CallbackWriter:
     """RegionWriter backed by a callback; never resumed."""
 
-    put: Callable[[Ranges, NDArray[Any]], None]
+    write: Callable[[Ranges, NDArray[Any]], None]
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
 
@@ -231,32 +233,32 @@ class CallbackWriter:
         return False
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
-        self.put(region, array)
+        self.write(region, array)
 
 
 class ArrayReader(Protocol):
-    """An open input: its header, and its data region by region."""
+    """An open array, read region by region."""
 
     header: Header
 
     @property
     def streams(self) -> bool:
-        """Whether regions are read from the file; otherwise the first one loads the whole array."""
+        """Whether each read decodes only the region; otherwise the first read loads the whole array."""
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The lengths of chunks, which are always read as a whole; None without chunks."""
+        """The lengths of a chunk, which is always decoded whole; None without chunks."""
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata; to be used after a read."""
+        """The metadata; available after the first read."""
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        """The region as an array of its shape. Raises a FileError if the file ends early."""
+        """The region as an array. Raises a FileError if the file is truncated."""
 
 
 class ArrayContainer(Protocol):
-    """An open file that can hold several arrays."""
+    """An open file or store that holds several arrays."""
 
     @property
     def headers(self) -> Sequence[Header]:
@@ -264,31 +266,31 @@ class ArrayContainer(Protocol):
 
     @property
     def left_out(self) -> Sequence[str]:
-        """The names of what else the file holds, which is neither pooled nor copied."""
+        """The names of other objects in the file, which are neither pooled nor copied."""
 
     def array(self, key: str) -> ArrayReader:
-        """Opens an array by the key in its header; refuses one that cannot be read."""
+        """Opens an array by its key. Raises a FileError if it cannot be read."""
 
 
 @dataclass(slots=True)
 class InMemoryReader:
-    """An input that can only be read as a whole, once; `again` gives a reader of other pages of the open file."""
+    """An array that `load` decodes as a whole at the first read; `reopen` reads other pages of the open image."""
 
     header: Header
     load: Callable[[], tuple[NDArray[Any], Metadata]]
-    again: Callable[[ReadOptions], InMemoryReader] | None = None
+    reopen: Callable[[ReadOptions], InMemoryReader] | None = None
     streams: bool = False
     chunks: tuple[int, ...] | None = None
     _whole: tuple[NDArray[Any], Metadata] | None = None
 
     @property
     def metadata(self) -> Metadata:
-        return self._once()[1]
+        return self._loaded()[1]
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        return self._once()[0][slices(region)]
+        return self._loaded()[0][slices(region)]
 
-    def _once(self) -> tuple[NDArray[Any], Metadata]:
+    def _loaded(self) -> tuple[NDArray[Any], Metadata]:
         if self._whole is None:
             self._whole = self.load()
         return self._whole
@@ -300,6 +302,6 @@ def whole_region(shape: Sequence[int]) -> Ranges:
 
 
 def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
-    """The region as an index of numpy and h5py; if `inside` is given, as an index of the array of that region."""
+    """The region as an index for numpy and h5py, relative to the region `inside` if that is given."""
     starts = [axis.start for axis in inside] if inside is not None else [0] * len(region)
     return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))

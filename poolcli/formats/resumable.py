@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats import atomic
-from poolcli.formats.checks import named
+from poolcli.formats.checks import join_names
 from poolcli.formats.records import slices
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -389,5 +389,5 @@ def note_of(part: tuple[int, int]) -> str:
 
 def shards_text(numbers: Sequence[int], count: int) -> str:
     """Some shards in a sentence: `shards 2/4, 3/4 are`."""
-    some = named([f"{number}/{count}" for number in numbers], SHOWN)
+    some = join_names([f"{number}/{count}" for number in numbers], SHOWN)
     return f"shards {some} are" if len(numbers) > 1 else f"shard {some} is"

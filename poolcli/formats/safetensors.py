@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import byte_stream
-from poolcli.formats.checks import byte_count, chosen, human_bytes, named
+from poolcli.formats.checks import byte_count, human_bytes, join_names, open_chosen
 from poolcli.formats.names import array_names
 from poolcli.formats.npy import Flat
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
@@ -75,7 +75,7 @@ class _File:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
-        yield chosen(file, source, options.axes)
+        yield open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         stream.write(len(text).to_bytes(LENGTH, "little") + text)
         for each in ordered:
             stream.write(_bytes(each.array))
-    return (f"left out, because they are not strings: the attributes {named(lost)}",) if lost else ()
+    return (f"left out, because they are not strings: the attributes {join_names(lost)}",) if lost else ()
 
 
 def _about(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list[str]]:

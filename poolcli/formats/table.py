@@ -1,4 +1,4 @@
-"""The table of file formats: their names, first bytes and capabilities. A format is a module and its row here."""
+"""The table of file formats: names, extensions, magic numbers and capabilities. Each format is a module and a row."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How files of a format name their arrays.
+    """The rules for names of arrays in a container format.
 
-    default : the name of an array without one
-    own : names that the format itself uses
-    nested : whether a slash makes a group
-    any_bytes : whether names need not be UTF-8
+    default : name of an array without one
+    reserved : names that the format itself uses
+    nested : whether a slash separates groups
+    any_bytes : whether names may be bytes that are not UTF-8
     """
 
     default: str = "data"
-    own: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
     nested: bool = False
     any_bytes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how its files are recognized, which module knows it, and what it can do.
+    """A file format and its capabilities.
 
-    name, suffixes : what it is called, and how names of its files end
+    name, suffixes : its name in messages, and its extensions
     module : the module with its `Functions`
-    magic, magic_at : its first bytes, and their offset
-    markers : for a format that is a folder, files of which each such folder has one
+    magic, magic_at : magic numbers, and their offset
+    markers : for a format that is a folder, names of which one is in each such folder
     reads, writes : whether poolcli reads and writes it
-    several, naming : whether a file holds several arrays, and how they are named
-    adds : whether arrays can be added to a file
-    picture : whether it is an image format, with channels and pages
-    unequal : whether its pages may differ in size and mode
+    is_container, naming : whether a file holds several arrays, and the rules for their names
+    appends : whether arrays can be added to an existing file
+    is_image : whether it is an image format, with channels and pages
+    mixed_pages : whether its pages may differ in size and mode
     streams : whether inputs are usually read region by region
-    streams_from : the number of elements from which on outputs are written region by region; None for never
-    resumable, spreads : whether an output can be continued, and written by several processes at once
-    chunked, remote : whether its chunks can be chosen, and whether it is reached at URLs
+    streams_from : number of elements from which outputs are written region by region; None for never
+    resumable, parallel_writes : whether outputs can be resumed, and written by several processes at once
+    chunked, remote : whether its chunks can be chosen, and whether it is read and written at URLs
     fragile : whether its library may crash the process
-    lacks : number types that it cannot hold
-    nodata : where its files name nodata values, which outputs of such a format keep: `attributes` or `tags`
-    written_as : for a format that is not written, the suffix of outputs in a folder run
-    loads : modules that it uses, if installed, which are imported before workers are forked
+    unsupported_dtypes : dtypes that it cannot store
+    nodata : where its files declare nodata values: `attributes` or `tags`
+    written_as : for a format that is only read, the extension of outputs in a folder run
+    preloads : modules, if installed, that are imported before workers are forked
     plugin : the one of them that is Pillow's plugin
     """
 
@@ -79,27 +79,27 @@ class Format:
     markers: tuple[str, ...] = ()
     reads: bool = True
     writes: bool = True
-    several: bool = False
+    is_container: bool = False
     naming: Naming = Naming()
-    adds: bool = False
-    picture: bool = False
-    unequal: bool = False
+    appends: bool = False
+    is_image: bool = False
+    mixed_pages: bool = False
     streams: bool = False
     streams_from: int | None = None
     resumable: bool = False
     chunked: bool = False
     remote: bool = False
-    spreads: bool = False
+    parallel_writes: bool = False
     fragile: bool = False
-    lacks: tuple[str, ...] = ("bfloat16",)
+    unsupported_dtypes: tuple[str, ...] = ("bfloat16",)
     nodata: str = ""
     written_as: str = ""
-    loads: tuple[str, ...] = ()
+    preloads: tuple[str, ...] = ()
     plugin: str = ""
 
     @property
     def is_folder(self) -> bool:
-        """Whether the format is a folder: one input, one output."""
+        """Whether the format is a folder, which counts as one input or output."""
         return bool(self.markers)
 
     @property
@@ -110,49 +110,47 @@ class Format:
 
 
 class Functions(Protocol):
-    """The functions of a format's module: `open_array`, and what its capabilities need: `open_container` if it holds
-    several arrays, `write` if it writes, `open_writer` if it streams outputs, `holds` if it adds.
+    """The functions of a format's module: `open_array`, and `open_container` for a container, `write` if it writes,
+    `open_writer` if it streams outputs, `contains` if it appends.
     """
 
     def open_array(self, source: Source, options: ReadOptions) -> AbstractContextManager[ArrayReader]:
         """Opens an input. Raises a FileError if it cannot be read."""
 
     def open_container(self, path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
-        """Opens all arrays of a file."""
+        """Opens a file of several arrays."""
 
-    def holds(self, source: Source) -> bool:
-        """Whether a file already has something of the name."""
+    def contains(self, source: Source) -> bool:
+        """Whether a file already contains an object of this name."""
 
     def write(self, path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-        """Writes arrays atomically; returns notes on what could not be kept."""
+        """Writes arrays atomically; returns notes on what was dropped."""
 
     def open_writer(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter]:
-        """Opens an output that takes an array region by region, and appears atomically."""
+        """Opens an output to be written region by region; it appears atomically at the end."""
 
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
-IMAGES = "poolcli.formats.image.files"
-# Pillow, with what it imports itself when it opens its first image.
+# Pillow, and the plugins that it imports itself when it opens its first image.
 PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
 
-def _picture(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    """An image format, which Pillow reads by a plugin."""
+def _image(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
+    """The row of an image format, which Pillow reads with `plugin`."""
     plugin = plugin and f"PIL.{plugin}ImagePlugin"
-    loads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("loads", ()))
+    preloads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("preloads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
-    return Format(
-        name, suffixes, "poolcli.formats.image.files", magic, picture=True, plugin=plugin, loads=loads, **more
-    )
+    module = "poolcli.formats.image.files"
+    return Format(name, suffixes, module, magic, is_image=True, plugin=plugin, preloads=preloads, **more)
 
 
-# The first box, of several possible lengths, with the brands of HEVC images.
+# The `ftyp` box (ISO/IEC 14496-12), whose length varies, with the brands of HEIF images (ISO/IEC 23008-12).
 _HEIF = tuple(
     bytes((0, 0, 0, length)) + b"ftyp" + brand
     for length in range(16, 64, 4)
     for brand in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1")
 )
-# HDF5 files of up to 2**25 elements are made in memory, because HDF5 crashes when the disk is full.
+# HDF5 outputs of up to 2**25 elements are built in memory, because HDF5 crashes when the disk is full.
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
@@ -163,73 +161,74 @@ FORMATS: dict[str, Format] = {
         Format("npy.gz", (".npy.gz",), "poolcli.formats.npy", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format(
             "npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"),
-            several=True, naming=Naming("arr_0"),
+            is_container=True, naming=Naming("arr_0"),
         ),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
-            several=True, adds=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
+            is_container=True, appends=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
             naming=Naming(nested=True, any_bytes=True),
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
-            writes=False, several=True, streams=True, fragile=True, nodata="attributes", written_as=".h5",
+            writes=False, is_container=True, streams=True, fragile=True, nodata="attributes", written_as=".h5",
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
-            several=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True, spreads=True,
-            nodata="attributes",
+            is_container=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True,
+            parallel_writes=True, nodata="attributes",
             naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),
-        # The upper bytes of the length of a header, and the JSON that it starts with.
+        # The upper bytes of the header's length, and the start of its JSON.
         Format(
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
-            several=True, streams=True, lacks=(), naming=Naming(own=("__metadata__",)),
+            is_container=True, streams=True, unsupported_dtypes=(), naming=Naming(reserved=("__metadata__",)),
         ),
-        _picture("png", "Png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", loads=("imagecodecs", "imagecodecs._png")),
-        _picture("jpeg", "Jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
-            loads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
-        _picture(
+        _image("png", "Png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", preloads=("imagecodecs", "imagecodecs._png")),
+        _image("jpeg", "Jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
+            preloads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
+        _image(
             "tiff", "Tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            loads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags", unequal=True,
+            preloads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags",
+            mixed_pages=True,
         ),
-        _picture("bmp", "Bmp", (".bmp",), b"BM"),
-        _picture("webp", "WebP", (".webp",), b"RIFF"),
-        _picture("ppm", "Ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
-        _picture("gif", "Gif", (".gif",), b"GIF8"),
-        _picture("jpeg2000", "Jpeg2K", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
-        _picture("avif", "Avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
-        _picture("heif", "", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
-        _picture("qoi", "Qoi", (".qoi",), b"qoif", writes=False),
-        _picture("sgi", "Sgi", (".sgi",), b"\x01\xda", writes=False),
-        _picture("dds", "Dds", (".dds",), b"DDS ", writes=False),
-        _picture("tga", "Tga", (".tga",), writes=False),
+        _image("bmp", "Bmp", (".bmp",), b"BM"),
+        _image("webp", "WebP", (".webp",), b"RIFF"),
+        _image("ppm", "Ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
+        _image("gif", "Gif", (".gif",), b"GIF8"),
+        _image("jpeg2000", "Jpeg2K", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
+        _image("avif", "Avif", (".avif",), b"\0\0\0\x1cftypavif", b"\0\0\0\x20ftypavif", writes=False),
+        _image("heif", "", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
+        _image("qoi", "Qoi", (".qoi",), b"qoif", writes=False),
+        _image("sgi", "Sgi", (".sgi",), b"\x01\xda", writes=False),
+        _image("dds", "Dds", (".dds",), b"DDS ", writes=False),
+        _image("tga", "Tga", (".tga",), writes=False),
     )
 }  # fmt: skip
 
 
 def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
-    """The suffixes of the formats for which `wanted` is true, in the order of the table."""
+    """The extensions of the formats for which `wanted` is true, in the order of the table."""
     return tuple(suffix for row in FORMATS.values() if wanted(row) for suffix in row.suffixes)
 
 
-def with_suffix(path: str, rows: Iterable[Format]) -> Format | None:
-    """The first of the formats that has the suffix of `path`."""
+def format_by_suffix(path: str, rows: Iterable[Format]) -> Format | None:
+    """The first of `rows` that has the extension of `path`; None without one."""
     name = Path(path).name.lower()
     return next((row for row in rows if name.endswith(row.suffixes)), None)
 
 
 def without_suffix(path: str) -> str:
-    """`path` without the suffix of its format, such as `.npy.gz`, or else without its last suffix."""
-    row = with_suffix(path, FORMATS.values())
-    long = max((s for s in row.suffixes if path.lower().endswith(s)), key=len) if row else Path(path).suffix
-    return path[: len(path) - len(long)]
+    """`path` without the extension of its format, such as `.npy.gz`, or else without its last extension."""
+    row = format_by_suffix(path, FORMATS.values())
+    longest = max((s for s in row.suffixes if path.lower().endswith(s)), key=len) if row else Path(path).suffix
+    return path[: len(path) - len(longest)]
 
 
-def format_of(path: str) -> Format:
-    """The format that an output's suffix names; `-` is .npy on standard output."""
+def output_format(path: str) -> Format:
+    """The format of an output by its extension; `-` is .npy on standard output."""
     if path == "-":
         return FORMATS["npy"]
-    row = with_suffix(path, (row for row in FORMATS.values() if row.writes))
+    row = format_by_suffix(path, (row for row in FORMATS.values() if row.writes))
     if row is not None:
         return row
     suffixes = suffixes_of(lambda row: row.writes)
@@ -239,7 +238,7 @@ def format_of(path: str) -> Format:
     if not suffix:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
     plain = path[: -len(suffix)]
-    if suffix in COMPRESSIONS and with_suffix(plain, FORMATS.values()):
+    if suffix in COMPRESSIONS and format_by_suffix(plain, FORMATS.values()):
         raise RequestError(f"{path}: poolcli writes no {suffix} files; write {plain}, then compress it")
     meant = did_you_mean(suffix, suffixes)
     raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

@@ -10,7 +10,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import ONLY_THIS_SIZE, convert
 from poolcli.explain.diff_arrays import diff_arrays
-from poolcli.formats import ReadOptions, holds_several, parse_source, read
+from poolcli.formats import ReadOptions, is_container, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message, option_value
 from poolcli.models.layer import (
@@ -55,7 +55,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
     A RequestError where the layer takes no such input, or makes no such output of it.
     """
-    if not holds_several(path):
+    if not is_container(path):
         raise RequestError(
             f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import check_json, check_members
+from poolcli.formats.checks import check_json, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same, sliced
 from poolcli.models.layer import (
@@ -53,7 +53,7 @@ Values = Mapping[str, Any]
 def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
     """The pooling calls of the program's graph; a RequestError where the archive holds none."""
     try:
-        check_members(path, limit)
+        check_zip_directory(path, limit)
         with zipfile.ZipFile(path) as archive:
             program = _program(path, archive, limit)
     except RequestError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.formats import format_of
+from poolcli.formats import output_format
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -188,9 +188,9 @@ def check_rescale(plan: Plan, path: str | None) -> None:
     """Refuses what is no float result on its way into a picture."""
     if lookup(plan.output_dtype).kind != "float":
         raise RequestError(f"{field('rescale')} is for float results, but this is {plan.output_dtype}; leave it out")
-    if path and not format_of(path).picture:
+    if path and not output_format(path).is_image:
         raise RequestError(
-            f"{field('rescale')} makes images of floats, and {format_of(path).name} files hold floats; leave it out"
+            f"{field('rescale')} makes images of floats, and {output_format(path).name} files hold floats; leave it out"
         )
 
 

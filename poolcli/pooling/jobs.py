@@ -18,21 +18,21 @@ from poolcli.formats import (
     Source,
     Spec,
     WriteOptions,
-    check_holds_several,
-    format_of,
-    holds_several,
+    check_container,
+    is_container,
     open_array,
     open_container,
+    output_format,
 )
 from poolcli.formats.checks import (
     byte_count,
     check_expansion,
     check_memory,
-    choose,
-    listing,
+    choose_array,
+    describe_arrays,
+    join_names,
     memory_limit_of,
-    named,
-    usable,
+    poolable,
 )
 from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
@@ -66,14 +66,14 @@ def run_job(
         settings = replace(settings, max_memory=limit)
         if settings.skip_existing and any(existing_outputs((job,))):
             return Outcome(job, skipped=True)
-        if settings.arrays is not None and holds_several(job.source.path):
+        if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings)
-        options = replace(settings.read_options, apart=_holds_unequal(job, settings))
+        options = replace(settings.read_options, split_pages=_holds_unequal(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
-            if isinstance(file, InMemoryReader) and file.again and file.header.apart:
-                return run_pages(job, op, settings, file.header.apart, file.again)
+            if isinstance(file, InMemoryReader) and file.reopen and file.header.page_ranges:
+                return run_pages(job, op, settings, file.header.page_ranges, file.reopen)
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
@@ -85,7 +85,7 @@ def run_job(
 def _holds_unequal(job: Job, settings: Settings) -> bool:
     """Whether the output has pages that may differ, as far as each is pooled by itself."""
     alone = job.indices is None and settings.rescale is None and settings.raw is None
-    return alone and job.output not in (None, "-") and format_of(str(job.output)).unequal
+    return alone and job.output not in (None, "-") and output_format(str(job.output)).mixed_pages
 
 
 def run_pages(
@@ -121,7 +121,7 @@ def run_pages(
         raise lost[0]
     if values:
         with clock.phase("write"):
-            notes += format_of(str(job.output)).functions.write(
+            notes += output_format(str(job.output)).functions.write(
                 str(job.output), values, WriteOptions(settings.overwrite, settings.quality)
             )
     return _together(job, clock, parts, notes)
@@ -143,7 +143,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
     for target in job.targets:
         if target.key is not None:
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
-        check_holds_several(target.path)
+        check_container(target.path)
     with open_container(job.source.path, settings.read_options) as file:
         with clock.phase("read"):
             headers = file.headers
@@ -154,9 +154,11 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
         _check_sum(job.source.path, parts, copied, settings)
-        notes: tuple[str, ...] = (f"copied unpooled, because of their axes: {listing(copied)}",) if copied else ()
+        notes: tuple[str, ...] = (
+            (f"copied unpooled, because of their axes: {describe_arrays(copied)}",) if copied else ()
+        )
         left_out = () if settings.arrays else file.left_out
-        notes += (f"left out, because they are not numeric arrays: {named(left_out)}",) if left_out else ()
+        notes += (f"left out, because they are not numeric arrays: {join_names(left_out)}",) if left_out else ()
         if not settings.dry_run:
             parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
             notes += not_kept
@@ -209,7 +211,7 @@ def _pooled_and_written(
         for target, arrays in ((job.output, values), (job.indices, positions)):
             if target and arrays:
                 options = WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
-                notes += format_of(target).functions.write(target, arrays, options)
+                notes += output_format(target).functions.write(target, arrays, options)
     return ran, notes
 
 
@@ -233,8 +235,8 @@ def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterato
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
     if not settings.arrays:
-        able = usable(headers, settings.read_options.axes)
+        able = poolable(headers, settings.read_options.ndim)
         spatial = [{*header.layout} - {*"NC"} for header in able if header.layout]
         yield from (each for each in headers if each in able or {*(each.layout or "")} - {*"NC"} in spatial or not able)
         return
-    yield from (choose(Source(path, name), headers) for name in settings.arrays)
+    yield from (choose_array(Source(path, name), headers) for name in settings.arrays)

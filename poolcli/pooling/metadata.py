@@ -15,7 +15,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from poolcli.coordinates import are_longitudes, means, outer_bounds
-from poolcli.formats.checks import LIMITS, missing_in, named
+from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
@@ -56,7 +56,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     copied = [name for name in metadata.attributes if SIZES.search(name)]
     if copied:
         were, them = ("was", "it if it describes") if len(copied) == 1 else ("were", "them if they describe")
-        note = f"{named(copied)} {were} copied unchanged; update {them} the resolution"
+        note = f"{join_names(copied)} {were} copied unchanged; update {them} the resolution"
         metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
 
@@ -119,8 +119,8 @@ def _turned(metadata: Metadata, source: str, target: str) -> Metadata:
     }
     return replace(
         metadata,
-        dataset=stored(metadata.dataset),
-        store=stored(metadata.store),
+        hdf5_storage=stored(metadata.hdf5_storage),
+        zarr_storage=stored(metadata.zarr_storage),
         dimensions=dimensions,
         variables=variables,
     )
@@ -159,7 +159,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
         if not pooled:
             return {name: scale}
         around = are_longitudes(scale.attributes)
-        values, missing = scale.values, missing_in(scale.attributes, scale.values.dtype.name)
+        values, missing = scale.values, nodata_in(scale.attributes, scale.values.dtype.name)
         found = means(values, pooled, around, missing)
         bounds, attributes = dict[str, Scale](), dict(scale.attributes)
         for place, each in scale.bounds.items():
@@ -183,7 +183,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
         variables={name: each for found in variables for name, each in found.items()},
     )
     notes = tuple(
-        f"left out, because {why} {named(names)}"
+        f"left out, because {why} {join_names(names)}"
         for names, why in (
             (lost, "they are very long, no numbers, or a window has none of them: the coordinates"),
             (untold, "they cannot be told of whole windows: the bounds"),
@@ -205,7 +205,7 @@ def repacked(metadata: Metadata, plan: Plan) -> Metadata:
     if "pages" in image:
         image["pages"] = {number: _of_bands(page, plan) for number, page in image["pages"].items()}
     if left:
-        notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {named(left)}")
+        notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {join_names(left)}")
     if plan.reducer.picks and SCALE in attributes and _number(attributes[SCALE]) < 0:
         notes.append(
             f"{SCALE} is negative: {plan.op} of the stored numbers is the other extreme of what they stand for"
@@ -227,7 +227,7 @@ def _of_bands(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 def _limits(plan: Plan) -> tuple[str, ...]:
     """The limits that results do not keep, beyond which readers take numbers for missing."""
-    return LIMITS if plan.reducer.result in ("total", "float", "deviation") else ()
+    return RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
 
 
 def _fitting(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:

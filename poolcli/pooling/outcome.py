@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from poolcli.errors import FileError, PoolError, unexpected
-from poolcli.formats import Header, ReadOptions, Source, holds_array
+from poolcli.formats import Header, ReadOptions, Source, contains_array
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import exists
 from poolcli.formats.npy import Raw
@@ -53,7 +53,7 @@ def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
 def _exists(target: Source) -> bool:
     if not exists(target.path) or is_device(target.path):
         return False
-    return target.key is None or holds_array(target)
+    return target.key is None or contains_array(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,13 @@ class Settings:
         axes = len(self.layout.strip()) if self.layout else None
         limits = self.max_memory, self.allowed
         return ReadOptions(
-            self.pages, self.max_pixels, self.allow_external, *limits, axes, raw=self.raw, masks=self.missing != ()
+            self.pages,
+            self.max_pixels,
+            self.allow_external,
+            *limits,
+            axes,
+            raw=self.raw,
+            apply_masks=self.missing != (),
         )
 
 

@@ -21,7 +21,7 @@ from poolcli import __version__
 from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import ArrayReader, Header, Metadata, Source, Spec, open_array
-from poolcli.formats.checks import byte_count, named
+from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
@@ -56,7 +56,7 @@ def plan_with_labels(
 
 def plan_all_images(request: Request, source: Source, images: Images, output: str, settings: Settings) -> Pyramid:
     """Plans the pyramids of several images; returns the first, with the others in its `others`."""
-    options = replace(settings.read_options, first_level=True)
+    options = replace(settings.read_options, as_pyramid=True)
 
     def each_of() -> Iterator[Pyramid]:
         for place, key in images.keys.items():
@@ -101,7 +101,7 @@ def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], se
         notes += [f"labels {name}: {note}" for note in each.notes]
     if not found:
         return replace(image, notes=tuple(notes))
-    notes.append(f"pooled with mode: the labels {named(list(found))}")
+    notes.append(f"pooled with mode: the labels {join_names(list(found))}")
     listed = {"labels": list(found)}
     groups: dict[str, Any] = {above: listed if request.ngff == "0.4" else {"ome": {"version": request.ngff, **listed}}}
     for each in (image, *found.values()):
@@ -221,10 +221,10 @@ def _write_levels(
     distribute: tiles.Distribute | None,
 ) -> Iterator[tiles.Work]:
     """Writes the levels of one image or label image; yields the work of each level when it is done."""
-    room = None if settings.max_memory is None else settings.max_memory - pyramid.header.beside
+    room = None if settings.max_memory is None else settings.max_memory - pyramid.header.extra_memory
     most = tiles.bytes_of_block(room)
     if not file.streams:
-        held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.beside
+        held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.extra_memory
         tiles.check_fits(held, settings.max_memory)
     at_url = settings.resume and is_url(pyramid.output)
     opening = tiles.FileOpener(replace(pyramid.source, key=pyramid.header.key), settings.read_options)

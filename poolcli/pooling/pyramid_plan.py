@@ -14,8 +14,8 @@ from poolcli import __version__
 from poolcli.arguments import one_of
 from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
-from poolcli.formats import Header, Metadata, Source, Spec, check_output, format_of
-from poolcli.formats.checks import named
+from poolcli.formats import Header, Metadata, Source, Spec, check_output, output_format
+from poolcli.formats.checks import join_names
 from poolcli.formats.files import check_apart
 from poolcli.formats.image.stacks import TIMES
 from poolcli.formats.records import Axis, Dimension, WriteOptions
@@ -97,7 +97,7 @@ class Pyramid:
 
     def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
         """How the store is written."""
-        return WriteOptions(overwrite, identity=identity, beside=self.beside)
+        return WriteOptions(overwrite, identity=identity, extra_files=self.beside)
 
 
 def plan_pyramid(
@@ -166,7 +166,7 @@ def _specs(
         beside=beside,
     )
     about = Metadata(
-        store={**store, "chunks": pyramid.grid.chunks, "shards": pyramid.grid.shards},
+        zarr_storage={**store, "chunks": pyramid.grid.chunks, "shards": pyramid.grid.shards},
         dimensions=tuple(Dimension(name, {}) for name in pyramid.names),
         attributes=attributes,
         groups={**request.groups, request.place: group},
@@ -196,12 +196,12 @@ def _carried_attributes(
     if not request.groups:
         notes += known.get("others", ())
     if lost:
-        notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
+        notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
     return beside, own, attributes, notes
 
 
 def _refuse_output(output: str, settings: Settings, version: int) -> None:
-    if not format_of(output).chunked:
+    if not output_format(output).chunked:
         raise RequestError(f"{field('output', output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
     if settings.shards and version == 2:
         raise RequestError(f"{field('shards')} needs {field('ngff', '0.5')}: 0.4 is Zarr 2, which has no shards")
@@ -277,7 +277,7 @@ def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, 
 
 def _storage_of_input(metadata: Metadata, read_layout: str, layout: str, version: int) -> dict[str, Any]:
     """How the input is stored, if it is a Zarr array."""
-    kept = for_version(metadata.store, version)
+    kept = for_version(metadata.zarr_storage, version)
     for name in ("chunks", "shards"):
         if kept.get(name):
             kept[name] = tuple(_reordered(kept[name], read_layout, layout))

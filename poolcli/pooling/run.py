@@ -26,12 +26,12 @@ from poolcli.formats import (
     WriteOptions,
     check_chunks,
     check_output,
-    format_of,
     open_writer,
+    output_format,
     write,
 )
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import named
+from poolcli.formats.checks import join_names
 from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, slices, whole_region
@@ -106,7 +106,7 @@ def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
         nothing = 0
     least = min_count_from(settings.min_count)
     few = "without other elements" if least is None else f"with fewer than {least} other elements"
-    again = ", hidden again" if job.output and format_of(job.output).nodata == "tags" else ""
+    again = ", hidden again" if job.output and output_format(job.output).nodata == "tags" else ""
     left = "nan" if nothing is None else nothing
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded; windows {few} give {left}{again}")
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
@@ -125,14 +125,14 @@ def _refuse_input(job: Job, header: Header) -> None:
 def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
     """A note on numbers that the file calls missing and that count all the same."""
     voting = [str(number) for number in header.missing if str(number) not in map(str, plan.missing)]
-    return (f"the file's nodata value ({named(voting)}) is pooled like any other number",) if voting else ()
+    return (f"the file's nodata value ({join_names(voting)}) is pooled like any other number",) if voting else ()
 
 
 def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
     """The nodata value that the output's attributes or tags name, which are those of the input; None if they do not."""
     if not header.missing or not job.output or settings.rescale is not None:
         return None
-    names_same = FORMATS[header.format].nodata == format_of(job.output).nodata != ""
+    names_same = FORMATS[header.format].nodata == output_format(job.output).nodata != ""
     return header.missing[0] if names_same else None
 
 
@@ -205,10 +205,10 @@ def _memory_at_once(outcome: Outcome) -> int:
     assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
     count = prod(plan.output_shape)
     turned = output is not None and output.layout != plan.layout
-    encoded = output is not None and output.path not in (None, "-") and format_of(str(output.path)).picture
+    encoded = output is not None and output.path not in (None, "-") and output_format(str(output.path)).is_image
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
     positions = tiles.POSITION_BYTES * (1 + turned) if outcome.indices else 0
-    needed = tiles.bytes_of_plan(plan) + header.beside + count * (copies + positions)
+    needed = tiles.bytes_of_plan(plan) + header.extra_memory + count * (copies + positions)
     return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
 
 
@@ -220,7 +220,7 @@ def _read_pool_write(
     path = outcome.job.source.path
     before = fingerprint_of(path)
     writer = Writer(outcome, work.plan, settings, before)
-    beside = file.header.beside
+    beside = file.header.extra_memory
     if settings.part and not file.streams:
         raise RequestError(
             f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
@@ -311,7 +311,7 @@ class Writer:
             key=self._key(target),
             metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
             mode=mode,
-            options=self._options(adds=target.key is not None),
+            options=self._options(append=target.key is not None),
         )
 
     def _rescales(self, target: Stored) -> bool:
@@ -345,12 +345,12 @@ class Writer:
         stack.push(finish)
         return CallbackWriter(put)
 
-    def _options(self, identity: str | None = None, adds: bool = False) -> WriteOptions:
+    def _options(self, identity: str | None = None, append: bool = False) -> WriteOptions:
         asked = self.settings
         bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         return WriteOptions(
-            asked.overwrite, asked.quality, identity, adds, asked.chunks, asked.shards, most, asked.part, asked.resume
+            asked.overwrite, asked.quality, identity, append, asked.chunks, asked.shards, most, asked.part, asked.resume
         )
 
     def _key(self, target: Stored) -> str | None:
@@ -361,7 +361,7 @@ class Writer:
     def _identity(self, path: str) -> str | None:
         """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
         asked = self.settings
-        if asked.part is None and not (asked.resume and format_of(path).resumable):
+        if asked.part is None and not (asked.resume and output_format(path).resumable):
             return None
         if asked.part is None and tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # which takes no longer than to continue it

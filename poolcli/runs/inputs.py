@@ -19,7 +19,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_left_by_writing
 from poolcli.formats.recognise import format_beginning
-from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
 
@@ -237,7 +237,7 @@ def _folder_items(
         relative = path[above:]
         if not shard.takes(relative):
             several = True
-        elif may_be_one and (with_suffix(path, readable) or folder_format(path)):
+        elif may_be_one and (format_by_suffix(path, readable) or folder_format(path)):
             several = True
             yield Item(Source(path, dataset), relative)
         else:

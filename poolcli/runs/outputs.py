@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from poolcli.errors import RequestError
-from poolcli.formats import format_of, parse_source
+from poolcli.formats import output_format, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.formats.names import array_names, below
 from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.table import FORMATS, suffixes_of, with_suffix, without_suffix
+from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
 from poolcli.runs.inputs import Item
@@ -71,8 +71,8 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
     if not source.key.strip("/"):
         raise RequestError(f"{target}: names no array in {source.path}")
     array_names(source.path, [source.key], RequestError)
-    if os.path.lexists(source.path) and not format_of(source.path).adds:
-        able = " ".join(suffixes_of(lambda row: row.adds))
+    if os.path.lexists(source.path) and not output_format(source.path).appends:
+        able = " ".join(suffixes_of(lambda row: row.appends))
         raise RequestError(f"{target}: {source.path} exists, and arrays can be added to {able} files only")
     return source.path, source.key
 
@@ -114,21 +114,21 @@ def _path_for(
             "leave it out: the extension of the file selects its format"
         )
     if target != "-":
-        format_of(target)
+        output_format(target)
     return target
 
 
 def _writable(path: str) -> str:
     """The path with the extension of another format where its own is only read."""
-    row = with_suffix(path, FORMATS.values())
+    row = format_by_suffix(path, FORMATS.values())
     return without_suffix(path) + row.written_as if row and row.written_as else path
 
 
 def _note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -> str | None:
     """Says that an image is written in another format than its own."""
-    row = with_suffix(item.relative, FORMATS.values())
+    row = format_by_suffix(item.relative, FORMATS.values())
     takes_suffix = (in_folder and not suffix) or bool(output and _takes_suffix(output))
-    if row is None or row.writes or not row.picture or not takes_suffix:
+    if row is None or row.writes or not row.is_image or not takes_suffix:
         return None
     own = item.relative[len(without_suffix(item.relative)) :].lower()
     return f"written as {row.written_as}: poolcli does not write {own}"
@@ -169,7 +169,7 @@ def _filled(template: str, item: Item) -> str:
     if not os.path.splitext(path)[1]:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
         raise RequestError(f"{template}: names files without an extension, such as {path}; write {whole}")
-    format_of(path)
+    output_format(path)
     return os.path.normpath(path)
 
 
@@ -232,8 +232,8 @@ def _remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[
         template = f"{folder}/{tree}{{stem}}_{{suffix}}{end}"
         with suppress(RequestError):
             names = [_filled(template, item) for item in clashing]
-            formats = {format_of(name).name for name in names}
-            if len(set(map(_folded, names))) == len(names) and formats == {format_of(path).name}:
+            formats = {output_format(name).name for name in names}
+            if len(set(map(_folded, names))) == len(names) and formats == {output_format(path).name}:
                 return f"use {field(option, template)}"
     return "pool them into different folders or rename one"
 

@@ -106,8 +106,8 @@ def unknown_options(command: str, message: str) -> set[str]:
 def test_every_command_answers_a_bad_file_in_one_line_with_options_of_its_own(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(checks, "LARGEST_EXPANSION", 100)
-    monkeypatch.setattr(checks, "HIGHEST_RATIO", 5)
+    monkeypatch.setattr(checks, "FREE_EXPANSION", 100)
+    monkeypatch.setattr(checks, "MAX_EXPANSION_RATIO", 5)
     make()
     for line in LINES:
         result = cli(*line.format(name).split())

@@ -150,7 +150,7 @@ def test_other_formats_take_no_more_arrays_and_what_is_added_is_not_resumed(cli:
 
 def test_a_dataset_that_appeared_meanwhile_is_not_replaced() -> None:
     with pytest.raises(RequestError, match=r"^a\.h5:/x exists; use overwrite or another name$"):
-        write("a.h5", HALVES, "NCHW", key="/x", options=WriteOptions(adds=True))
+        write("a.h5", HALVES, "NCHW", key="/x", options=WriteOptions(append=True))
     assert held()["x"] == X.tolist()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from poolcli.errors import RequestError
-from poolcli.formats import NamedArray, Spec, WriteOptions, format_of
+from poolcli.formats import NamedArray, Spec, WriteOptions, output_format
 from tests.conftest import Cli
 
 A = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
@@ -149,7 +149,7 @@ def test_two_arrays_never_become_one(cli: Cli) -> None:
 def test_arrays_whose_names_cannot_be_kept_apart_are_refused() -> None:
     named = [NamedArray(Spec(A.shape, "float32", "NCHW", key), A) for key in (None, "arr_0")]
     with pytest.raises(RequestError, match=r"^y\.npz: two arrays would both be called arr_0; "):
-        format_of("y.npz").functions.write("y.npz", named, WriteOptions())
+        output_format("y.npz").functions.write("y.npz", named, WriteOptions())
     assert not Path("y.npz").exists()
 
 

@@ -41,7 +41,7 @@ ODD = ("jpeg",)  # what is read is close to what was written
 
 def array_for(name: str) -> tuple[Any, str]:
     """An array that the format can hold without loss, and its layout."""
-    if FORMATS[name].picture:
+    if FORMATS[name].is_image:
         smooth = np.linspace(0, 255, 12 * 16, dtype=np.uint8).reshape(12, 16)
         return np.stack([smooth, smooth[::-1], smooth[:, ::-1]], -1), "HWC"
     return np.arange(2 * 3 * 4, dtype=np.float32).reshape(1, 2, 3, 4), "NCHW"
@@ -323,7 +323,7 @@ def test_every_array_is_stored_in_a_layout_that_the_format_names(name: str) -> N
     x, layout = array_for(name)
     stored = check_output(path_of(name), x.shape, x.dtype.name, layout)
     assert stored == layout
-    if not FORMATS[name].picture:
+    if not FORMATS[name].is_image:
         assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC") == "HWC"
         assert check_output(path_of(name), (12, 16), "uint8", "HW") == "HW"
         assert check_output(path_of(name), (12, 16, 3), "uint8", "HWC", "RGB") == "NCHW"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolcli.errors import RequestError
-from poolcli.formats import check_output, format_of
+from poolcli.formats import check_output
 from poolcli.message_fields import for_cli
 
 
@@ -57,4 +57,4 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         RequestError, match=r"^y\.doc: \.doc is not a format that poolcli writes; use one of \.npy, \.npz, "
     ):
-        format_of("y.doc")
+        output_format("y.doc")

@@ -150,7 +150,7 @@ def test_npz_files_that_are_refused(make: Callable[[], object], path: str, messa
 
 
 def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.checks.LARGEST_EXPANSION", 1000)
+    monkeypatch.setattr("poolcli.formats.checks.FREE_EXPANSION", 1000)
     bomb()
     assert "which may be a decompression bomb; to allow it, use --max-memory" in refusal_of("x.npz")
     with open_array(Source("x.npz"), ReadOptions(allowed=2**30)) as file:

@@ -152,7 +152,7 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_pa
             shape = file.header.shape
             if prod(shape) < 2**20:
                 assert file.read(whole_region(shape)).shape == shape
-            assert file.metadata.store["chunks"]
+            assert file.metadata.zarr_storage["chunks"]
     except PoolError as error:
         assert str(error).startswith(path)
         assert "\n" not in str(error)

@@ -13,15 +13,15 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, as_it_stands_for, followers, named_in
 from poolcli.formats.checks import (
-    UNREADABLE,
+    ATTRIBUTE_ERRORS,
     byte_count,
     check_dtype,
     check_rank,
-    chosen,
-    listing,
-    missing_in,
-    named,
-    notes_on,
+    describe_arrays,
+    join_names,
+    nodata_in,
+    nodata_notes,
+    open_chosen,
 )
 from poolcli.formats.hdf5.chunks import check_filters, check_memory, check_place, h5py, is_virtual, read_chunks
 from poolcli.formats.hdf5.gate import (
@@ -35,7 +35,7 @@ from poolcli.formats.hdf5.gate import (
     texts_fit,
     walk,
 )
-from poolcli.formats.hdf5.write import holds, open_writer, write
+from poolcli.formats.hdf5.write import contains, open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from poolcli.plan.region import Ranges
 
-__all__ = ["holds", "open_array", "open_container", "open_writer", "write"]
+__all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 
 
 MADE_ANEW = (
@@ -75,7 +75,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region."""
     with opened_root(source.path) as root:
         file = File(source.path, root, options, alone=True)
-        yield file.array(source.key) if source.key is not None else chosen(file, source, options.axes)
+        yield file.array(source.key) if source.key is not None else open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class File:
         """The names of links, and of datasets that are not numeric."""
         with reading(self.path):
             found = list(walk(self.root))
-            named = (named_in(self._attributes(each), name, BESIDE) for name, each in found if each)
-            beside = {place for places in named for place in places}
+            join_names = (named_in(self._attributes(each), name, BESIDE) for name, each in found if each)
+            beside = {place for places in join_names for place in places}
             return [
                 name
                 for name, each in found
@@ -126,10 +126,10 @@ class File:
         with reading(self.path):
             dataset = self._checked(key, self._find(key))
             dataset.scales = tuple(self._scales(dataset))
-            notes = list(notes_on(dataset.attributes))
+            notes = list(nodata_notes(dataset.attributes))
             if "MATLAB_class" in dataset.attributes:
                 notes.append("MATLAB has the axes in the opposite order")
-            missing = missing_in(dataset.attributes, dataset.header.dtype)
+            missing = nodata_in(dataset.attributes, dataset.header.dtype)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
             return as_it_stands_for(dataset, dataset.attributes)
 
@@ -142,7 +142,7 @@ class File:
             raise RequestError(f"{self.path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
         if not isinstance(found, h5py.h5d.DatasetID):
             inside = [h for h in self.headers if str(h.key).startswith("/" + key.strip("/") + "/")]
-            raise RequestError(f"{where}: is a group; name a dataset in it: {listing(inside)}")
+            raise RequestError(f"{where}: is a group; name a dataset in it: {describe_arrays(inside)}")
         return found
 
     def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
@@ -154,7 +154,7 @@ class File:
         check_rank(where, found.shape or ())
         check_filters(where, properties)
         packed, taken = check_memory(where, self.path, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, beside=taken)
+        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, extra_memory=taken)
         return Dataset(header, self, name, h5py.Dataset(found), packed)
 
     def _scales(self, dataset: Dataset) -> Iterator[tuple[Dataset, ...]]:
@@ -256,10 +256,10 @@ class Dataset:
             variables = beside.variables(self.name, self.attributes)
             dimensions = beside.dimensions(dimensions)
         if lost:
-            notes += (f"left out, because they are references or cannot be read: the attributes {named(lost)}",)
+            notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
         notes += (*more, *beside.notes())
         return Metadata(
-            dataset=stored,
+            hdf5_storage=stored,
             attributes=attributes,
             groups=groups,
             dimensions=dimensions,
@@ -310,7 +310,7 @@ class Dataset:
                     attributes.pop("_Encoding", None)
                 kept[scale.name] = Scale(values, title, attributes)
             found.append(Dimension(axis.label, kept))
-        notes = (f"left out, because they are very long: the coordinates {named(long)}",) if long else ()
+        notes = (f"left out, because they are very long: the coordinates {join_names(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes
 
 
@@ -322,7 +322,7 @@ def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
             continue
         try:
             value = attributes[name]
-        except UNREADABLE:
+        except ATTRIBUTE_ERRORS:
             value = None
         if value is None or _refers(value):
             lost.append(f"{owner}@{name}")

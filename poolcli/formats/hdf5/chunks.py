@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
-from poolcli.formats.checks import beside, blosc_size, byte_count, check_expansion, human_bytes, zstd_size
+from poolcli.formats.checks import blosc_size, byte_count, check_expansion, human_bytes, unless_negligible, zstd_size
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
@@ -313,7 +313,7 @@ def check_memory(
         check_expansion(where, min(stored, whole), chunk, None)
     if not filtered:
         return None, 0
-    taken = beside(COPIES * chunk + NUMBER * found.get_num_chunks())
+    taken = unless_negligible(COPIES * chunk + NUMBER * found.get_num_chunks())
     checks.check_memory(f"{where}: reading its chunks takes", taken, options.limit, unit="")
     return _packed_chunks(where, found, properties.get_chunk(), chunk), taken
 

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from poolcli.errors import QUOTES, FileError, RequestError, error_text
-from poolcli.formats.checks import SMALL_FILE, memory_limit_of, named, one_line
+from poolcli.formats.checks import SMALL_FILE, as_file_error, join_names, memory_limit_of
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
@@ -29,7 +29,7 @@ KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 
 def translated(path: str) -> AbstractContextManager[None]:
     """Turns errors of h5py into a FileError of one line."""
-    return one_line(path, lambda error: isinstance(error, KNOWN), _said)
+    return as_file_error(path, KNOWN, _said)
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
             stored |= options
         elif code not in KEPT_BY_H5PY:
             lost.append(name.decode("utf-8", "replace") or str(code))
-    return stored, (f"stored without the filter {named(lost)}",) if lost else ()
+    return stored, (f"stored without the filter {join_names(lost)}",) if lost else ()
 
 
 def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
 from poolcli.formats.atomic import byte_stream, whole_file
 from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
-from poolcli.formats.checks import byte_count, human_bytes, named
+from poolcli.formats.checks import byte_count, human_bytes, join_names
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.formats.hdf5.gate import bytes_of, find, opened_root, reading, translated
@@ -54,7 +54,7 @@ def added_to(path: str, more: int) -> Iterator[Any]:
             raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
 
 
-def holds(source: Source) -> bool:
+def contains(source: Source) -> bool:
     """Whether the file has an object or a link of this name."""
     *groups, last = _steps(str(source.key))
     with opened_root(source.path) as root, reading(source.path):
@@ -141,7 +141,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 
 
 def _is_added_to(path: str, options: WriteOptions) -> bool:
-    return options.adds and os.path.lexists(path)
+    return options.append and os.path.lexists(path)
 
 
 def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
@@ -152,13 +152,15 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     import numpy as np
 
     metadata, lost, others, above = spec.metadata, list[str](), list[str](), _steps(key)[:-1]
-    is_partly = metadata.store and any(each.scales for each in metadata.dimensions)  # netCDF needs scales of all axes
+    is_partly = metadata.zarr_storage and any(
+        each.scales for each in metadata.dimensions
+    )  # netCDF needs scales of all axes
     group, name = place_of(file, path, key)
-    if options.adds:
+    if options.append:
         remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
     dataset, notes = _stored(group, name, spec)
     _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
-    for place, attributes in () if options.adds else metadata.groups.items():
+    for place, attributes in () if options.append else metadata.groups.items():
         _add(file[bytes_of(place)].attrs, attributes, None, lost)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
@@ -179,7 +181,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
         others += _bounds(file, path, variable, dataset, lost)
     notes += tuple(not_shared(key, spec.key) for key in others)
     if lost:
-        notes += (f"left out, because they cannot be written: the attributes {named(lost)}",)
+        notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
     return dataset, (*metadata.notes, *notes)
 
 
@@ -187,7 +189,7 @@ def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset, stored like the input's as far as possible."""
     import numpy as np
 
-    stored, notes = dict(spec.metadata.dataset), list[str]()
+    stored, notes = dict(spec.metadata.hdf5_storage), list[str]()
     fill = stored.get("fillvalue")
     with np.errstate(all="ignore"):  # for a value beyond the type
         has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
@@ -270,7 +272,7 @@ def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]
     for name, value in attributes.items():
         try:
             if name not in target:
-                typed = dtype is not None and name in checks.NAMES and np.asarray(value).dtype.kind in "iuf"
+                typed = dtype is not None and name in checks.NODATA_ATTRIBUTES and np.asarray(value).dtype.kind in "iuf"
                 target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)

@@ -114,14 +114,14 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, Picture, Sequ
     if len(taken) > 1:
         shape, layout = (len(taken), *shape), f"N{layout}"
     axes: tuple[Axis, ...] = ()
-    wanted = options.first_level or (options.axes or 0) > 2
+    wanted = options.as_pyramid or (options.ndim or 0) > 2
     if wanted and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
         axes = stacks.axes_of(path, len(pages), shape[-2:])
-    if axes and (options.first_level or len(axes) == options.axes):
+    if axes and (options.as_pyramid or len(axes) == options.ndim):
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha
     notes = (*opened.said, *picture.notes, *notes)
-    by_page = masks_of(pages) if options.masks and not pages[taken[0]].is_mask else {}
+    by_page = masks_of(pages) if options.apply_masks and not pages[taken[0]].is_mask else {}
     masks = [by_page.get(page) for page in taken]
     masked = any(mask is not None for mask in masks)
     decoding = pages[taken[0]].pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(path)
@@ -136,8 +136,8 @@ def _taken(
     path: str, pages: Sequence[Page], options: ReadOptions
 ) -> tuple[Sequence[int], tuple[str, ...], tuple[str, ...]]:
     """The pages that are read together, all that are read in runs of such pages if there are several, and notes."""
-    able = options.apart and installed("tifffile", "imagecodecs")
-    chosen, notes = choose_pages(path, pages, options.pages, options.masks, able)
+    able = options.split_pages and installed("tifffile", "imagecodecs")
+    chosen, notes = choose_pages(path, pages, options.pages, options.apply_masks, able)
     runs = alike(pages, chosen)
     return runs[0], tuple(f"{run[0] + 1}-{run[-1] + 1}" for run in runs) if len(runs) > 1 else (), notes
 
@@ -147,7 +147,7 @@ def _load(
 ) -> tuple[NDArray[Any], Metadata]:
     """The pixels as H, W or H, W, C, with N in front for several pages, and the metadata."""
     needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
-    refuse_memory(path, needed + header.beside, options.limit)
+    refuse_memory(path, needed + header.extra_memory, options.limit)
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
     first = _decode(path, picture, pages[0], header.shape[-picture.axes :])
     with loading():

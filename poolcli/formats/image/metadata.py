@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from poolcli.formats.checks import named
+from poolcli.formats.checks import join_names
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.system.lazy_imports import Lazy
 
@@ -110,7 +110,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
             found |= _of_tiff(exif)
             bands, others = tags.bands_of(str(exif.get(tags.GDAL, "")))
             found |= {"gdal": bands} if bands else {}
-            lost += [(f"GDAL's {named(others)}", NOT_APPLICABLE)] if others else []
+            lost += [(f"GDAL's {join_names(others)}", NOT_APPLICABLE)] if others else []
             blocks = _photoshop(exif)
         except MemoryError:
             raise
@@ -292,7 +292,7 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         lost.append(("maker notes", "they may not apply to the output"))
     if dropped:
         names = [tags.name_of(tag) for tag in sorted(dropped)]
-        lost.append((f"tag{'' if len(names) == 1 else 's'} {named(names, SHOWN)}", NOT_APPLICABLE))
+        lost.append((f"tag{'' if len(names) == 1 else 's'} {join_names(names, SHOWN)}", NOT_APPLICABLE))
     return kept.tobytes() if len(kept) else None, tuple(lost)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import check_memory, named
+from poolcli.formats.checks import check_memory, join_names
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
 from poolcli.nodata import Missing
@@ -108,7 +108,7 @@ def choose_pages(
     for numbers, more in ((applied, count), (others, ", and not applied: no page of that size precedes")):
         if numbers:
             one = len(numbers) == 1
-            which = f"page {numbers[0] + 1}" if one else f"pages {named([str(i + 1) for i in numbers])}"
+            which = f"page {numbers[0] + 1}" if one else f"pages {join_names([str(i + 1) for i in numbers])}"
             notes = (*notes, f"{which} {'is a mask' if one else 'are masks'}{more}")
     return chosen, notes
 

@@ -335,7 +335,7 @@ def translated(path: str) -> Iterator[None]:
         with open(path, "rb") as stream:
             start = stream.read(LONGEST_MAGIC)
         likely = next(
-            (row.name.upper() for row in FORMATS.values() if row.picture and start.startswith(row.magic)), None
+            (row.name.upper() for row in FORMATS.values() if row.is_image and start.startswith(row.magic)), None
         )
         if likely:
             raise FileError(f"{path}: is a damaged {likely} file, or of a kind that Pillow does not read") from error
@@ -372,7 +372,7 @@ def captured_stderr() -> Iterator[list[str]]:
 
 def pillow_names() -> tuple[str, ...]:
     """The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript."""
-    return tuple(row.name.upper() for row in FORMATS.values() if row.picture)
+    return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 
 
 def likeliest_first(start: bytes) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from poolcli.formats.image.modes import BANDS, DEEP, OF_OME, mode_of, stored_lay
 from poolcli.formats.image.pillow import load_plugin, translated
 from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
-from poolcli.formats.table import FORMATS, format_of
+from poolcli.formats.table import FORMATS, output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Lazy, installed
 
@@ -38,7 +38,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     """
     import numpy as np
 
-    name, sections, notes = format_of(path).name, list[Section](), list[str]()
+    name, sections, notes = output_format(path).name, list[Section](), list[str]()
     for named in arrays:
         spec = named.spec
         is_stack = "D" in spec.layout

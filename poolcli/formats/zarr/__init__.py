@@ -12,17 +12,17 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.cf import as_it_stands_for
 from poolcli.formats.checks import (
-    HIGHEST_RATIO,
-    LARGEST_EXPANSION,
-    beside,
+    FREE_EXPANSION,
+    MAX_EXPANSION_RATIO,
     byte_count,
     check_dtype,
     check_expansion,
     check_rank,
-    choose,
+    choose_array,
     human_bytes,
-    missing_in,
-    notes_on,
+    nodata_in,
+    nodata_notes,
+    unless_negligible,
 )
 from poolcli.formats.names import below
 from poolcli.formats.npy import MOST_AXES, MOST_BYTES
@@ -70,10 +70,10 @@ def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
-        level = first_level(file.root, source.key) if options.first_level else None
-        if options.first_level and not (level or source.key):
+        level = first_level(file.root, source.key) if options.as_pyramid else None
+        if options.as_pyramid and not (level or source.key):
             refuse_several(source.path, file.root)
-        array = file.array(level or source.key or file.only(options.axes))
+        array = file.array(level or source.key or file.only(options.ndim))
         most = options.limit or HIGHEST_CHUNK
         if options.allowed is None:
             most = min(most, HIGHEST_CHUNK)
@@ -96,8 +96,8 @@ class Stored:
         with opening(self.path):
             found = walk(self.path, self.root, self.options.allow_external)
             arrays = list(found)
-            beside = followers({key: array for key, array in arrays if key})
-            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in beside]
+            unless_negligible = followers({key: array for key, array in arrays if key})
+            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in unless_negligible]
 
     @cached_property
     def headers(self) -> Sequence[Header]:
@@ -110,14 +110,14 @@ class Stored:
 
     def only(self, axes: int | None) -> str:
         """The key of the root array, or of the only array of so many axes."""
-        return str(choose(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
+        return str(choose_array(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
         with opening(self.path):
             node = self._node(key)
             if node is None:
-                node = self._node(choose(Source(self.path, key), self.headers).key)
+                node = self._node(choose_array(Source(self.path, key), self.headers).key)
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
             check_rank(where, node.shape)
@@ -126,18 +126,18 @@ class Stored:
             self._check_stored(where, node)
             limit_chunk_size(where, node)
             attributes, header = attributes_of(self.root, name, node), self._header(name, node)
-            notes, missing = tuple(notes_on(attributes)), missing_in(attributes, header.dtype)
+            notes, missing = tuple(nodata_notes(attributes)), nodata_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
-            header = replace(header, notes=notes, missing=missing, beside=beside(COPIES * chunk))
-            array = _Array(header, where, self.root, node, chunks_of(node), self.options.first_level)
+            header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(COPIES * chunk))
+            array = _Array(header, where, self.root, node, chunks_of(node), self.options.as_pyramid)
             return as_it_stands_for(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:
         """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
         size = DTYPES[array.dtype.name].itemsize
         claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
-        if self.options.allowed is None and claimed > LARGEST_EXPANSION:
-            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", ceil_div(claimed, HIGHEST_RATIO))
+        if self.options.allowed is None and claimed > FREE_EXPANSION:
+            stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", ceil_div(claimed, MAX_EXPANSION_RATIO))
             check_expansion(where, stored, claimed, None)
 
     def _node(self, key: str | None) -> Any:

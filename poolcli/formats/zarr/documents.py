@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
-from poolcli.formats.checks import named
+from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
@@ -35,7 +35,7 @@ OF_INTEGERS = ("delta",)  # lossless for integers of the type that they name
 OF_BOOL = ("packbits",)
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
-OWN = FORMATS["zarr"].naming.own
+OWN = FORMATS["zarr"].naming.reserved
 INDEX: dict[str, Any] = {
     "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
     "index_location": "end",
@@ -166,10 +166,10 @@ def _made(
     """
     import numpy as np
 
-    kept, lost = spec.metadata.store, list[str]()
+    kept, lost = spec.metadata.zarr_storage, list[str]()
     if options.shards and kept.get("version") == 2:
         kept = {}  # v2 has no shards
-    shape, layout, most = spec.shape, spec.layout, options.most
+    shape, layout, most = spec.shape, spec.layout, options.max_elements
     grid = grid_of(shape, layout, asked=options.chunks, asked_shards=options.shards, kept=kept, most=most)
     attributes = plain(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
@@ -198,10 +198,10 @@ def _made(
     if not has_fill:
         notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
     if without:
-        notes.append(f"stored without the codec {named(without)}")
+        notes.append(f"stored without the codec {join_names(without)}")
     if lost:
-        notes.append(f"left out, because they cannot be written: the attributes {named(lost)}")
-    return NewArray(key, documents, grid, scales, tuple(notes), bool(spec.metadata.store.get("consolidated")))
+        notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
+    return NewArray(key, documents, grid, scales, tuple(notes), bool(spec.metadata.zarr_storage.get("consolidated")))
 
 
 def encoded(arrays: Sequence[NewArray], beside: Mapping[str, bytes]) -> dict[str, bytes]:

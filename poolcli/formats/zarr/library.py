@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_raised_explicitly
 from poolcli.formats.checks import (
     UNPACKED_SIZES,
+    as_file_error,
     blosc_size,
     byte_count,
     check_json,
     check_memory,
     human_bytes,
-    most_of_json,
-    one_line,
+    json_memory_limit,
 )
 from poolcli.formats.files import filesystem, is_url, patient, states_in, unbroken
 from poolcli.formats.records import ReadOptions, slices
@@ -47,8 +47,7 @@ KNOWN = (
 
 def translated(path: str) -> AbstractContextManager[None]:
     """Turns errors of zarr, codecs and object stores into a FileError of one line."""
-    # Exceptions of codecs and object stores have no common base class.
-    return one_line(path, lambda error: isinstance(error, KNOWN) or type(error).__module__ != "builtins", _said)
+    return as_file_error(path, KNOWN, _said, third_party=True)
 
 
 def _said(error: Exception) -> str:
@@ -107,7 +106,7 @@ def side_by_side(chunk: int, room: int) -> Iterator[None]:
 
 
 DEFAULTS = ReadOptions()
-DOCUMENTS = FORMATS["zarr"].naming.own
+DOCUMENTS = FORMATS["zarr"].naming.reserved
 MOST_LISTED = 100_000  # files and folders that are counted
 
 
@@ -172,7 +171,7 @@ def _of_objects() -> Any:
                 return _asked_of(await unbroken(super().get, key, prototype, byte_range), byte_range)
             if not key.endswith(DOCUMENTS):
                 return await unbroken(super().get, key, prototype)
-            most = most_of_json(self.options.limit, self.options.allowed)
+            most = json_memory_limit(self.options.limit, self.options.allowed)
             first = zarr.abc.store.RangeByteRequest(0, most + 1)
             found = await unbroken(super().get, key, prototype, first)
             if found is not None and len(found) > most:

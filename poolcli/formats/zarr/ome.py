@@ -11,7 +11,7 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
-from poolcli.formats.checks import NAMES, named
+from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.names import below
 from poolcli.formats.records import Axis, Dimension, Metadata
 from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
@@ -246,8 +246,8 @@ def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
     are written by others, whose fill value is an element like others.
     """
     found = with_numbers(array.attrs)
-    named, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
-    if named and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
+    join_names, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
+    if join_names and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
         found["_FillValue"] = fill.item()
     return found
 
@@ -267,7 +267,7 @@ def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
     {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
     """
     found = dict(attributes)
-    for name in NAMES:
+    for name in NODATA_ATTRIBUTES:
         with suppress(ValueError, TypeError, struct.error):
             (found[name],) = struct.unpack("<d", b64decode(found.get(name, 0), validate=True))
     return found
@@ -303,16 +303,17 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         attributes = dict(group.attrs)
         dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
         groups[name] = attributes
-    notes = [f"left out, because it describes several arrays: {named(dropped)}"] if dropped else []
+    notes = [f"left out, because it describes several arrays: {join_names(dropped)}"] if dropped else []
     notes += _outer(root, key)
     ome = described(root, key)
     found = ome.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
     units = [str(axis.get("unit", "")) for axis in found]
+    consolidated = is_group(root) and root.metadata.consolidated_metadata is not None
     return Metadata(
         ome=ome,
         axes=tuple(map(Axis, letters, array.shape, ome.get("scale", ()), units)),
-        store=stored(array) | {"consolidated": is_group(root) and root.metadata.consolidated_metadata is not None},
+        zarr_storage=stored(array) | {"consolidated": consolidated},
         attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=tuple(Dimension(name or "", {}) for name in axes),

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from poolcli.errors import FileError, RequestError, error_text
-from poolcli.formats.checks import one_line
+from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import content_of, filesystem, not_reached
 from poolcli.formats.names import below
 from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, only_work
@@ -77,7 +77,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
         return
     if not overwrite:
         raise FileError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
-    for name in FORMATS["zarr"].naming.own:  # without these it is no store
+    for name in FORMATS["zarr"].naming.reserved:  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
     _clear(system, place)
@@ -170,5 +170,4 @@ def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
 
 
 def _reached(path: str) -> AbstractContextManager[None]:
-    # Object stores raise types of their own.
-    return one_line(path, lambda error: isinstance(error, OSError) or type(error).__module__ != "builtins", not_reached)
+    return as_file_error(path, (OSError,), not_reached, third_party=True)

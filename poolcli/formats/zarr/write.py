@@ -169,7 +169,7 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 @contextmanager
 def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
-    documents = encoded(planned, options.beside)
+    documents = encoded(planned, options.extra_files)
     if is_url(path):
         with opening(path):
             store = store_of(path, read_only=False)

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from poolcli.errors import FileError
-from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, failure, picklable
 from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
@@ -78,8 +78,8 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
 
 
 def _is_written_in_regions(task: Task) -> bool:
-    written = with_suffix(task.job.output or "", FORMATS.values())
-    return written is not None and written.spreads
+    written = format_by_suffix(task.job.output or "", FORMATS.values())
+    return written is not None and written.parallel_writes
 
 
 def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:

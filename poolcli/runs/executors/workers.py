@@ -21,7 +21,7 @@ from typing import Any, Self
 from poolcli.engine import make_ready
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_part
-from poolcli.formats.table import FORMATS, with_suffix
+from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.pooling.outcome import Job, Outcome, failure, picklable
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
@@ -193,14 +193,14 @@ class Workers:
 
 def load_for(job: Job) -> None:
     """Loads the packages of a first job before the fork, so that no worker has to."""
-    row = with_suffix(job.source.path, FORMATS.values())
+    row = format_by_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # those are left to their workers
         return
     with gc_disabled():
-        for module in (row.module, *row.loads, *(ENGINE if row.loads else ())):
+        for module in (row.module, *row.preloads, *(ENGINE if row.preloads else ())):
             with suppress(ImportError):
                 import_module(module)
-        if row.loads:
+        if row.preloads:
             make_ready()
 
 
