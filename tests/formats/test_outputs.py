@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolcli.errors import RequestError
-from poolcli.formats import check_output
+from poolcli.formats import check_output, output_format
 from poolcli.message_fields import for_cli
 
 
