@@ -317,7 +317,8 @@ def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryRead
     def load() -> tuple[NDArray[Any], Metadata]:
         with _translated(path):
             found = file.load()
-            stream.read(1)  # at the end the checksum is compared
+            while stream.read(AT_ONCE):  # up to the end, where the checksum is compared
+                pass
         return found
 
     return InMemoryReader(header, load)

@@ -23,7 +23,7 @@ from poolcli.formats import ReadOptions, Source, open_array
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, document, made
-from tests.formats.test_fuzz import mutated
+from tests.formats.test_fuzz import PYTHONS, mutated
 from tests.profiles import sized
 
 
@@ -50,6 +50,10 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "more than there can be": (edited(shape=[2**40] * 3), "claims more than 1,000,000 PiB, which no array can have"),
     "chunks of nothing": (edited(chunk_grid=grid(0, 4, 4)), ""),
     "chunks beyond memory": (edited(chunk_grid=grid(2**20, 2**20, 4)), "one chunk (1048576,1048576,4) is 4 TiB, "),
+    "no text": (
+        lambda: Path("x.zarr/zarr.json").write_bytes(b'{"zarr_format": "\xff"}'),
+        "Zarr cannot read or write it: its metadata is damaged, or of a version that zarr does not know",
+    ),
     "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
     "complex numbers": (
         edited(
@@ -156,6 +160,7 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_pa
     except PoolError as error:
         assert str(error).startswith(path)
         assert "\n" not in str(error)
+        assert not PYTHONS.search(str(error))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def translated(path: str) -> AbstractContextManager[None]:
 
 def _said(error: Exception) -> str:
     why = error_text(error)
-    if isinstance(error, TypeError | AttributeError) and not is_raised_explicitly(error):
+    if isinstance(error, TypeError | AttributeError | UnicodeError) and not is_raised_explicitly(error):
         why = "its metadata is damaged, or of a version that zarr does not know"
     elif type(error) is KeyError:  # the name that was not found
         why = f"Unknown name {why.strip(QUOTES)}"
