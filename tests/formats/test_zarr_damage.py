@@ -214,8 +214,8 @@ def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.Mo
     """Its size is no multiple of the ratio from which arrays are refused."""
     made("x.zarr", compressors=None)
     for module in ("poolcli.formats.zarr", "poolcli.formats.checks"):
-        monkeypatch.setattr(f"{module}.LARGEST_EXPANSION", 0)
-        monkeypatch.setattr(f"{module}.HIGHEST_RATIO", 101)
+        monkeypatch.setattr(f"{module}.FREE_EXPANSION", 0)
+        monkeypatch.setattr(f"{module}.MAX_EXPANSION_RATIO", 101)
     assert X.nbytes % 101
     with open_array(Source("x.zarr"), ReadOptions()) as array:
         assert array.header.shape == X.shape
