@@ -406,8 +406,8 @@ def test_entries_of_a_manifest_stay_in_its_folder(name: str, around: Path, cli: 
 
 @pytest.mark.parametrize("name", ["../n/zarr.json", "a/../../../n/zarr.json", "", "a\0b", None])
 def test_documents_in_notes_of_shards_stay_in_their_store(name: str | None, around: Path) -> None:
-    notes = Path(".y.zarr.0123.shards")
-    notes.mkdir()
+    notes = Path(".y.zarr.shards/0123")
+    notes.mkdir(parents=True)
     content = {name: "{}"} if name is not None else ["{}"]
     Path(notes, ".shard-1-of-1.ended").write_text(json.dumps(content))
     Path("y.zarr").mkdir()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import posixpath
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.checks import as_file_error
-from poolcli.formats.files import content_of, filesystem, not_reached
+from poolcli.formats.files import HTTP_WAITS, content_of, filesystem, not_reached
 from poolcli.formats.names import below
-from poolcli.formats.resumable import ENDED, UNFINISHED, Journal, check_parts, note_of, only_work
+from poolcli.formats.resumable import ENDED, Journal, check_parts, note_of, only_work
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -26,10 +27,10 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
     `identity`, unless that is None.
     """
     system, place = filesystem(path)
-    journal = RemoteJournal(system, f"{_beside(place)}{identity or 'none'}.kept.at")
+    journal = RemoteJournal(system, f"{_beside(place)}kept.at", identity or "")
     with _reached(path):
-        if identity is None or not system.exists(journal.path):
-            _make_room(system, place, path, overwrite)
+        if identity is None or not journal.is_begun():
+            _make_room(system, place, path, overwrite, journal)
             if identity is not None:
                 journal.write([])  # before the first chunk: without it, what lies there is not a run's to continue
         try:
@@ -37,14 +38,15 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
             check_stopped()
             write_documents(system, place, documents)
         except Exception:
-            _clear(system, place)
-            journal.remove()
+            with suppress(Exception):  # the store may not be reached any more; what matters is why the run failed
+                _clear(system, place, journal)
             raise
         except BaseException:
             if identity is None:
-                _clear(system, place)
+                _clear(system, place, journal)
             raise
-        journal.remove()
+        with suppress(Exception):  # beside a complete store it does no harm
+            journal.remove()
 
 
 def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> None:
@@ -54,38 +56,66 @@ def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> 
 
 
 class RemoteJournal(Journal):
-    """A journal in an object beside the store."""
+    """A journal in an object beside the store: a line with the identity of the run, and one with its regions."""
 
-    def __init__(self, system: Any, path: str) -> None:
+    def __init__(self, system: Any, path: str, identity: str) -> None:
         super().__init__(path)
-        self._system = system
+        self._system, self._identity = system, identity
+
+    def is_begun(self) -> bool:
+        """Whether there is a journal of this identity."""
+        try:
+            self._load()
+        except (FileNotFoundError, ValueError):
+            return False
+        return True
 
     def remove(self) -> None:
-        with suppress(OSError):
-            if self._system.exists(self.path):
-                self._system.rm_file(self.path)
+        """Removes the journal, of whatever identity."""
+        with suppress(FileNotFoundError):
+            self._system.rm_file(self.path)
 
     def _load(self) -> bytes:
-        return content_of(self._system, self.path)
+        try:
+            content = content_of(self._system, self.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:  # a journal that cannot be read must not be taken for one that is not there
+            raise FileError(f"{self.path}: {not_reached(error)}") from error
+        identity, _, note = content.partition(b"\n")
+        if identity != self._identity.encode():
+            raise ValueError("the journal of another run")
+        return note
 
     def _store(self, note: bytes) -> None:
-        self._system.pipe_file(self.path, note)
+        self._system.pipe_file(self.path, self._identity.encode() + b"\n" + note)
 
 
-def _make_room(system: Any, place: str, path: str, overwrite: bool) -> None:
-    if not system.exists(place):
-        return
-    if not overwrite:
+def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Journal) -> None:
+    """Clears a place for a new store, also of what is known of others that were begun there."""
+    notes = _notes_beside(place)
+    is_there, has_notes = system.exists(place), system.exists(notes)
+    if not overwrite and (is_there or has_notes):
         raise FileError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
-    for name in FORMATS["zarr"].naming.reserved:  # without these it is no store
+    for name in FORMATS["zarr"].naming.reserved if is_there else ():  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
-    _clear(system, place)
+    if has_notes:
+        system.rm(notes, recursive=True)
+    _clear(system, place, journal)
 
 
-def _clear(system: Any, place: str) -> None:
-    with suppress(FileNotFoundError):
-        system.rm(place, recursive=True)
+def _clear(system: Any, place: str, journal: Journal) -> None:
+    """Removes the journal of a store and then the store, which the journal must not survive."""
+    journal.remove()
+    for wait in (0, *HTTP_WAITS):
+        time.sleep(wait)
+        system.invalidate_cache()
+        if not system.exists(place):
+            return
+        with suppress(FileNotFoundError):  # s3fs does not tell which of several objects a store refuses to remove
+            system.rm(place, recursive=True)
+    raise FileError(f"{place}: objects in it cannot be removed")
 
 
 @contextmanager
@@ -94,19 +124,31 @@ def shared_store(
 ) -> Iterator[Journal]:
     """Yields the journal of one `part` (number, count) of a store, and finally writes a note that it has ended."""
     system, place = filesystem(path)
-    note = f"{_beside(place)}{identity}{UNFINISHED}/{note_of(part)}"
+    notes = _notes_beside(place)
+    note = f"{notes}/{identity}/{note_of(part)}"
     with _reached(path):
         if _is_store(system, place):
             raise RequestError(
                 f"{path}: is a store already, which shards do not replace at a URL; remove it first, or name another "
                 f"{field('output')}"
             )
-        journal = RemoteJournal(system, f"{note}.at")
-        for name in [note + ENDED] + ([] if resume else [journal.path]):
-            if system.exists(name):
-                system.rm_file(name)
-        if not resume:
-            journal.write([])  # marks the part as begun
+        if system.exists(place) and not system.exists(notes):  # asked in this order: notes are written first
+            raise RequestError(
+                f"{path}: exists; shards do not replace what another run has written at a URL; remove it first, or "
+                f"name another {field('output')}"
+            )
+        journal = RemoteJournal(system, f"{note}.at", identity)
+        with suppress(FileNotFoundError):
+            system.rm_file(note + ENDED)
+        if not (resume and journal.is_begun()):
+            journal.write([])  # marks the part as begun, before its first chunk
+        system.invalidate_cache()
+        if others := [name for name in _names_in(system, notes) if name != identity]:
+            journal.remove()
+            raise RequestError(
+                f"{path}: shards of another run, with other inputs or options, exist; remove {notes}/{others[0]} and "
+                f"the store, or name another {field('output')}"
+            )
         yield journal
         check_stopped()
         system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
@@ -121,16 +163,17 @@ def finish_store(path: str) -> tuple[int, int]:
     system.invalidate_cache()
     with _reached(path):
         is_store = _is_store(system, place)
-        notes = _notes(system, place, path, is_store)
-        if notes is None:
+        runs = _names_in(system, _notes_beside(place))
+        if not runs and is_store:
             return 0, 1
-        names = [entry.rstrip("/").rpartition("/")[2] for entry in system.ls(notes, detail=False)]
+        notes = only_work(path, [f"{_notes_beside(place)}/{run}" for run in runs])
+        names = _names_in(system, notes)
         try:
             ended = check_parts(path, names, notes)
         except FileError:
             if not is_store:
                 raise
-            system.rm(notes, recursive=True)  # left by a merge that was killed while it removed them
+            system.rm(_notes_beside(place), recursive=True)  # left by a merge that was killed while it removed them
             return 0, 1
         note = f"{notes}/{ended[0]}"
         try:
@@ -139,7 +182,7 @@ def finish_store(path: str) -> tuple[int, int]:
         except (ValueError, AttributeError) as error:
             raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
         write_documents(system, place, documents)
-        system.rm(notes, recursive=True)
+        system.rm(_notes_beside(place), recursive=True)
     return len(ended), 1
 
 
@@ -161,12 +204,17 @@ def _beside(place: str) -> str:
     return f"{folder}/.{name}."
 
 
-def _notes(system: Any, place: str, path: str, is_store: bool) -> str | None:
-    """The folder of the notes of the shards of a store; None if the store is finished."""
-    start = _beside(place)
-    listed = (str(name).rstrip("/") for name in system.ls(posixpath.dirname(start), detail=False))
-    found = sorted(name for name in listed if name.startswith(start) and name.endswith(UNFINISHED))
-    return None if not found and is_store else only_work(path, found)
+def _notes_beside(place: str) -> str:
+    """The folder of the notes of shards, which has a folder for each run."""
+    return f"{_beside(place)}shards"
+
+
+def _names_in(system: Any, folder: str) -> list[str]:
+    """The names of what is in a folder; none if there is no such folder."""
+    try:
+        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in system.ls(folder, detail=False))
+    except FileNotFoundError:
+        return []
 
 
 def _reached(path: str) -> AbstractContextManager[None]:

@@ -1,0 +1,186 @@
+"""Interrupted runs that write Zarr stores at URLs: what a later run may continue, and what it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+from poolcli.formats.zarr.write import Writer
+from poolcli.system.signals import Stopped
+from tests.conftest import Cli
+from tests.formats.stores import HALVE, halved, made, whole
+
+OUT = "memory://kept/y.zarr"
+AVG = ("avg", "x.zarr", *HALVE, "-q", "-o", OUT)
+MAX = ("max", "x.zarr", *HALVE, "-q", "-o", OUT)
+
+
+@pytest.fixture(autouse=True)
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An empty object store in memory, whose journals are written after each region."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    made("x.zarr", chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
+    found = fsspec.filesystem("memory")
+    yield found
+    if found.exists("/kept"):
+        found.rm("/kept", recursive=True)
+
+
+def interrupted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, *words: str, regions: int = 3, error: BaseException | None = None
+) -> None:
+    """Runs a command that ends when it has written some regions."""
+    own, left = Writer.__call__, [regions]
+
+    def stopping(self: Writer, region: Any, array: Any) -> None:
+        if not left[0]:
+            raise error or Stopped(130, "interrupted")
+        left[0] -= 1
+        own(self, region, array)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "__call__", stopping)
+        if error is None:
+            with pytest.raises(Stopped):
+                cli(*words)
+        else:
+            assert cli(*words).code == 1
+
+
+def test_a_run_is_continued(cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any) -> None:
+    interrupted(cli, monkeypatch, *AVG, "--resume")
+    (first,) = system.glob("/kept/y.zarr/c/0/0/0")
+    before = system.modified(first)
+    assert cli(*AVG, "--resume").err == ""
+    assert system.modified(first) == before
+    np.testing.assert_array_equal(whole(OUT), halved())
+    assert system.ls("/kept", detail=False) == ["/kept/y.zarr"]
+
+
+def test_a_run_is_not_continued_after_another_has_cleared_the_store(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(cli, monkeypatch, *AVG, "--resume")
+    interrupted(cli, monkeypatch, *MAX, "--overwrite", regions=0)
+    assert cli(*AVG, "--resume").err == ""
+    np.testing.assert_array_equal(whole(OUT), halved())
+
+
+def test_a_run_is_not_continued_in_the_store_that_another_has_made(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(cli, monkeypatch, *AVG, "--resume")
+    assert cli(*MAX, "--overwrite").err == ""
+    expected = whole(OUT)
+    assert "memory://kept/y.zarr: exists; use --overwrite" in cli(*AVG, "--resume").err
+    np.testing.assert_array_equal(whole(OUT), expected)
+
+
+def test_nothing_is_continued_after_a_failure_that_could_not_be_cleaned_up(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    own = type(system).rm
+
+    def half(self: Any, path: Any, recursive: bool = False, **how: Any) -> None:
+        own(self, path, recursive=recursive, **how)
+        raise OSError(5, "the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(system), "rm", half)
+        interrupted(cli, monkeypatch, *AVG, "--resume", error=OSError(28, "No space left on device"))
+    assert cli(*AVG, "--resume").err == ""
+    np.testing.assert_array_equal(whole(OUT), halved())
+
+
+def test_a_failure_that_cannot_be_cleaned_up_is_the_one_that_is_told(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise OSError(5, "no answer")
+
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> None:
+            patch.setattr(type(system), "exists", gone)
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(Writer, "__call__", full)
+        result = cli(*AVG)
+    assert (
+        result.err == "poolcli: x.zarr: memory://kept/y.zarr: cannot be reached: [Errno 28] No space left on device\n"
+    )
+
+
+def test_a_journal_that_cannot_be_read_is_not_taken_for_none(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    interrupted(cli, monkeypatch, *AVG, "--resume")
+    before = system.find("/kept/y.zarr")
+
+    def busy(*_: Any, **__: Any) -> None:
+        raise OSError(16, "Please reduce your request rate.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("poolcli.formats.zarr.remote.content_of", busy)
+        result = cli(*AVG, "--resume")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "Please reduce your request rate" in result.err
+    assert system.find("/kept/y.zarr") == before
+    assert cli(*AVG, "--resume").err == ""
+    np.testing.assert_array_equal(whole(OUT), halved())
+
+
+def test_objects_that_survive_a_deletion_are_deleted_again(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    """S3 may refuse some objects of a bulk deletion, of which s3fs says nothing."""
+    assert cli(*MAX).err == ""
+    own, tries = type(system).rm, []
+
+    def most(self: Any, path: Any, recursive: bool = False, **how: Any) -> None:
+        tries.append(path)
+        if len(tries) > 1:
+            own(self, path, recursive=recursive, **how)
+
+    monkeypatch.setattr(type(system), "rm", most)
+    monkeypatch.setattr("poolcli.formats.zarr.remote.HTTP_WAITS", (0.01,) * 5)
+    assert cli(*MAX, "--overwrite", "--chunks", "4").err == ""
+    assert sum("/c/" in name for name in system.find("/kept/y.zarr")) == 4
+    assert tries == ["/kept/y.zarr"] * 2
+
+
+def test_shards_do_not_write_into_what_another_run_has_left(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    interrupted(cli, monkeypatch, *AVG, "--resume")
+    before = {name: system.cat_file(name) for name in system.find("/kept")}
+    result = cli(*MAX, "--shard", "1/1")
+    assert result.err == (
+        "poolcli: x.zarr: memory://kept/y.zarr: exists; shards do not replace what another run has written at a URL; "
+        "remove it first, or name another --output\n"
+    )
+    assert {name: system.cat_file(name) for name in system.find("/kept")} == before
+
+
+def test_shards_of_other_options_are_refused_where_some_have_begun(cli: Cli, system: Any) -> None:
+    assert cli(*AVG, "--shard", "1/2").err == ""
+    before = {name: system.cat_file(name) for name in system.find("/kept")}
+    result = cli(*MAX, "--shard", "2/2")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "memory://kept/y.zarr: shards of another run, with other inputs or options, exist; remove " in result.err
+    assert {name: system.cat_file(name) for name in system.find("/kept")} == before
+    assert cli(*AVG, "--shard", "2/2").err == ""
+    assert cli("merge", OUT).err == ""
+    np.testing.assert_array_equal(whole(OUT), halved())
+
+
+def test_a_run_that_overwrites_shards_leaves_nothing_to_merge(cli: Cli, system: Any) -> None:
+    for shard in "1/2", "2/2":
+        assert cli(*AVG, "--shard", shard).err == ""
+    assert cli(*MAX, "--overwrite", "--chunks", "1").err == ""
+    expected = whole(OUT)
+    assert cli("merge", OUT).err == ""
+    np.testing.assert_array_equal(whole(OUT), expected)
+    assert system.ls("/kept", detail=False) == ["/kept/y.zarr"]
