@@ -8,15 +8,23 @@ everything is shared among the cores where pytest-xdist is installed.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from poolcli.cli import pooling
+from poolcli.formats.recognise import can_crash
+from poolcli.pooling.outcome import Job
+from poolcli.runs import choose_executor
 from poolcli.system.limits import allowed_threads
 
 Size = TypeVar("Size")
-_chosen = {"full": False, "left out": 0}
+# Tests that import frameworks run last: forks of a process take longer, the more it has loaded.
+LARGE = {"conformance", "documents", "explain", "models"}
+_chosen = {"full": False, "left out": 0, "workers": True}
 
 
 def sized(quick: Size, full: Size) -> Size:
@@ -41,6 +49,20 @@ def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) ->
     return [*(pytest.param(*case, "numpy") for case in some(3)), *numba]
 
 
+def _executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:
+    """The executor of a run, but no workers in quick tests that are about something else: each is a fork of the test
+    process, which costs more than all that such a test computes. A file that may crash its process keeps its worker.
+    """
+    chosen = choose_executor(jobs, debug, cluster)
+    fragile = any(can_crash(job.source.path, job.output) for job in jobs)
+    return "here" if chosen == "workers" and not fragile and not _chosen["workers"] else chosen
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _chosen["workers"] = _chosen["full"] or any(item.get_closest_marker(mark) for mark in ("slow", "workers"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="every test with every example")
 
@@ -48,6 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """One process for each core where everything is run; named files and `-n` are left as they are asked for."""
+    # Without compiled modules each worker, and each process that a test starts, compiles all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if not config.pluginmanager.hasplugin("xdist") or "PYTEST_XDIST_WORKER" in os.environ:
         return
     everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
@@ -61,6 +86,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _chosen["full"] = config.option.full
+    pytest.MonkeyPatch().setattr(pooling, "choose_executor", _executor)
     shared: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
     settings.register_profile("quick", max_examples=30, derandomize=True, database=None, **shared)
     settings.register_profile("full", max_examples=100, **shared)
@@ -82,6 +108,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not _is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     _chosen["left out"] = len(left_out)
+    items.sort(key=lambda item: not LARGE.isdisjoint(item.path.parts))
 
 
 def _is_left_out(item: pytest.Item) -> bool:

@@ -66,6 +66,7 @@ def test_a_composed_name_belongs_to_the_decomposed_one() -> None:
 
 
 @pytest.mark.parametrize("more", [(), slow(("--cluster", "local:2"))])
+@pytest.mark.workers
 def test_shards_in_any_order_make_the_files_and_the_manifest_of_one_run(
     arrays: Path, cli: Any, more: tuple[str, ...]
 ) -> None:

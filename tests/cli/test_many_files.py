@@ -18,6 +18,7 @@ from tests.cli.folders import DEEPER, HALVE, MANIFEST, tree
 from tests.conftest import Cli
 
 
+@pytest.mark.workers
 def test_outcomes_come_in_the_order_of_the_inputs_however_many_run_at_once(cli: Cli, many: Path) -> None:
     for jobs in ("1", "2", "5"):
         result = cli("avg", "in", "-r", "-o", f"out{jobs}/", *HALVE, "--json", "--jobs", jobs)
@@ -75,6 +76,7 @@ def test_no_input_at_all_is_refused(cli: Cli, many: Path) -> None:
     )
 
 
+@pytest.mark.workers
 def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
     Path("in/00.npy").write_bytes(b"nonsense")
     os.mkfifo("in/pipe.npy")
@@ -92,6 +94,7 @@ def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
     ]
 
 
+@pytest.mark.workers
 def test_fail_fast_stops_at_the_first_bad_file(cli: Cli, many: Path) -> None:
     Path("in/01.npy").write_bytes(b"nonsense")
     result = cli("avg", "in", "-o", "out/", *HALVE, "--fail-fast", "--jobs", "1")

@@ -73,6 +73,7 @@ def line(path: str, what: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "jobs"), [*((name, "1") for name in ODD), (next(iter(ODD)), "2")])
+@pytest.mark.workers
 def test_the_rest_of_the_folder_is_done(name: str, jobs: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     call, what = ODD[name]
     monkeypatch.setattr(toy._Folder, "read", lambda *_: call())
