@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image, ImageCms, ImageFile, IptcImagePlugin
 from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
@@ -165,7 +166,7 @@ def _space(row: Row) -> None:
     picture("x.png", "RGB", RGB, pnginfo=chunks)
     halved("x.png")
     assert all(kind + data in Path("y.png").read_bytes() for kind, data in SPACE)
-    assert "note colour space of the PNG chunks not kept: tiff files cannot store it" in halved("x.png", "y.tif")[0]
+    assert "note colour space not kept: tiff files cannot store it" in halved("x.png", "y.tif")[0]
 
 
 @row("PNG: profiles that ImageMagick stores as texts")
@@ -181,7 +182,41 @@ def _as_texts(row: Row) -> None:
     assert IptcImagePlugin.getiptcinfo(made) == {(2, 120): b"caption"}
 
 
-@row("other PNG chunks, JPEG segments; aspect ratio of pixels")
+@row("AVIF, HEIC: colour space other than sRGB")
+def _named_space(row: Row) -> None:
+    Image.fromarray(RGB).save(stream := io.BytesIO(), "AVIF")
+    at = stream.getvalue().index(b"nclx") + 4
+    Path("x.avif").write_bytes(stream.getvalue()[:at] + b"\0\x0c\0\x10" + stream.getvalue()[at + 4 :])
+    assert "not kept" not in halved("x.avif", "y.png")[0]
+    assert b"cICP\x0c\x10\0\1" in Path("y.png").read_bytes()
+    assert "note colour space not kept: jpeg files cannot store it" in halved("x.avif", "y.jpg")[0]
+
+
+@row("JPEG 2000, BMP: ICC profile, XMP")
+def _in_boxes(row: Row) -> None:
+    Image.fromarray(RGB).save(stream := io.BytesIO(), "JPEG2000")
+    data, content = stream.getvalue(), bytes.fromhex("be7acfcb97a942e89c71999491e3afac") + rdf("a='1'>")
+    at = data.index(b"jp2c") - 4
+    Path("x.jp2").write_bytes(data[:at] + struct.pack(">I", len(content) + 8) + b"uuid" + content + data[at:])
+    assert halved("x.jp2", "y.png")[1].info["xmp"] == rdf("a='1'>")
+    Image.fromarray(RGB).save(stream := io.BytesIO(), "BMP")
+    data, place = stream.getvalue(), struct.pack("<4I", 4, 124 + RGB.nbytes, len(profile()), 0)
+    header = struct.pack("<I", 124) + data[18:54] + bytes(16) + b"DEBM" + bytes(48) + place
+    Path("x.bmp").write_bytes(data[:10] + struct.pack("<I", 138) + header + data[54:] + profile())
+    assert halved("x.bmp", "y.png")[1].info["icc_profile"] == profile()
+
+
+@row("images in SubIFDs (TIFF), auxiliary and depth images (HEIC)")
+def _below(row: Row) -> None:
+    with tifffile.TiffWriter("x.tif") as file:
+        file.write(RGB, photometric="rgb", subifds=1, metadata=None)
+        file.write(RGB[::2, ::2], photometric="rgb", metadata=None)
+    assert "note images in SubIFDs not kept: they are not read" in halved("x.tif")[0]
+
+
+@row(
+    "other chunks (PNG, WebP), segments (JPEG), boxes (JPEG 2000), extensions (GIF); aspect ratio of pixels",
+)
 def _others(row: Row) -> None:
     Image.fromarray(GREY).save(stream := io.BytesIO(), "PNG")
     data, tag = stream.getvalue(), b"oFFs" + bytes(9)

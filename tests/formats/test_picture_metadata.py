@@ -326,7 +326,7 @@ def test_a_gamma_is_kept_by_a_png_and_said_to_be_lost_by_others_unless_it_is_tha
         assert "not kept" not in cli("avg", "x.png", "-o", "y.png", *HALVE).out
         with Image.open("y.png") as made:
             assert made.info.get("gamma") == gamma
-        said = "note     colour space of the PNG chunks not kept: tiff files cannot store it\n"
+        said = "note     colour space not kept: tiff files cannot store it\n"
         assert (said in cli("avg", "x.png", "-o", "y.tif", *HALVE, columns=200).out) is unusual
 
 

@@ -265,12 +265,14 @@ def _colours(flags: int) -> int:
 
 
 ICC_SIGN, XMP_SIGN = b"\x21\xff\x0bICCRGBG1012", b"\x21\xff\x0bXMP DataXMP"  # of application extensions of a GIF
+LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")  # extensions that say how often an animation is repeated
 XMP_END = b"\x01" + bytes(range(255, -1, -1)) + b"\0"  # by which a reader of blocks ends, wherever in the text it is
 
 
-def gif_profiles(path: str) -> dict[str, bytes]:
-    """The ICC profile and the XMP data of a GIF, which Pillow does not read."""
-    found: dict[str, bytes] = {}
+def gif_profiles(path: str) -> dict[str, Any]:
+    """The ICC profile and the XMP data of a GIF, which Pillow does not read; `others` names other extensions."""
+    found: dict[str, Any] = {}
+    others = dict[str, None]()
     with open(path, "rb") as stream:
         for kind, head in _gif_parts(stream):
             if kind + head != ICC_SIGN[:2]:
@@ -285,7 +287,9 @@ def gif_profiles(path: str) -> dict[str, bytes]:
                 stream.seek(begin)
                 text, end, _ = stream.read(length).partition(XMP_END[:3])
                 found |= {"xmp": text} if text and end else {}
-    return found
+            elif sign not in (ICC_SIGN, XMP_SIGN) and sign[3:] not in LOOPS:
+                others[sign[3:].decode("latin-1")] = None
+    return found | ({"others": [f"GIF extensions {', '.join(others)}"]} if others else {})
 
 
 def with_gif_profiles(data: bytes, kept: Mapping[str, Any]) -> bytes:
@@ -314,6 +318,44 @@ def is_lossy_webp(path: str) -> bool:
                 return kind == LOSSY
             at += 8 + (FRAME_HEADER if kind == b"ANMF" else size + size % 2)
     return False
+
+
+PIXELS_OF_WEBP = (LOSSY, b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
+OF_WEBP = (b"EXIF", b"ICCP", b"XMP ")  # kept as Pillow reads them
+
+
+def other_webp_chunks(stream: BinaryIO) -> list[str]:
+    """A phrase that names the chunks of a WebP that are neither read nor kept; empty if there are none."""
+    at, kinds = 12, dict[str, None]()
+    stream.seek(4)
+    end = 8 + int.from_bytes(stream.read(4), "little")
+    while at < end and len(head := _read_at(stream, at, 8)) == 8:
+        if head[:4] not in PIXELS_OF_WEBP + OF_WEBP:
+            kinds[head[:4].decode("latin-1")] = None
+        size = int.from_bytes(head[4:], "little")
+        at += 8 + size + size % 2
+    return [f"WebP chunks {', '.join(kinds)}"] if kinds else []
+
+
+BMP_COLOUR, BMP_PROFILE = 70, 126  # where the kind of colour space is, and the place and size of a profile
+EMBEDDED, LINKED, CALIBRATED = b"DEBM", b"KNIL", bytes(4)  # kinds
+
+
+def bmp_info(stream: BinaryIO) -> dict[str, Any]:
+    """The resolution and ICC profile of a BMP, by Pillow's names; `others` names colour spaces that are not kept."""
+    head = _read_at(stream, 0, BMP_PROFILE + 8)
+    found: dict[str, Any] = {}
+    header = int.from_bytes(head[14:18], "little")
+    if header >= 40 and len(head) >= 54 and all(dots := struct.unpack_from("<ii", head, 38)):
+        found["dpi"] = tuple(each * 0.0254 for each in dots)
+    if header < 108 or len(head) < BMP_PROFILE + 8:
+        return found
+    kind, (at, size) = head[BMP_COLOUR : BMP_COLOUR + 4], struct.unpack_from("<II", head, BMP_PROFILE)
+    if kind == EMBEDDED and header >= 124:
+        profile = _read_at(stream, 14 + at, size)
+        return found | ({"icc_profile": profile} if profile else {})
+    named = {LINKED: "ICC profile in another file", CALIBRATED: "BMP colour space" if any(head[74:122]) else ""}
+    return found | ({"others": [named[kind]]} if named.get(kind) else {})
 
 
 # BMP whose channels lie in bit fields of other places or widths than Pillow reads.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count, check_expansion
-from poolcli.formats.image import codecs, pillow, stacks, tiff, tiff_write
+from poolcli.formats.image import boxes, codecs, pillow, stacks, tiff, tiff_write
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import metadata_of
 from poolcli.formats.image.modes import MODES
@@ -224,19 +224,12 @@ def _loses_bits(image: Image) -> bool:
 
 
 def _bits_of(image: Image) -> int:
-    """Bits a channel, as pillow_heif says, by the SIZ marker of JPEG 2000, or the av1C box of AVIF; 8 if none does."""
+    """Bits a channel, as pillow_heif reports them or as the file says; 8 if nothing does."""
     if image.format == "HEIF":
         return int(image.info.get("bit_depth", 8))
     file: Any = image
     with open(file.fp.name, "rb") as stream:
-        start = stream.read(4096)
-    place = start.find(b"\xff\x4f\xff\x51")
-    if place >= 0 and len(start) > place + 42:
-        return (start[place + 42] & 0x7F) + 1
-    place = start.find(b"av1C")
-    if place >= 0 and len(start) > place + 6 and start[place + 6] & 0x40:
-        return 12 if start[place + 6] & 0x20 else 10
-    return 8
+        return (boxes.jpeg2000_bits(stream) if image.format == "JPEG2000" else boxes.avif_bits(stream)) or 8
 
 
 def _is_decoded(image: Image) -> bool:

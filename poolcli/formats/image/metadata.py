@@ -57,7 +57,7 @@ SHOWN = 5  # tags named in a note
 WORDS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
-    "colour": "colour space of the PNG chunks", "nodata": "nodata value",
+    "colour": "colour space", "nodata": "nodata value",
     "mask": "mask of missing pixels", "gdal": "GDAL's scale, offset or names of bands",
     "axes": "axes and distances of the stack",
 }  # fmt: skip
@@ -106,6 +106,7 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     blocks = dict(info.get("photoshop", {})) or tags.blocks_of(data.removeprefix(SIGN_OF_BLOCKS))
     blocks = blocks or ({tags.IPTC_BLOCK: data} if data else {})
     if is_tiff:
+        lost += [("images in SubIFDs", "they are not read")] if tags.SUB_IFDS in exif else []
         try:
             found |= _of_tiff(exif)
             bands, others = tags.bands_of(str(exif.get(tags.GDAL, "")))
@@ -166,12 +167,17 @@ def _xmp_in(profiles: Mapping[str, bytes]) -> bytes | None:
 
 
 def _others(info: Mapping[str, Any]) -> Iterator[str]:
-    """What else a JPEG or PNG holds, by name."""
+    """What else an image file holds, by name."""
     across, down = info.get("aspect") or (info.get("jfif_density", (1, 1)) if not info.get("jfif_unit") else (1, 1))
     if across != down:
         yield "aspect ratio of the pixels"
     if info.get("chunks"):
         yield f"PNG chunks {', '.join(info['chunks'])}"
+    yield from info.get("others", ())
+    if info.get("aux"):
+        yield f"auxiliary images ({', '.join(str(name).rpartition(':')[2] for name in info['aux'])})"
+    if info.get("depth_images"):
+        yield "depth images"
     names = {name for name, data in info.get("segments", ()) if name != "COM" and not data.startswith(SEGMENTS)}
     if names:
         yield f"JPEG segments {', '.join(sorted(names))}"

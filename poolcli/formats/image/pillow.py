@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, error_text, is_for_users
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image import codecs, tiff, tiff_checks
+from poolcli.formats.image import boxes, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
@@ -117,6 +117,14 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         image.info["colour"] = {kind: parts[kind] for kind in parts if kind != b"eXIf"}
     elif image.format == "GIF":
         image.info.update(codecs.gif_profiles(path))
+    elif image.format == "JPEG2000":
+        image.info.update(boxes.jpeg2000_info(stream))
+    elif image.format in ("AVIF", HEIF):
+        image.info["colour"] = {} if image.info.get("icc_profile") else boxes.colour_chunks(stream)
+    elif image.format == "WEBP":
+        image.info["others"] = codecs.other_webp_chunks(stream)
+    elif image.format == "BMP":
+        image.info.update(codecs.bmp_info(stream) | image.info)
     said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
     more = len(said) - MOST_WARNINGS
     return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
