@@ -1,4 +1,4 @@
-"""Running the program: the one place where errors become messages and exit codes."""
+"""Runs the command line: the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -15,64 +15,64 @@ from poolcli.errors import PoolError, RequestError
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the program; returns its exit code. Only a bug, or --debug, lets an exception through."""
+    """Runs the command line and returns its exit code. Exceptions are bugs, or any error with --debug."""
     try:
-        return _run(_expanded(arguments))
+        return _run(_expand(arguments))
     except PoolError as error:
         if "--debug" in arguments:
-            error.args = (error.cli_message,)  # what the traceback ends in
+            error.args = (error.cli_message,)  # for the last line of the traceback
             raise
-        from poolcli.cli.messages import refuse
+        from poolcli.cli.messages import report_error
 
-        refuse(error, arguments)
+        report_error(error, arguments)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read standard output is gone; keep the interpreter from flushing into the closed pipe.
+        # The reader of standard output has exited. Without this, the interpreter would fail to flush it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _run(words: Sequence[str]) -> int:
-    if words in (["--version"], ["-V"]):  # scripts ask for it: nothing is loaded for it
+    if words in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
-    from poolcli.cli.program import PROGRAM_OPTIONS, find_command, made, program
+    from poolcli.cli.program import PROGRAM_OPTIONS, find_command, load_command, program
 
     name = find_command(words[0]) if words else None
     if name:
-        from poolcli.cli.spelling import spelt
+        from poolcli.cli.normalize import normalize
 
-        command = made(name)
-        return _main(command, spelt(command, words[1:]), f"poolcli {name}")
+        command = load_command(name)
+        return _call_typer(command, normalize(command, words[1:]), f"poolcli {name}")
     if words and words[0] not in PROGRAM_OPTIONS:
-        from poolcli.cli.mistakes import no_command
+        from poolcli.cli.mistakes import unknown_command
 
-        raise no_command(words)
+        raise unknown_command(words)
     if not words and not any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
         with redirect_stdout(sys.stderr):
-            _main(program(), ["--help"], "poolcli")
+            _call_typer(program(), ["--help"], "poolcli")
         return 2
-    return _main(program(), words, "poolcli")
+    return _call_typer(program(), words, "poolcli")
 
 
-def _main(command: Any, words: Sequence[str], called: str) -> int:
-    """Has Typer run a command; what it refuses is a RequestError."""
+def _call_typer(command: Any, words: Sequence[str], name: str) -> int:
+    """Calls a command; errors of Typer become RequestErrors."""
     import typer
 
     try:
-        return command.main(list(words), prog_name=called, standalone_mode=False) or 0
+        return command.main(list(words), prog_name=name, standalone_mode=False) or 0
     except typer.Exit as stop:
         return stop.exit_code
     except Exception as error:
-        if not hasattr(error, "format_message"):  # that of Typer's errors, whose class is public in some versions only
+        if not hasattr(error, "format_message"):  # no error of Typer, whose class is public in some versions only
             raise
         from poolcli.cli.mistakes import usage_error
 
         raise usage_error(error, str(command.name)) from None
 
 
-def _expanded(words: Sequence[str]) -> list[str]:
-    """The words with `help COMMAND` as `COMMAND --help`, and those that a file holds in the place of @FILE."""
+def _expand(words: Sequence[str]) -> list[str]:
+    """The words with `help COMMAND` replaced by `COMMAND --help`, and @FILE by the words in that file."""
     found = [each for word in words for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
     if found[:1] in (["--install-completion"], ["--show-completion"]) and len(found) > 1:
         raise RequestError(f"{found[0]} is for the current shell and takes no name; leave {' '.join(found[1:])} out")
@@ -90,7 +90,7 @@ def _help_for(words: Sequence[str]) -> list[str]:
 
 
 def _words_in(word: str) -> list[str]:
-    """The words of a file, as a shell splits them; what follows # is a comment."""
+    """The words in the file of @FILE, split as by a shell; # begins a comment."""
     try:
         return shlex.split(Path(word[1:]).read_text(), comments=True)
     except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from dataclasses import field as dataclass_field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from poolcli.cli.messages import complain
+from poolcli.cli.messages import print_error
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, USUAL, argument, command, option
@@ -66,11 +66,11 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
         "OUTPUT", complete=complete_inputs, example="y.npy", help="The output of the pooling, read in the same way.",
     )]
     pooling: Annotated[str | None, option(
-        "--pooling", "--op", metavar="OP", panel=USUAL, words=tuple(OPERATOR_HELP),
+        "--pooling", "--op", metavar="OP", panel=USUAL, choices=tuple(OPERATOR_HELP),
         help="The operator, if it is known.",
     )] = None
     also: Annotated[list[str], option(
-        "--also", metavar="X Y", panel=USUAL, example="x2.npy y2.npy", words_each=2,
+        "--also", metavar="X Y", panel=USUAL, example="x2.npy y2.npy", nargs=2,
         help="Another pair of files, of any size; repeatable.",
     )] = dataclass_field(default_factory=list)
     layout: Layout = None
@@ -242,7 +242,7 @@ def info(request: InfoOptions) -> int:
             failed, error = True, error.for_fields([each.name for each in fields(InfoOptions)])
             if request.json:
                 _print_json(shown(path), [], error)
-            complain(error)
+            print_error(error)
             continue
         if request.json:
             _print_json(path, headers, None)

@@ -36,7 +36,7 @@ class CheckOptions(Reporting):
         help="Shape of an input: NAME=1,3,640,640; repeat it for several.",
     )] = dataclass_field(default_factory=list)
     against: Annotated[str | None, option(
-        "--against", metavar="NAME", panel=EXPLAIN, words=tuple(DIALECTS),
+        "--against", metavar="NAME", panel=EXPLAIN, choices=tuple(DIALECTS),
         help="Mark layers that this framework would compute differently.",
     )] = None
     to: To = None

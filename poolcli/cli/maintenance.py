@@ -45,7 +45,7 @@ class CacheOptions(Reporting):
 
     action: Annotated[
         str,
-        argument("info|warm|clear", words=ACTIONS, help="Show the cache, compile all kernels into it, or empty it."),
+        argument("info|warm|clear", choices=ACTIONS, help="Show the cache, compile all kernels into it, or empty it."),
     ]
 
 

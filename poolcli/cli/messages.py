@@ -1,4 +1,4 @@
-"""What goes to standard error: errors with their remedies, words about what takes time, and the progress bar."""
+"""Output on standard error: error messages, notices about work that takes long, and the progress bar."""
 
 from __future__ import annotations
 
@@ -15,73 +15,71 @@ from poolcli.message_fields import for_cli, printable
 if TYPE_CHECKING:
     from poolcli.pooling.outcome import Outcome
 
-NAMED = 3  # files in a message about several
-RED, CYAN, PLAIN = "\033[1;31m", "\033[36m", "\033[0m"
-SOON = 0.5  # seconds before a bar appears
-BETWEEN = 0.1  # seconds from one drawing to the next
-LONGEST_NAME = 30  # characters of a path beside a bar
+FILES_NAMED = 3  # in a message about several
+RED, CYAN, RESET = "\033[1;31m", "\033[36m", "\033[0m"
+BAR_DELAY, BAR_INTERVAL = 0.5, 0.1  # seconds before a bar appears, and from one update to the next
+NAME_WIDTH = 30  # characters of a path beside a bar
 
 Step = Callable[["Outcome"], None]
 Bytes = Callable[[int, int], None]
 
 
-def complain(error: PoolError) -> None:
-    """Writes the error, after whatever standard output holds."""
-    _complain(error.cli_message)
+def print_error(error: PoolError) -> None:
+    """Prints an error."""
+    _print_message(error.cli_message)
 
 
-def complain_of_all(errors: Iterable[PoolError]) -> None:
-    """Writes the errors of a run over several files: those that say the same of several files once."""
-    alike: dict[str, tuple[str, int, list[str]]] = {}  # the first message, how many there are, and the first places
+def print_errors(errors: Iterable[PoolError]) -> None:
+    """Prints the errors of a run over several files; the same message about several files once, with their names."""
+    groups: dict[str, list[PoolError]] = {}
     for error in errors:
-        same = error.message if error.place is None else error.bare
-        first, count, places = alike.get(same, (error.message, 0, []))
-        if error.place is not None:
-            count, places = count + 1, [*places, error.place][:NAMED]
-        alike[same] = first, count, places
-    for bare, (first, count, places) in alike.items():
-        more = f" and {count - NAMED} more" if count > NAMED else ""
-        _complain(for_cli(first if count < 2 else f"{', '.join(places)}{more}: {bare}"))
+        groups.setdefault(error.message if error.place is None else error.bare, []).append(error)
+    for bare, group in groups.items():
+        places = [error.place for error in group if error.place is not None]
+        more = f" and {len(places) - FILES_NAMED} more" if len(places) > FILES_NAMED else ""
+        about_several = f"{', '.join(places[:FILES_NAMED])}{more}: {bare}"
+        _print_message(for_cli(about_several if len(places) > 1 else group[0].message))
 
 
-def refuse(error: PoolError, arguments: Sequence[str]) -> None:
-    """The error of a whole command: as `complain`, and where JSON is asked for as a document as well."""
-    from poolcli.cli.program import find_command, made
+def report_error(error: PoolError, arguments: Sequence[str]) -> None:
+    """Prints the error of a command, with --json also as a document."""
+    from poolcli.cli.program import find_command, load_command
 
     name = find_command(arguments[0]) if arguments else None
-    error = error.for_fields([each.name for each in made(name).taken]) if name else error  # offers what the command has
+    if name:  # hints about options that the command lacks are dropped
+        error = error.for_fields([each.name for each in load_command(name).parameters])
     if "--json" in arguments:
         from poolcli.report.as_json import error_document, to_json
 
         print(to_json({"error": error_document(error)}), file=sys.stderr if "-" in arguments else sys.stdout)
-    complain(error)
+    print_error(error)
 
 
-def say(text: str) -> None:
-    """Writes a word about what takes time."""
+def print_notice(text: str) -> None:
+    """Prints a notice, such as that kernels are being compiled."""
     print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _complain(text: str) -> None:
-    sys.stdout.flush()
-    print(laid_out(text) if sys.stderr.isatty() else f"poolcli: {text}", file=sys.stderr)
+def _print_message(text: str) -> None:
+    sys.stdout.flush()  # so that the message comes after the output before it
+    print(format_for_terminal(text) if sys.stderr.isatty() else f"poolcli: {text}", file=sys.stderr)
 
 
-def laid_out(text: str) -> str:
-    """A message as a terminal shows it: what is wrong, the remedy on a line of its own, a caret where it points."""
+def format_for_terminal(text: str) -> str:
+    """The message wrapped and coloured, with the remedy on a line of its own."""
     first, *pointed = text.split("\n")
     wrong, _, remedy = first.partition("; ")
-    columns = columns_of(sys.stderr)
+    columns = terminal_width(sys.stderr)
     coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     lines = _wrapped(f"poolcli: {wrong}", columns) + pointed
     if coloured:
-        lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{PLAIN}", 1)
+        lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{RESET}", 1)
     remedies = _wrapped(f"  {remedy}", columns) if remedy else []
-    return "\n".join(lines + [f"{CYAN}{line}{PLAIN}" if coloured else line for line in remedies])
+    return "\n".join(lines + [f"{CYAN}{line}{RESET}" if coloured else line for line in remedies])
 
 
-def columns_of(stream: TextIO) -> int:
-    """How wide the terminal behind a stream is."""
+def terminal_width(stream: TextIO) -> int:
+    """The columns of the terminal behind a stream; 80 if they are not known."""
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -96,9 +94,8 @@ def _wrapped(text: str, columns: int) -> list[str]:
 
 @contextmanager
 def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
-    """Two callables: one more of `total` inputs has ended; so many of so many bytes of the only one are done.
-
-    They draw a bar where standard error is a terminal that can redraw a line.
+    """Two callbacks that draw a progress bar on a terminal: one for each input that is done, and one for the bytes of a
+    single input that are done and their total.
     """
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield (lambda outcome: None), (lambda done, whole: None)
@@ -112,7 +109,10 @@ def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]
 
 
 class _Bar:
-    """A bar of Rich that appears after a while, drawn by this thread alone: workers are forked beside no other."""
+    """A progress bar of Rich that appears after BAR_DELAY.
+
+    It is drawn by this thread, without Rich's refresh thread, because workers may be forked at any time.
+    """
 
     def __init__(self, first: str, total: int) -> None:
         self.shown: Any = None
@@ -132,20 +132,20 @@ class _Bar:
 
     def _draw(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._start < SOON or now - self._drawn < BETWEEN:
+        if now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL:
             return
         self._drawn = now
         if self.shown is None:
-            self.shown = self._made()
+            self.shown = self._new_bar()
             self.shown.add_task("", total=total)
         failed = f"{self._failed} failed" if self._failed else ""
         rate, name = f"{done / (now - self._start):.3g}/s", printable(self._name)
-        name = name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"  # the end tells files apart
+        name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files
         self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, rate=rate)
         self.shown.start()
         self.shown.refresh()
 
-    def _made(self) -> Any:
+    def _new_bar(self) -> Any:
         from rich import progress as rich
 
         from poolcli.report.console import console

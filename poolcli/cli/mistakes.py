@@ -1,4 +1,7 @@
-"""What is wrong with a command line, and what to type instead: the one place where the table of synonyms is asked."""
+"""Messages about mistakes on the command line: what is wrong, and what to type instead.
+
+`poolcli/suggestions.py` has the tables of names that people and other programs use.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.cli.operators import OPERATOR_HELP, adaptive, find_operator, parse_operator, sliding
-from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, Parameter, made, settings
+from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, Parameter, foreign_flags, load_command
 from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -25,107 +28,97 @@ from poolcli.suggestions import (
     join_words,
 )
 
-GLOBAL = "global"
-OUTPUT, WINDOW = ("-o", "--output", "-n", "--dry-run"), ("-k", "--kernel", "--kernel-size", "--output-size")
-OF_WINDOWS = (*WINDOW, "-s", "--strides", "-p", "--pads")  # which global pooling has no use for
+OUTPUT_FLAGS = ("-o", "--output", "-n", "--dry-run")
+SIZE_FLAGS = ("-k", "--kernel", "--kernel-size", "--output-size")
+WINDOW_FLAGS = (*SIZE_FLAGS, "-s", "--strides", "-p", "--pads")
 
 
 def usage_error(error: Any, command: str) -> RequestError:
-    """What Typer refuses of a command, in poolcli's words.
-
-    Typer's exceptions are told apart by name: their module is not public.
-    """
-    if type(error).__name__ == "MissingParameter":
-        missing = next(each for each in made(command).taken if each.name == error.param.name)
-        return RequestError(f"{command} needs {field(missing.name)}, for example {missing.setting}")
+    """The error of Typer as a RequestError."""
+    if type(error).__name__ == "MissingParameter":  # by name, because no public module of Typer has the class
+        missing = next(each for each in load_command(command).parameters if each.name == error.param.name)
+        return RequestError(f"{command} needs {field(missing.name)}, for example {missing.usage}")
     return RequestError(error.format_message())
 
 
-def no_option(command: str, word: str, words: Sequence[str]) -> RequestError:
-    """The refusal of an option that the command does not have: what does the same, or whose option it is.
-
-    `words` are all that stand behind the command.
-    """
-    taken, name = made(command).taken, word.partition("=")[0]
-    own = {flag for each in taken for flag in each.names} | {*settings(taken)}
+def unknown_option(command: str, word: str, words: Sequence[str]) -> RequestError:
+    """The refusal of an option that the command does not have, with a remedy; `words` are all of its arguments."""
+    parameters, name = load_command(command).parameters, word.partition("=")[0]
+    own = {flag for each in parameters for flag in each.names} | {*foreign_flags(parameters)}
     plain = _plain(name)
     if word[1:].replace(",", "").replace(".", "").isdigit():
-        return _negative_number(command, word, taken)
-    meant = _meant(command, plain, _typed_for(name, words), words)
+        return _negative_number(command, word, parameters)
+    meant = _find_setting(command, plain, _value_of(name, words), words)
     positive = plain.removeprefix("no-")
     if meant or plain in REASONS:
         end = f"; write {meant}" if meant else f"; {REASONS[plain]}"
     elif ":" in name and name.partition(":")[0] in own:
         end = f"; write {name.replace(':', ' ', 1)}"
-    elif others := [other for other in COMMANDS if other != command and _takes(other, name)]:
-        return _of_others(command, name, others)
+    elif others := [other for other in COMMANDS if other != command and _has_option(other, name)]:
+        return _option_of_others(command, name, others)
     elif positive != plain and f"--{positive}" in own:
         end = f"; leave --{positive} out"
     elif len(name) == 2 and name.swapcase() in own:
         end = f"; did you mean {name.swapcase()}?"
     else:
-        end = _placed(command, plain, taken, words) or did_you_mean(name if len(name) > 2 else word, _alike(name, own))
+        end = _positional_hint(command, plain, parameters, words)
+        end = end or did_you_mean(name if len(name) > 2 else word, _candidates(name, own))
     return RequestError(f"{command} has no option {name}{end or f'; poolcli {command} --help-all shows all'}")
 
 
-def no_value(command: str, flag: str, found: str, words: Sequence[str]) -> RequestError:
-    """The refusal of a value behind a flag: -q 90 is the quality of an image elsewhere."""
+def unexpected_value(command: str, flag: str, found: str, words: Sequence[str]) -> RequestError:
+    """The refusal of a value behind a flag; other programs write -q 90 for the quality of an image."""
     lossy = command in OPERATOR_HELP and any(word.lower().endswith((".jpg", ".jpeg", ".webp")) for word in words)
     meant = f"--quality {found}" if flag == "-q" and lossy else f"{flag} alone"
     return RequestError(f"{flag} takes no value (found {found}); write {meant}")
 
 
-def no_command(words: Sequence[str]) -> RequestError:
-    """The refusal of a first word that is no command: the nearest one, or the command line that was meant."""
+def unknown_command(words: Sequence[str]) -> RequestError:
+    """The refusal of a first word that is not a command, with the command line that is probably meant."""
     word, *rest = words
     known = COMMANDS_MEANT.get(_plain(word))
     named = next((each for each in rest if each in COMMANDS), "avg")
     others = [each for each in words if each not in (named, "--json")]
     if word.startswith("-") and named in rest:
-        return RequestError(f"the command comes first; write {_completed(named, others)}")
+        return RequestError(f"the command comes first; write {_complete_command(named, others)}")
     if word.startswith("-"):
         meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, PROGRAM_OPTIONS)
         meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
         return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
     if os.path.lexists(word) or word.lower().endswith(_suffixes("reads")):
-        return RequestError(f"{word} is not a command; write {_completed(named, others)}")
+        return RequestError(f"{word} is not a command; write {_complete_command(named, others)}")
     if is_number_list(word):
-        return RequestError(f"{word} is not a command; for a shape write {_completed('shape', ['avg', *words])}")
-    if word.lower().startswith(GLOBAL):
-        return RequestError(
-            f"there is no command {word}; write {_completed(adaptive(word), _without(rest, *OF_WINDOWS))}"
-        )
+        return RequestError(f"{word} is not a command; for a shape write {_complete_command('shape', ['avg', *words])}")
+    if word.lower().startswith("global"):
+        line = _complete_command(adaptive(word), _without_options(rest, *WINDOW_FLAGS))
+        return RequestError(f"there is no command {word}; write {line}")
     if known:
-        return RequestError(f"there is no command {word}; write {_filled_line(known, rest)}")
+        return RequestError(f"there is no command {word}; write {_fill_command(known, rest)}")
     end = did_you_mean(word, [*COMMANDS, "help"]) or f"; there are {join_words(COMMANDS, 'and')}"
     return RequestError(f"there is no command {word}{end}")
 
 
-def refuse_misplaced(command: str, placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:
-    """Refuses words at the places of others, and words that nothing is `left` to take; `words` are all of the line."""
-    if command == "shape" and placed:
-        _refuse_no_operator(placed[0], words)
-    if not left:
-        return
-    before = words[words.index(left[0]) - 1]
+def extra_argument(command: str, filled: Sequence[str], extra: Sequence[str], words: Sequence[str]) -> RequestError:
+    """The refusal of `extra` arguments, behind those that `filled` the places of a command; `words` are all of them."""
+    before = words[words.index(extra[0]) - 1]
     if before.startswith("--"):
-        raise no_value(command, before, left[0], words)
+        return unexpected_value(command, before, extra[0], words)
     if command == "shape":
-        _refuse_lengths_apart(placed, left, words)
-    more = f"{command}: unexpected argument {left[0]}"
-    if _takes(command, "--also") and len(left) == 2:
-        raise RequestError(f"{more}; another input and output are given as {field('also')} {shlex.join(left)}")
-    takes = command != "shape" and _takes(command, "--output")  # there it writes a model
-    if takes and not os.path.lexists(left[0]) and {"-o", "--output"}.isdisjoint(words):
-        raise RequestError(f"{more}; if it is the output, write {field('output', left[0])}")
-    raise RequestError(f"{more}; poolcli {command} --help shows what it takes")
+        _refuse_split_shape(filled, extra, words)
+    more = f"{command}: unexpected argument {extra[0]}"
+    if _has_option(command, "--also") and len(extra) == 2:
+        return RequestError(f"{more}; another input and output are given as {field('also')} {shlex.join(extra)}")
+    pools = command != "shape" and _has_option(command, "--output")  # the output of `shape` is a model
+    if pools and not os.path.lexists(extra[0]) and {"-o", "--output"}.isdisjoint(words):
+        return RequestError(f"{more}; if it is the output, write {field('output', extra[0])}")
+    return RequestError(f"{more}; poolcli {command} --help shows what it takes")
 
 
-def _refuse_no_operator(first: str, words: Sequence[str]) -> None:
-    """Refuses a first word of `shape` that is no operator."""
+def refuse_no_operator(first: str, words: Sequence[str]) -> None:
+    """Refuses a first argument of `shape` that is not an operator."""
     rest = [word for word in words if word != first]
-    if first.lower().startswith(GLOBAL):
-        line = _completed("shape", [adaptive(first), *_without(rest, *OF_WINDOWS)])
+    if first.lower().startswith("global"):
+        line = _complete_command("shape", [adaptive(first), *_without_options(rest, *WINDOW_FLAGS)])
         raise RequestError(f"there is no operator {first}; write {line}")
     if not find_operator(first) and (is_number_list(first) or os.path.lexists(first)):
         op = next((word for word in rest if find_operator(word)), "avg")
@@ -134,22 +127,22 @@ def _refuse_no_operator(first: str, words: Sequence[str]) -> None:
     parse_operator(first)
 
 
-def _refuse_lengths_apart(placed: Sequence[str], left: Sequence[str], words: Sequence[str]) -> None:
-    """Refuses a shape in several words, and a number behind it that has no option."""
-    lengths = [word.strip(",") for word in (*placed[1:], *left)]
-    if not all(word.isdecimal() for word in left) or not all(map(is_number_list, lengths)):
+def _refuse_split_shape(filled: Sequence[str], extra: Sequence[str], words: Sequence[str]) -> None:
+    """Refuses a shape in several words, and a number behind a shape that has no option."""
+    lengths = [word.strip(",") for word in (*filled[1:], *extra)]
+    if not all(word.isdecimal() for word in extra) or not all(map(is_number_list, lengths)):
         return
-    others = [word for word in words if word not in (*placed, *left)]
-    option = "--output-size" if "output_size" in attribute_names(parse_operator(placed[0])) else "--kernel"
-    if "," in lengths[0] and len(left) == 1 and {option, option[1:3]}.isdisjoint(others):
-        line = shlex.join([*placed, option, left[0], *others])
-        raise RequestError(f"{left[0]} is a value without its option; write poolcli shape {line}")
-    line = shlex.join([placed[0], ",".join(lengths), *others])
+    others = [word for word in words if word not in (*filled, *extra)]
+    option = "--output-size" if "output_size" in attribute_names(parse_operator(filled[0])) else "--kernel"
+    if "," in lengths[0] and len(extra) == 1 and {option, option[1:3]}.isdisjoint(others):
+        line = shlex.join([*filled, option, extra[0], *others])
+        raise RequestError(f"{extra[0]} is a value without its option; write poolcli shape {line}")
+    line = shlex.join([filled[0], ",".join(lengths), *others])
     raise RequestError(f"a shape is one comma-separated argument; write poolcli shape {line}")
 
 
-def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) -> str:
-    """The setting that people mean by an option, with the value that they typed; empty where none is known."""
+def _find_setting(command: str, plain: str, typed: str | None, words: Sequence[str]) -> str:
+    """The options that an unknown option stands for, with the value that was typed; empty if it is not in the table."""
     templates = SETTINGS.get(plain, ())
     size = re.fullmatch(r"(\d+)[xX](\d+)", typed or "")
     if size and plain in WIDTH_FIRST:
@@ -158,27 +151,28 @@ def _meant(command: str, plain: str, typed: str | None, words: Sequence[str]) ->
         typed = str(max(2, round(1 / float(typed))))
     for template in templates:
         other, _, setting = template.removeprefix("@").partition(" ")
-        takes_size = _takes(command, "--output-size")
+        takes_size = _has_option(command, "--output-size")
         if other != template.split()[0] and command in OPERATOR_HELP and takes_size != other.startswith("adaptive"):
-            rest = shlex.join(_without(words, plain, *OF_WINDOWS))
+            rest = shlex.join(_without_options(words, plain, *WINDOW_FLAGS))
             pools = adaptive(command) if other.startswith("adaptive") else sliding(command)
-            return f"poolcli {pools} {rest} {_filled(setting, typed)}"
+            return f"poolcli {pools} {rest} {_fill_setting(setting, typed)}"
         options = [word for word in template.split() if word.startswith("--")]
-        if options and all(_takes(command, each) for each in options):
-            return _filled(template, typed if _reads(command, options[0], typed) else None)
+        if options and all(_has_option(command, each) for each in options):
+            return _fill_setting(template, typed if _accepts(command, options[0], typed) else None)
     return ""
 
 
-def _reads(command: str, flag: str, typed: str | None) -> bool:
-    """Whether an option takes what was typed."""
+def _accepts(command: str, flag: str, typed: str | None) -> bool:
+    """Whether an option accepts the value that was typed, if one was."""
+    option = next(each for each in load_command(command).parameters if flag in each.names)
     try:
-        return typed is None or bool(next(each for each in made(command).taken if flag in each.names).read(typed))
+        return typed is None or bool(option.parse(typed))
     except RequestError:
         return False
 
 
-def _filled(template: str, typed: str | None) -> str:
-    """The template with what was typed in the place of its examples, where that is a value of the same kind."""
+def _fill_setting(template: str, typed: str | None) -> str:
+    """The template with the value that was typed in place of its examples {2}, if it is a value of the same kind."""
 
     def value(found: re.Match[str]) -> str:
         is_kind = is_number_list if is_number_list(found[1]) else _is_number
@@ -191,8 +185,8 @@ def _is_number(text: str) -> bool:
     return is_number_list(text) or bool(re.fullmatch(r"[-+]?([\d.]+(e[-+]?\d+)?|nan|inf)", text))
 
 
-def _typed_for(name: str, words: Sequence[str]) -> str | None:
-    """The value that was typed for an option which is not known: behind = or as the next word."""
+def _value_of(name: str, words: Sequence[str]) -> str | None:
+    """The value of an unknown option: behind = or as the next word."""
     for word, following in zip(words, (*words[1:], ""), strict=True):
         if word.startswith(f"{name}="):
             return word.partition("=")[2]
@@ -202,19 +196,18 @@ def _typed_for(name: str, words: Sequence[str]) -> str | None:
     return None
 
 
-def _without(words: Sequence[str], *flags: str) -> list[str]:
-    """The words without these options, in whatever spelling, and without their values."""
-    gone, rest, skip = {_plain(flag) for flag in flags}, list[str](), False
+def _without_options(words: Sequence[str], *flags: str) -> list[str]:
+    """The words without some options, in any spelling, and without their values."""
+    plain, rest, value_follows = {_plain(flag) for flag in flags}, list[str](), False
     for word in words:
-        name, sign, _ = word.partition("=")
-        joined = word[:2] in flags and word[1:2].isalpha()  # -k2
-        if word.startswith("-") and _plain(name) in gone:
-            skip = not sign
-        elif not joined and not (skip and not word.startswith("-")):
+        name, equals, _ = word.partition("=")
+        is_option, is_joined = word.startswith("-"), word[:2] in flags and word[1:2].isalpha()  # -k2
+        if is_option and _plain(name) in plain:
+            value_follows = not equals
+            continue
+        if not is_joined and not (value_follows and not is_option):
             rest.append(word)
-            skip = False
-        else:
-            skip = False
+        value_follows = False
     return rest
 
 
@@ -222,48 +215,48 @@ def _plain(word: str) -> str:
     return word.strip("-").lower().replace("_", "-")
 
 
-def _negative_number(command: str, word: str, taken: Sequence[Parameter]) -> RequestError:
+def _negative_number(command: str, word: str, parameters: Sequence[Parameter]) -> RequestError:
     if command == "shape":
         return RequestError(f"{word}: dimensions cannot be negative; for a dynamic axis use any positive number")
-    valued = next((each for each in taken if each.flags and not each.is_flag), None)
+    valued = next((each for each in parameters if each.flags and not each.is_flag), None)
     example = f", as in {valued.flags[-1]}={word}" if valued else ""
     return RequestError(f"{command} has no option {word}; a value that begins with - follows its option{example}")
 
 
-def _takes(command: str, name: str) -> bool:
-    taken = made(command).taken
-    return name in settings(taken) or any(name in each.names for each in taken)
+def _has_option(command: str, name: str) -> bool:
+    parameters = load_command(command).parameters
+    return name in foreign_flags(parameters) or any(name in each.names for each in parameters)
 
 
-def _of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
+def _option_of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
     others = [each for each in others if each in OPERATOR_HELP] or others
-    own = next((each for each in ("--kernel", "--output-size") if _takes(command, each)), "")
+    own = next((each for each in ("--kernel", "--output-size") if _has_option(command, each)), "")
     is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_HELP
     instead = f"{command} uses {own}" if is_window and own else "leave it out"
     return RequestError(f"{command} has no {name}, which is an option of {join_words(others, 'and')}; {instead}")
 
 
-def _placed(command: str, plain: str, taken: Sequence[Parameter], words: Sequence[str]) -> str:
-    """The end of the refusal of an option that is an argument here, or one of the words of an argument."""
-    for each in taken:
-        if not each.flags and plain in each.words:
+def _positional_hint(command: str, plain: str, parameters: Sequence[Parameter], words: Sequence[str]) -> str:
+    """The remedy for an option that is a positional argument of the command, or one of its choices."""
+    for each in parameters:
+        if not each.flags and plain in each.choices:
             return f"; write poolcli {command} {plain}"
         if not each.flags and len(plain) > 1 and plain in (each.name, each.name.rstrip("s"), each.metavar.lower()):
             rest = [word for word in words if _plain(word) != plain]
-            line = shlex.join(rest) if len(rest) < len(words) and rest else each.setting
+            line = shlex.join(rest) if len(rest) < len(words) and rest else each.usage
             return f"; {each.metavar} is a positional argument: poolcli {command} {line}"
     return ""
 
 
-def _alike(name: str, own: Collection[str]) -> list[str]:
-    """The options that may be meant by one that is spelt alike: none that says the opposite of a part of it."""
+def _candidates(name: str, own: Collection[str]) -> list[str]:
+    """The options that a misspelt one may stand for, without those that say the opposite of a part of its name."""
     parts = set(_plain(name).split("-"))
     against = {b for pair in OPPOSITES for a, b in (pair, pair[::-1]) if a in parts and b not in parts}
     return [flag for flag in own if len(flag) > 2 and against.isdisjoint(flag.strip("-").split("-"))]
 
 
-def _filled_line(template: str, rest: Sequence[str]) -> str:
-    """The line of a template with what was typed in the places of its names; they stay where there is nothing."""
+def _fill_command(template: str, rest: Sequence[str]) -> str:
+    """The command line of a template, with typed words in place of INPUT, SHAPE and so on as far as there are any."""
     files = [word for word in rest if os.path.lexists(word)]
     found, shapes = iter(files), (word for word in rest if word in files or is_number_list(word))
     typed = {"OP": next((op for op in map(find_operator, rest) if op), "avg"), "SHAPE": next(shapes, "SHAPE")}
@@ -273,25 +266,25 @@ def _filled_line(template: str, rest: Sequence[str]) -> str:
     )
     outputs = [word for word in rest if word not in files and word.lower().endswith(_suffixes("writes"))]
     output = rest[rest.index("-o") + 1] if "-o" in rest[:-1] else next(iter(outputs), "")
-    return _completed(command, [*words, "-o", output] if output and command in OPERATOR_HELP else words)
+    return _complete_command(command, [*words, "-o", output] if output and command in OPERATOR_HELP else words)
 
 
-def _completed(command: str, words: Sequence[str]) -> str:
-    """The line of a command that pools, with an output and a window where they are missing; any other as it is."""
+def _complete_command(command: str, words: Sequence[str]) -> str:
+    """The command line, with an output and a window if the command pools and they are missing."""
     line = [command, *words]
     names = {word.partition("=")[0] if word[:2] == "--" else word[:2] for word in words}
-    if command in OPERATOR_HELP and names.isdisjoint(OUTPUT):
+    if command in OPERATOR_HELP and names.isdisjoint(OUTPUT_FLAGS):
         able = _suffixes("writes")
         suffix = next((suffix for word in words if (suffix := Path(word).suffix.lower()) in able), "")
         line += ["-o", f"pooled{suffix}" if suffix else "OUTPUT"]
     op = next((word for word in line[:2] if word in OPERATOR_HELP), "")
-    if op and names.isdisjoint(WINDOW):
+    if op and names.isdisjoint(SIZE_FLAGS):
         line += ["--output-size", "1"] if op.startswith("adaptive") else ["-k", "2"]
     return f"poolcli {shlex.join(line)}"
 
 
 def _suffixes(able: str) -> tuple[str, ...]:
-    """The suffixes of the formats that poolcli reads, or writes."""
-    from poolcli.formats.table import suffixes_of  # formats take longer to load than a line without a mistake to read
+    """The extensions of the formats that can be read ("reads") or written ("writes")."""
+    from poolcli.formats.table import suffixes_of  # slow to import
 
     return suffixes_of(lambda row: bool(getattr(row, able)))

@@ -63,7 +63,7 @@ def _keys(path: str) -> Iterator[str]:
 
 # fmt: off
 Like = Annotated[str | None, option(
-    "--like", metavar="NAME", panel=WINDOWS, words=tuple(DIALECTS),
+    "--like", metavar="NAME", panel=WINDOWS, choices=tuple(DIALECTS),
     help=f"Rules: {_DIALECTS}.",
 )]
 Layout = Annotated[str | None, option(
@@ -71,11 +71,11 @@ Layout = Annotated[str | None, option(
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.",
 )]
 Dtype = Annotated[str | None, option(
-    "--dtype", metavar="T", panel=RESULT, words=tuple(DTYPES),
+    "--dtype", metavar="T", panel=RESULT, choices=tuple(DTYPES),
     help="Type of the result. Default: the input's; integers round half to even.",
 )]
 To = Annotated[str | None, option(
-    "--to", metavar="NAME", panel=EXPLAIN, words=tuple(DIALECTS), help="The equivalent call in another framework.",
+    "--to", metavar="NAME", panel=EXPLAIN, choices=tuple(DIALECTS), help="The equivalent call in another framework.",
 )]
 Dataset = Annotated[list[str], option(
     "--dataset", metavar="NAME", panel=FILES, hidden=True, complete=complete_arrays, example="/data",
@@ -95,11 +95,11 @@ class Windows:
     """The attributes of all operators: an operator's command offers those that its record has a field for."""
 
     kernel: Annotated[str | None, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, example="2", numbers=True,
+        "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,
         help="Window size: 3, or 3,5 (order D,H,W).",
     )] = None
     output_size: Annotated[str | None, option(
-        "--output-size", metavar="S", panel=USUAL, example="7", numbers=True,
+        "--output-size", metavar="S", panel=USUAL, example="7", per_axis=True,
         help="Output size: 7, or 7,9 (order D,H,W).",
     )] = None
     fit: Annotated[str | None, option(
@@ -107,31 +107,31 @@ class Windows:
         help="Fit images into these pixels; aspect kept.",
     )] = None
     strides: Annotated[str | None, option(
-        "-s", "--strides", metavar="S", panel=USUAL, example="2", numbers=True,
+        "-s", "--strides", metavar="S", panel=USUAL, example="2", per_axis=True,
         help="Step of the windows. Default: 1 (PyTorch: kernel).",
     )] = None
     pads: Annotated[str | None, option(
-        "-p", "--pads", metavar="P", panel=USUAL, example="1", numbers=True,
+        "-p", "--pads", metavar="P", panel=USUAL, example="1", per_axis=True,
         help="Padding at both ends of each axis.",
     )] = None
     pads_begin: Annotated[str | None, option(
-        "--pads-begin", metavar="P", panel=WINDOWS, hidden=True, example="1", numbers=True,
+        "--pads-begin", metavar="P", panel=WINDOWS, hidden=True, example="1", per_axis=True,
         help="Padding before the first element.",
     )] = None
     pads_end: Annotated[str | None, option(
-        "--pads-end", metavar="P", panel=WINDOWS, hidden=True, example="1", numbers=True,
+        "--pads-end", metavar="P", panel=WINDOWS, hidden=True, example="1", per_axis=True,
         help="Padding after the last element.",
     )] = None
     dilations: Annotated[str | None, option(
-        "--dilations", metavar="D", panel=WINDOWS, hidden=True, example="2", numbers=True,
+        "--dilations", metavar="D", panel=WINDOWS, hidden=True, example="2", per_axis=True,
         help="Distance between the elements of a window. Default: 1.",
     )] = None
     auto_pad: Annotated[str | None, option(
-        "--auto-pad", metavar="W", panel=WINDOWS, words=AUTO_PADS,
+        "--auto-pad", metavar="W", panel=WINDOWS, choices=AUTO_PADS,
         help="explicit (default), same_upper, same_lower or valid.",
     )] = None
     rounding_type: Annotated[str | None, option(
-        "--rounding-type", metavar="W", panel=WINDOWS, words=ROUNDING_TYPES,
+        "--rounding-type", metavar="W", panel=WINDOWS, choices=ROUNDING_TYPES,
         help="floor (default), ceil, or ceil_torch (as PyTorch).",
     )] = None
     exclude_pad: Annotated[bool | None, option(
@@ -154,7 +154,7 @@ class Windows:
         help="First axis that indices count over: 0 (default, all) or 2 (one plane).",
     )] = None
     index_element_type: Annotated[str | None, option(
-        "--index-element-type", metavar="T", panel=RESULT, hidden=True, words=tuple(INDEX_TYPES),
+        "--index-element-type", metavar="T", panel=RESULT, hidden=True, choices=tuple(INDEX_TYPES),
         help="Type of the indices: i64 (default) or i32.",
     )] = None
 
@@ -211,7 +211,7 @@ class MakesArrays(ReadsArrays):
     """How arrays are read, pooled and written, by every command that makes arrays of arrays."""
 
     output: Annotated[str | None, option(
-        "-o", "--output", metavar="PATH", panel=USUAL, example="y.npy", writes=True,
+        "-o", "--output", metavar="PATH", panel=USUAL, example="y.npy", is_output=True,
         help="Output file or folder, or - for .npy on stdout.",
     )] = None
     layout: Layout = None
@@ -226,11 +226,11 @@ class MakesArrays(ReadsArrays):
     )] = None
     dataset: Dataset = field(default_factory=list)
     chunks: Annotated[str | None, option(
-        "--chunks", metavar="C", panel=FILES, hidden=True, numbers=True,
+        "--chunks", metavar="C", panel=FILES, hidden=True, per_axis=True,
         help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20.",
     )] = None
     shards: Annotated[str | None, option(
-        "--shards", metavar="S", panel=FILES, hidden=True, numbers=True,
+        "--shards", metavar="S", panel=FILES, hidden=True, per_axis=True,
         help="Shards of .zarr outputs: a multiple of the chunks.",
     )] = None
     overwrite: Annotated[bool, option("--overwrite", panel=FILES, help="Replace existing outputs.")] = False
@@ -238,7 +238,7 @@ class MakesArrays(ReadsArrays):
         "--resume", panel=FILES, help="Resume: write only missing or stale outputs.",
     )] = False
     engine: Annotated[str, option(
-        "--engine", metavar="NAME", panel=RUN, hidden=True, words=("auto", "numba", "numpy"),
+        "--engine", metavar="NAME", panel=RUN, hidden=True, choices=("auto", "numba", "numpy"),
         help="auto (default), numba or numpy; all give the same results.",
     )] = "auto"
     threads: Annotated[int | None, option(

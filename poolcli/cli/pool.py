@@ -32,12 +32,12 @@ class PoolOptions(MakesArrays, Windows):
         "--linear-light", panel=RESULT, hidden=True, help="Average images in linear light instead of sRGB values.",
     )] = False
     rescale: Annotated[str | None, option(
-        "--rescale", metavar="LOW,HIGH", panel=RESULT, hidden=True, example="0,1", alone="auto",
-        value=r"auto|[-+.\deE]+,[-+.\deE]+",
+        "--rescale", metavar="LOW,HIGH", panel=RESULT, hidden=True, example="0,1", flag_value="auto",
+        value_pattern=r"auto|[-+.\deE]+,[-+.\deE]+",
         help="Write float results as an image: LOW becomes 0, HIGH 255. Without a value: the range of each result.",
     )] = None
     indices: Annotated[str | None, option(
-        "--indices", metavar="PATH", panel=FILES, example="where.npy", writes=True,
+        "--indices", metavar="PATH", panel=FILES, example="where.npy", is_output=True,
         help="Also write the positions of the extremes (argmax, argmin).",
     )] = None
     recursive: Annotated[bool, option("-r", "--recursive", panel=FILES, help="Search folders recursively.")] = False
@@ -63,7 +63,8 @@ class PoolOptions(MakesArrays, Windows):
         "--skip-existing", panel=FILES, hidden=True, help="Skip inputs whose output exists.",
     )] = False
     preview: Annotated[str | None, option(
-        "--preview", metavar="FILE", panel=RUN, hidden=True, example="seen.png", alone="terminal", value=PREVIEWS,
+        "--preview", metavar="FILE", panel=RUN, hidden=True, example="seen.png", flag_value="terminal",
+        value_pattern=PREVIEWS,
         help="Show input and output side by side, in a terminal. FILE.png: write an image; text: also into a pipe.",
     )] = None
     jobs: Annotated[int | None, option(

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poolcli.cli.messages import complain, complain_of_all, progress, say
+from poolcli.cli.messages import print_error, print_errors, print_notice, progress
 from poolcli.cli.settings import (
     TERMINAL,
     TEXT,
@@ -64,7 +64,7 @@ def pool(name: str, request: PoolOptions) -> int:
     refuse_without_effect(request, jobs)
     refuse_existing(jobs, settings)
     if not request.quiet:
-        compiled.announce = say
+        compiled.announce = print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)
@@ -159,7 +159,7 @@ class _Reporter:
         if self._lists:
             self._planned.append(outcome)
         if outcome.error and not self._several:
-            complain(outcome.error)
+            print_error(outcome.error)
         if self._request.json:
             self._print_json(outcome)
         elif not outcome.error and self._wanted():
@@ -177,7 +177,7 @@ class _Reporter:
             return next((error.exit_code for error in errors), 0)
         if not self._request.quiet:
             self._name_passed_over() if self._request.json else self._sum_up()
-        complain_of_all(errors)
+        print_errors(errors)
         if not errors:
             return 0
         first = next(iter(errors))
@@ -193,7 +193,7 @@ class _Reporter:
         if plan is not None and plan.guessed:
             doubts = [fact.message for fact in plan.doubts]
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
-            say(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
+            print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
 
     def _print_json(self, outcome: Outcome) -> None:
         from poolcli.report.as_json import outcome_document, to_json
@@ -205,7 +205,7 @@ class _Reporter:
         from poolcli.report.outcome import ignored_note
 
         if self.tally.ignored:
-            say(ignored_note(self.tally.ignored))
+            print_notice(ignored_note(self.tally.ignored))
 
     def _sum_up(self) -> None:
         from poolcli.report.console import show

@@ -1,4 +1,4 @@
-"""The Typer program: the table of commands, how a command and its options are declared, and what the help shows."""
+"""The Typer program: the table of commands, the declaration of commands and options, and the help pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS = (
     "Usual options", "Windows", "Result", "Explain", "Files", "Run and report",
 )  # fmt: skip
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-PROGRAM_OPTIONS = ("--help", "--version", "-V", "--install-completion", "--show-completion")  # before any command
+PROGRAM_OPTIONS = ("--help", "--version", "-V", "--install-completion", "--show-completion")
 # The table of commands: the module of `poolcli.cli` that declares each, its panel in the help, and what it does.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     **{op: ("pool", POOL, words.text) for op, words in OPERATOR_HELP.items()},
@@ -47,75 +47,75 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """An option or an argument of a command, with what messages and the reading of values need beyond Typer.
+    """An option or an argument of a command, with what Typer does not know.
 
-    What is declared:
+    Declared with the option:
 
-    words: the values that it takes, in any case and in their usual short forms
+    choices: its values; other cases and usual short forms of them are accepted too
     example: a value for messages
-    numbers: whether it takes a number for each axis, as in 2,3
-    writes: whether it takes the path of an output
-    alone, value: what it stands for without a value, and the pattern of a value that may follow
-    words_each: how many words are given each time, which Typer gets one by one
+    per_axis: whether its value is a number for each axis, as in 2,3
+    is_output: whether its value is the path of an output
+    flag_value, value_pattern: its value if none is typed, and the pattern of a value that is
+    nargs: how many words are typed each time; Typer gets them one by one
 
-    What Typer has made of it: its name, the type of a value, whether it may be given several times, and the flags that
-    turn it on and off, of which an argument has none.
+    Taken from Typer: name, type, metavar, whether it can be repeated, and the flags that turn it on and off, of which
+    an argument has none.
     """
 
-    words: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     example: str = ""
-    numbers: bool = False
-    writes: bool = False
-    alone: str = ""
-    value: str = ""
-    words_each: int = 1
+    per_axis: bool = False
+    is_output: bool = False
+    flag_value: str = ""
+    value_pattern: str = ""
+    nargs: int = 1
     name: str = ""
-    kind: type = str
-    many: bool = False
+    value_type: type = str
+    multiple: bool = False
     metavar: str = ""
     flags: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
+    off_flags: tuple[str, ...] = ()
 
     @property
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
-        return self.kind is bool
+        return self.value_type is bool
 
     @property
     def other_names(self) -> tuple[str, ...]:
-        """The flags of other frameworks."""
+        """Its names in other frameworks, as flags."""
         return tuple(f"--{name}" for name in OTHER_NAMES.get(self.name, ()) if self.flags)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every flag, those of other frameworks included."""
-        return (*self.flags, *self.off, *self.other_names)
+        """Its flags, those of other frameworks included."""
+        return (*self.flags, *self.off_flags, *self.other_names)
 
     @property
-    def setting(self) -> str:
-        """How it may be given, for a message."""
-        value = self.example or next(iter(self.words), "X")
+    def usage(self) -> str:
+        """An example of its use, for messages."""
+        value = self.example or next(iter(self.choices), "X")
         return f"{field(self.name)} {value}" if self.flags else value
 
-    def read(self, value: str) -> str:
-        """A value as Typer knows it: one of the option's words in whatever spelling, or a number."""
-        if self.words == tuple(OPERATOR_HELP):
+    def parse(self, value: str) -> str:
+        """The value as Typer takes it; refuses words that are not among the choices, and text in place of numbers."""
+        if self.choices == tuple(OPERATOR_HELP):
             return parse_operator(value, self.name)
-        if self.words:
-            alias = dtype_from_alias(value) if self.words == tuple(DTYPES) else None
-            return alias or one_of(self.name, value, self.words)
-        if self.kind not in (int, float):
+        if self.choices:
+            alias = dtype_from_alias(value) if self.choices == tuple(DTYPES) else None
+            return alias or one_of(self.name, value, self.choices)
+        if self.value_type not in (int, float):
             return value
         try:
-            return str(self.kind(value))
+            return str(self.value_type(value))
         except ValueError:
-            wanted = "a whole number" if self.kind is int else "a number"
+            wanted = "a whole number" if self.value_type is int else "a number"
             named = field(self.name)
-            raise RequestError(f"{named} is {value!r}; {wanted} is needed, for example {self.setting}") from None
+            raise RequestError(f"{named} is {value!r}; {wanted} is needed, for example {self.usage}") from None
 
     def complete(self, incomplete: str) -> list[str]:
-        """The words that begin so, for a shell."""
-        return [word for word in self.words if word.startswith(incomplete.lower())]
+        """The choices that begin with a word, for the completion of shells."""
+        return [word for word in self.choices if word.startswith(incomplete.lower())]
 
 
 def option(
@@ -126,43 +126,39 @@ def option(
     hidden: bool = False,
     **declared: Any,
 ) -> Any:
-    """A `typer.Option` with the fields of a `Parameter`; a hidden one is advanced: only `--help-all` shows it."""
-    return _with(typer.Option, declared, complete, *flags, rich_help_panel=panel, hidden=hidden, help=help)
+    """A `typer.Option` that keeps the `declared` fields of a Parameter; only `--help-all` shows a hidden one."""
+    return _declare(typer.Option, declared, complete, *flags, rich_help_panel=panel, hidden=hidden, help=help)
 
 
 def argument(metavar: str, *, help: str, complete: Any = None, **declared: Any) -> Any:  # noqa: A002
-    """A `typer.Argument` with the fields of a `Parameter`."""
-    return _with(typer.Argument, {"metavar": metavar, **declared}, complete, help=help)
+    """A `typer.Argument` that keeps the `declared` fields of a Parameter."""
+    return _declare(typer.Argument, {"metavar": metavar, **declared}, complete, help=help)
 
 
-def _with(of_typer: Any, declared: dict[str, Any], complete: Any, *flags: str, **shown: Any) -> Any:
+def _declare(typer_type: Any, declared: dict[str, Any], complete: Any, *flags: str, **more: Any) -> Any:
     found = Parameter(**declared)
-    info = of_typer(
-        *flags,
-        metavar=found.metavar,
-        show_default=False,
-        autocompletion=complete or (found.complete if found.words else None),
-        **shown,
-    )
+    complete = complete or (found.complete if found.choices else None)
+    info = typer_type(*flags, metavar=found.metavar, show_default=False, autocompletion=complete, **more)
     info.declared = found
     return info
 
 
 class Command(TyperCommand):
-    """One command, whose `--help` leaves out advanced options, and is shown whatever else is wrong with the line."""
+    """One command. Its `--help` leaves out advanced options, and is shown even if other arguments are wrong."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         hints = inspect.signature(inspect.unwrap(self.callback)).parameters  # type: ignore[arg-type]
-        self.taken = tuple(_parameter(each, hints[str(each.name)].annotation) for each in self.params)
+        # Click's own list of the parameters is `params`.
+        self.parameters = tuple(_parameter(each, hints[str(each.name)].annotation) for each in self.params)
         self._advanced = [each for each in self.params if getattr(each, "hidden", False)]
-        self._show(True)
-        _show_no_types(self.params)
+        self._show_advanced(True)
+        _hide_types(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         asked = {*HELP, HELP_ALL}.intersection(args[: args.index("--")] if "--" in args else args)
-        if ctx.resilient_parsing:  # a shell asks how the line may go on, also behind an option that needs a value
-            valued = {flag for each in self.taken if not each.is_flag for flag in each.flags}
+        if ctx.resilient_parsing:  # for completion; Click cannot parse an option whose value is still missing
+            valued = {flag for each in self.parameters if not each.is_flag for flag in each.flags}
             args = args[:-1] if valued.intersection(args[-1:]) else args
         elif asked:
             self._print_help(ctx, everything=HELP_ALL in asked)
@@ -173,27 +169,27 @@ class Command(TyperCommand):
         usual = self.epilog
         if everything:
             self.epilog = f"{self.epilog}\n\n{self._other_names()}"
-        self._show(everything)
+        self._show_advanced(everything)
         print(end=ctx.get_help())
-        self._show(True)
+        self._show_advanced(True)
         self.epilog = usual
 
     def _other_names(self) -> str:
-        """What other frameworks call the options, a line each."""
-        lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.taken if each.other_names]
-        lines += [f"{true}: {flag}" for flag, (true, _) in settings(self.taken).items()]
+        """The names of the options in other frameworks, one line per option."""
+        lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.parameters if each.other_names]
+        lines += [f"{true}: {flag}" for flag, (true, _) in foreign_flags(self.parameters).items()]
         return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
-    def _show(self, advanced: bool) -> None:
+    def _show_advanced(self, shown: bool) -> None:
         for each in self._advanced:
-            each.hidden = not advanced  # type: ignore[attr-defined]
+            each.hidden = not shown  # type: ignore[attr-defined]
 
 
 class Program(TyperGroup):
-    """All commands. The one that is named is made; the help and completion of names need no more than the table."""
+    """The group of all commands. It imports the command that is named; help and completion use the table alone."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _show_no_types(self.get_params(ctx))
+        _hide_types(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -205,14 +201,14 @@ class Program(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = find_command(args[0])
-        return (name, made(name), args[1:]) if name else super().resolve_command(ctx, args)
+        return (name, load_command(name), args[1:]) if name else super().resolve_command(ctx, args)
 
 
 app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 
 def _epilog(examples: Sequence[str], *others: str) -> str:
-    """The end of a help page."""
+    """The end of a help page: examples, and other paragraphs."""
     return "\n\n".join(filter(None, ("\n".join(("Examples:", *examples)), *others)))
 
 
@@ -242,17 +238,17 @@ def _root(
 
 
 def program() -> Any:
-    """The whole program as a Typer command: `main(words)` runs it."""
+    """The program as a Click command; its `main(arguments)` runs it."""
     return get_command(app)
 
 
 def find_command(word: str) -> str | None:
-    """The command that people mean by `word`, whatever name they have for it; None where there is none."""
+    """The command of this name, in any case, or of an operator's other name; None if there is none."""
     return next((name for name in (word, word.lower()) if name in COMMANDS), None) or find_operator(word)
 
 
-def _show_no_types(params: Sequence[Any]) -> None:
-    """Leaves <bool> of flags and <list[str]> of arguments out of the help: the metavar says what is needed."""
+def _hide_types(params: Sequence[Any]) -> None:
+    """Leaves <bool> and <list[str]> out of the help, where the metavar says what is needed."""
     for each in params:
         each.metavar = each.metavar or ""
         if not each.opts[0].startswith("-"):
@@ -260,14 +256,18 @@ def _show_no_types(params: Sequence[Any]) -> None:
 
 
 @cache
-def made(name: str) -> Command:
-    """The command as Typer makes it of what its module declares."""
+def load_command(name: str) -> Command:
+    """Imports the module of a command and returns the command.
+
+    Typer makes a Click command of each function that is declared in its app, which takes milliseconds for each, so an
+    app of this command alone is made.
+    """
     module, _, text = COMMANDS[name]
     with gc_disabled():
         import_module(f"poolcli.cli.{module}")
-    alone = typer.Typer(add_completion=False)
-    alone.registered_commands += [each for each in app.registered_commands if each.name == name]
-    command: Command = get_command(alone)  # type: ignore[assignment]
+    single = typer.Typer(add_completion=False)
+    single.registered_commands += [each for each in app.registered_commands if each.name == name]
+    command: Command = get_command(single)  # type: ignore[assignment]
     command.help = text
     return command
 
@@ -280,16 +280,16 @@ def command(
     usage: str = "[OPTIONS]",
     without: Sequence[str] = (),
 ) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """Declares the command `name`: a function of a record, whose fields are its options, except those in `without`.
+    """Declares the command `name`: a function of a record whose fields, less those in `without`, are its options.
 
-    Options stand in the order of PANELS, and within a panel in the order of the fields.
+    Options are in the order of PANELS, and within a panel in the order of the fields.
     """
 
     def declare(function: Callable[[Any], int]) -> Callable[[Any], int]:
         def run(**typed: Any) -> int:
             return function(record(**typed))
 
-        found = [each for each in _fields(record) if each.name not in without]
+        found = [each for each in _typer_parameters(record) if each.name not in without]
         vars(run)["__signature__"] = inspect.Signature(found)
         run.__annotations__ = {each.name: each.annotation for each in found}
         epilog = _epilog(examples, exit_codes)
@@ -300,38 +300,37 @@ def command(
 
 
 @cache
-def _fields(record: type) -> list[inspect.Parameter]:
+def _typer_parameters(record: type) -> list[inspect.Parameter]:
     """The fields of a record as parameters of a function, in the order of their panels."""
-    hints, found = get_type_hints(record, include_extras=True), list[tuple[int, inspect.Parameter]]()
+    hints, found = get_type_hints(record, include_extras=True), list[inspect.Parameter]()
     for each in fields(record):
         default = each.default if each.default_factory is MISSING else each.default_factory()
         default = inspect.Parameter.empty if default is MISSING else default
-        hint, kind = hints[each.name], inspect.Parameter.KEYWORD_ONLY
-        panel = get_args(hint)[1].rich_help_panel
-        place = PANELS.index(panel) if panel else -1
-        found.append((place, inspect.Parameter(each.name, kind, annotation=hint, default=default)))
-    return [parameter for _, parameter in sorted(found, key=lambda pair: pair[0])]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(each.name, kind, annotation=hints[each.name], default=default))
+    panels = (None, *PANELS)  # arguments have none
+    return sorted(found, key=lambda each: panels.index(get_args(each.annotation)[1].rich_help_panel))
 
 
-def _parameter(made: Any, annotation: Any) -> Parameter:
-    """What is declared of a parameter, and what Typer has made of it."""
-    kind, info = get_args(annotation)
+def _parameter(param: Any, annotation: Any) -> Parameter:
+    """The Parameter of a parameter of Click."""
+    hint, info = get_args(annotation)
     declared: Parameter = info.declared
     return replace(
         declared,
-        name=made.name,
-        kind=next((part for part in get_args(kind) if part is not type(None)), kind),
-        many=get_origin(kind) is list,
-        flags=tuple(made.opts) if made.opts[0].startswith("-") else (),
-        off=tuple(made.secondary_opts),
+        name=param.name,
+        value_type=next((part for part in get_args(hint) if part is not type(None)), hint),
+        multiple=get_origin(hint) is list,
+        flags=tuple(param.opts) if param.opts[0].startswith("-") else (),
+        off_flags=tuple(param.secondary_opts),
     )
 
 
-def settings(taken: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
-    """The flags of other frameworks that stand for settings of options that a command takes, true and false."""
-    own = {each.name for each in taken}, {flag for each in taken for flag in each.names}
+def foreign_flags(parameters: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
+    """The flags of other frameworks that set an option of a command; for each the settings of true and of false."""
+    names, flags = {each.name for each in parameters}, {flag for each in parameters for flag in each.names}
     return {
         f"--{flag}": (for_cli(field(name, true)), for_cli(field(name, false)))
         for flag, (name, true, false) in FLAGS.items()
-        if name in own[0] and f"--{flag}" not in own[1]
+        if name in names and f"--{flag}" not in flags
     }

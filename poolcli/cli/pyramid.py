@@ -46,11 +46,11 @@ class PyramidOptions(MakesArrays):
         help="Levels in all, including the full size. Default: until no axis is longer than 256.",
     )] = None
     operator: Annotated[str, option(
-        "--operator", "--op", metavar="OP", panel=USUAL, words=LEVELLING,
+        "--operator", "--op", metavar="OP", panel=USUAL, choices=LEVELLING,
         help="Operator: avg (default), max, min, or mode for labels.",
     )] = "avg"
     kernel: Annotated[str | None, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, example="2", numbers=True,
+        "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,
         help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
     )] = None
     factors: Annotated[str | None, option(
@@ -58,11 +58,11 @@ class PyramidOptions(MakesArrays):
         help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
     )] = None
     levels_from: Annotated[str, option(
-        "--levels-from", "--from", metavar="BASE", panel=WINDOWS, words=BASES,
+        "--levels-from", "--from", metavar="BASE", panel=WINDOWS, choices=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
     )] = "previous"
     edge: Annotated[str, option(
-        "--edge", metavar="W", panel=WINDOWS, words=EDGES,
+        "--edge", metavar="W", panel=WINDOWS, choices=EDGES,
         help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
     )] = "ceil"
     scale: Annotated[str | None, option(
@@ -73,7 +73,7 @@ class PyramidOptions(MakesArrays):
         "--unit", metavar="UNIT", panel=RESULT, example="micrometer", help="Unit of that spacing, such as micrometer.",
     )] = None
     ngff: Annotated[str, option(
-        "--ngff", metavar="V", panel=RESULT, hidden=True, words=("0.5", "0.4"),
+        "--ngff", metavar="V", panel=RESULT, hidden=True, choices=("0.5", "0.4"),
         help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
     )] = "0.5"
 # fmt: on

@@ -31,7 +31,7 @@ OF_FILES = ("dataset", "pages", "max_pixels", "allow_external")  # what a typed 
 class ShapeOptions(Windows, ReadsHeaders):
     """What `shape` takes."""
 
-    op: Annotated[str, argument("OP", words=tuple(OPERATOR_HELP), help="Operator: avg, max, adaptive-avg, ...")]
+    op: Annotated[str, argument("OP", choices=tuple(OPERATOR_HELP), help="Operator: avg, max, adaptive-avg, ...")]
     shape: Annotated[str, argument(
         "SHAPE|FILE", complete=complete_inputs, example="1,3,32,32", help="A shape such as 1,3,32,32, or a file.",
     )]
@@ -49,11 +49,11 @@ class ShapeOptions(Windows, ReadsHeaders):
         help="Draw input, windows and output as .svg, .png or interactive .html.",
     )] = None
     theme: Annotated[str, option(
-        "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, words=("auto", "light", "dark"),
+        "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, choices=("auto", "light", "dark"),
         help="Theme of the picture: auto (default, follows the viewer), light or dark.",
     )] = "auto"
     solve: Annotated[str | None, option(
-        "--solve", metavar="N", panel=EXPLAIN, example="28", numbers=True,
+        "--solve", metavar="N", panel=EXPLAIN, example="28", per_axis=True,
         help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
     )] = None
     overwrite: Annotated[bool, option(
@@ -61,7 +61,7 @@ class ShapeOptions(Windows, ReadsHeaders):
     )] = False
     to: To = None
     output: Annotated[str | None, option(
-        "-o", "--output", metavar="FILE", panel=EXPLAIN, hidden=True, example="layer.onnx", writes=True,
+        "-o", "--output", metavar="FILE", panel=EXPLAIN, hidden=True, example="layer.onnx", is_output=True,
         help="With --to onnx: write a model of this pooling, layer.onnx.",
     )] = None
     opset: Annotated[int | None, option(
@@ -69,7 +69,7 @@ class ShapeOptions(Windows, ReadsHeaders):
     )] = None
     layout: Layout = None
     input_dtype: Annotated[str | None, option(
-        "--input-dtype", metavar="T", panel=RESULT, hidden=True, words=tuple(DTYPES),
+        "--input-dtype", metavar="T", panel=RESULT, hidden=True, choices=tuple(DTYPES),
         help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
     )] = None
     dtype: Dtype = None

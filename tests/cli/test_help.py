@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.cli.program import COMMANDS, made
+from poolcli.cli.program import COMMANDS, load_command
 from tests.conftest import SAMPLES, Cli
 from tests.profiles import slow
 
-MADE = {name: made(name) for name in COMMANDS}
+MADE = {name: load_command(name) for name in COMMANDS}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
@@ -56,7 +56,7 @@ def test_help_begins_with_what_most_people_need(cli: Cli) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_all_help(cli: Cli, name: str) -> None:
     everything = cli(name, "--help-all", columns=120).out
-    for each in MADE[name].taken:
+    for each in MADE[name].parameters:
         for flag in each.names:
             assert flag in everything
         assert each.metavar in everything

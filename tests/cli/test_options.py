@@ -11,7 +11,7 @@ import pytest
 from poolcli.arguments import PerAxis
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Windows
-from poolcli.cli.program import COMMANDS, PANELS, Command, made, settings
+from poolcli.cli.program import COMMANDS, PANELS, Command, foreign_flags, load_command
 from poolcli.cli.values import NUMBERS, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, for_cli
@@ -20,7 +20,7 @@ from poolcli.plan.attributes import MAXIMUM, MEAN
 from poolcli.suggestions import FLAGS, OTHER_NAMES, REASONS, SETTINGS
 from tests.conftest import Cli
 
-MADE = {name: made(name) for name in COMMANDS}
+MADE = {name: load_command(name) for name in COMMANDS}
 
 
 def test_the_operators_are_commands() -> None:
@@ -42,24 +42,24 @@ def test_every_option_has_a_panel_and_a_help(command: Command) -> None:
 
 @pytest.mark.parametrize("command", MADE.values(), ids=MADE)
 def test_messages_name_options_as_they_are_typed(command: Command) -> None:
-    for each in command.taken:
+    for each in command.parameters:
         if each.flags and each.name != "help":
             assert for_cli(field(each.name)) in each.flags
-            assert not each.off or TURNED_OFF[each.name] in each.off
-            assert each.is_flag or each.words or each.numbers or each.example
+            assert not each.off_flags or TURNED_OFF[each.name] in each.off_flags
+            assert each.is_flag or each.choices or each.per_axis or each.example
         else:
             assert each.name in BY_PLACE or each.name == "help"
 
 
 @pytest.mark.parametrize("command", MADE.values(), ids=MADE)
 def test_no_two_options_of_a_command_share_a_flag(command: Command) -> None:
-    flags = [flag for each in command.taken for flag in each.names if each.flags]
+    flags = [flag for each in command.parameters for flag in each.names if each.flags]
     assert len(flags) == len(set(flags))
-    assert {*flags}.isdisjoint(settings(command.taken))
+    assert {*flags}.isdisjoint(foreign_flags(command.parameters))
 
 
 def test_what_is_meant_by_other_words_are_options_of_some_command() -> None:
-    known = {flag for command in MADE.values() for each in command.taken for flag in each.names}
+    known = {flag for command in MADE.values() for each in command.parameters for flag in each.names}
     lines = [line.split() for lines in SETTINGS.values() for line in lines]
     named = {word for line in lines for word in line if word.startswith("--")}
     assert named <= known
@@ -71,7 +71,7 @@ def test_what_is_meant_by_other_words_are_options_of_some_command() -> None:
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_an_operator_that_picks_has_indices_and_one_that_divides_linear_light(op: str) -> None:
-    names = {each.name for each in MADE[op].taken}
+    names = {each.name for each in MADE[op].parameters}
     reducer = OPERATORS[op].reducer
     assert ("indices" in names, "linear_light" in names) == (reducer.picks, reducer.divides)
     assert (MAXIMUM.picks, MAXIMUM.divides, MEAN.picks, MEAN.divides) == (True, False, False, True)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.cli.program import Parameter, find_command
-from poolcli.cli.program import made as command_made
+from poolcli.cli.program import Parameter, find_command, load_command
 from tests.cli.test_mistakes import FOUND, made
 from tests.conftest import Cli
 
@@ -90,7 +89,7 @@ def with_option(words: Sequence[str], setting: Sequence[str], *about: str) -> li
 
 def option_of(words: Sequence[str], flag: str) -> Parameter | None:
     name = find_command(words[0])
-    return next((each for each in command_made(name).taken if flag in each.names), None) if name else None
+    return next((each for each in load_command(name).parameters if flag in each.names), None) if name else None
 
 
 def is_input(word: str) -> bool:

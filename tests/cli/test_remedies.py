@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.program import COMMANDS, made
+from poolcli.cli.program import COMMANDS, load_command
 from poolcli.formats import checks
 from poolcli.suggestions import FLAGS
 from tests.cli.test_mistakes import FOUND
@@ -97,7 +97,7 @@ LINES = (
 
 def unknown_options(command: str, message: str) -> set[str]:
     """The options in a message that the command does not have."""
-    flags = {flag for each in made(command).taken for flag in each.names}
+    flags = {flag for each in load_command(command).parameters for flag in each.names}
     known = OF_EVERY | {f"--{flag}" for flag in FLAGS} | OF_OTHERS.get(command, set()) | flags
     return set(OPTION.findall(message)) - known
 

@@ -219,15 +219,18 @@ MESSAGE = "a.npy: axis H is 2 long, kernel 3 without padding leaves no window; u
 
 
 def test_a_terminal_shows_the_remedy_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "columns_of", lambda stream: 48)
+    monkeypatch.setattr(messages, "terminal_width", lambda stream: 48)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert messages.laid_out(MESSAGE) == (
+    assert messages.format_for_terminal(MESSAGE) == (
         "poolcli: a.npy: axis H is 2 long, kernel 3\n  without padding leaves no window\n  use --kernel 2 or --pads 1"
     )
-    assert messages.laid_out("--kernel has 'x' where\n  2,x\n    ^") == "poolcli: --kernel has 'x' where\n  2,x\n    ^"
+    assert (
+        messages.format_for_terminal("--kernel has 'x' where\n  2,x\n    ^")
+        == "poolcli: --kernel has 'x' where\n  2,x\n    ^"
+    )
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "xterm")
-    assert messages.laid_out("bad; use x") == "\x1b[1;31mpoolcli:\x1b[0m bad\n\x1b[36m  use x\x1b[0m"
+    assert messages.format_for_terminal("bad; use x") == "\x1b[1;31mpoolcli:\x1b[0m bad\n\x1b[36m  use x\x1b[0m"
 
 
 def test_a_stream_of_numbers_does_not_go_to_a_terminal(
@@ -243,7 +246,7 @@ def test_a_stream_of_numbers_does_not_go_to_a_terminal(
 
 def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(messages, "SOON", -1)
+    monkeypatch.setattr(messages, "BAR_DELAY", -1)
     monkeypatch.setenv("TERM", "dumb")
     shown = io.StringIO()
     monkeypatch.setattr(sys.stderr, "write", shown.write)
@@ -259,12 +262,12 @@ def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypa
 
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(messages, "SOON", -1)
+    monkeypatch.setattr(messages, "BAR_DELAY", -1)
     monkeypatch.setenv("COLUMNS", "100")
     names = [f"{'long' * 9}/{i}.npy" for i in range(3)]
     with messages.progress(names[0], len(names), False) as (step, _):
         for i, name in enumerate(names):
-            monkeypatch.setattr(messages, "BETWEEN", -1)
+            monkeypatch.setattr(messages, "BAR_INTERVAL", -1)
             step(Outcome(Job(Source(name), None), error=FileError("no") if i == 1 else None))
     frame = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-2]
     assert re.fullmatch(r"━+ 3/3 [\d.e+]+/s 1 failed 0:00:00 \.\.\.glonglonglonglonglong/2\.npy\s*", frame), frame
